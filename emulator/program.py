@@ -47,7 +47,9 @@ class Program:
     @cached_property
     def pages(self) -> SharedSegments:
         """The large segments of the program, for memories that share their pages."""
-        data = {s.section: (ddr_offset(s.address, self.image.windows) or 0, s.data) for s in self.image.segments}
+        data = {
+            s.section: (ddr_offset(s.address, self.image.windows) or 0, s.data) for s in self.image.segments
+        }
         return SharedSegments(data)
 
     @property

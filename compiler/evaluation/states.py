@@ -26,7 +26,8 @@ def _problems(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
     for past, present in states.items():
         what = f"state {past}={present}"
         if past not in inputs:
-            yield f"{what}: the graph has no input '{past}'; its inputs: {_listed(inputs)}{hint(past, inputs)}"
+            names = f"{_listed(inputs)}{hint(past, inputs)}"
+            yield f"{what}: the graph has no input '{past}'; its inputs: {names}"
         elif present not in outputs:
             names = f"{_listed(outputs)}{hint(present, outputs)}"
             yield f"{what}: the graph has no output '{present}'; its outputs: {names}"

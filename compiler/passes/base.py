@@ -34,8 +34,8 @@ from tx8isa.numbers.formats import Format
 class StateUpdate:
     """How the memory of a state gets its new value; names of the input, the output and a node.
 
-    ``node`` writes it, all of it or with ``parts`` what is new of it; unless ``copied`` says why it is computed
-    elsewhere and copied.
+    ``node`` writes it, all of it or with ``parts`` what is new of it; unless ``copied`` says why it is
+    computed elsewhere and copied.
     """
 
     past: str

@@ -86,9 +86,7 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
         place = result_range(operation)
         if place.symbol not in constants:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
-    named = {
-        symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name
-    }
+    named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
     for symbol, size in sizes.items():
         if symbol in named:
             kind, tensor, fmt = named[symbol]

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.cli.options import make_parser, prints
+from emulator.cli.options import beside_session, make_parser, prints
 from tx8isa.tools.command_line import report_form
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
             make_parser().error("--html and --report FILE.html both name the page")
         if options.json and (other := prints(options)):
             make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
+        if options.session and (other := beside_session(options)):
+            make_parser().error(f"argument --session: not with {other}, which is about a single run")
         if options.load_state and (options.strict or options.explore):
             make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
         status = _run(options)
@@ -79,6 +81,10 @@ def _run(options: argparse.Namespace) -> int:
     program = _loaded(options)
     if options.tile is not None and options.tile >= program.machine.tiles:
         make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
+    if options.session:
+        from emulator.cli.session import run_script
+
+        return run_script(options, program, _run_options(options))
     dumps = Dumps(options, program)
     if program.chips > 1:
         return _run_chips(options, program, dumps)

@@ -54,6 +54,11 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("program", help="program image made by tx8as or tx8cc")
     add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")
+    add(
+        "--session",
+        metavar="SCRIPT.json",
+        help="run the program step by step, with states that stay between the steps (docs/sessions.md)",
+    )
     add("--random", type=_number, metavar="SEED", help="random arrays for the inputs without --input")
     add("--output-dir", metavar="DIR", help="write one .npy file for each named output")
     add(
@@ -217,6 +222,30 @@ def prints(options: argparse.Namespace) -> str:
         "--dump-tensor without a file": any(not text.endswith(".npy") for text in options.dump_tensor),
     }
     return next((name for name, value in given.items() if value), "")
+
+
+_OF_A_RUN = (
+    *(
+        "input",
+        "random",
+        "output_dir",
+        "dump_spm",
+        "dump_ddr",
+        "dump_tensor",
+        "stats",
+        "json",
+        "trace",
+        "html",
+    ),
+    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb"),
+)
+
+
+def beside_session(options: argparse.Namespace) -> str:
+    """An option, of those given, that is about a single run; empty when there is none."""
+    parser = make_parser()
+    found = next((name for name in _OF_A_RUN if getattr(options, name) != parser.get_default(name)), "")
+    return f"--{found.replace('_', '-')}" if found else ""
 
 
 def ddr_range(text: str) -> tuple[int, int]:

@@ -34,7 +34,7 @@ ROW = 5
 TOGETHER = 8
 """Marks that are looked at together, a word of them."""
 PASSED_OVER = 64
-"""Words of marks that are passed over together when nothing is marked, which is so for most of a large DDR."""
+"""Words of marks that are passed over together if nothing is marked, as in most of a large DDR."""
 ALL_MARKED = 0x0101010101010101
 
 

@@ -1,6 +1,6 @@
 """Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
 
-``session.py`` is the entry; ``restart.py`` begins a program again, ``kept.py`` has what a run leaves to the next.
+``session.py`` is the entry; ``restart.py`` begins a program again, ``kept.py`` has what stays.
 """
 
 from __future__ import annotations

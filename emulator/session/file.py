@@ -73,7 +73,9 @@ def _payload(header: bytes, payload: bytes, name: str, most: int) -> bytes:
     if version != VERSION:
         raise StateFileError(f"{name}: states of format version {version}: this tool reads version {VERSION}")
     if size > most:
-        raise StateFileError(f"{name}: its header promises {size} bytes, those of this program are at most {most}")
+        raise StateFileError(
+            f"{name}: its header promises {size} bytes, those of this program are at most {most}"
+        )
     if len(payload) < size:
         raise StateFileError(f"{name}: truncated: {len(payload)} of {size} bytes are there")
     if len(payload) != size or zlib.crc32(payload) != checksum:

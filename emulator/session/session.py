@@ -36,27 +36,26 @@ class SessionError(Tx8Error):
 class Session:
     """A program that runs many times, in memories of its own; see docs/sessions.md.
 
-    Every step begins as a run of the program does, except for its states, which are what the last complete
-    step left there, and for constants that were replaced. Steps are executed one after the other, also those
-    of several threads. ``state``: arrays from which the states begin, by the name of the input; zeros for
-    those that are not named. Options as for ``Program.run``; ``max_instructions`` of a tile in a step.
+    Every step begins as a run of the program does, except for its states, which are zeros at first and then
+    what the last complete step left there, and for constants that were replaced. Steps are executed one after
+    the other, also those of several threads. Options as for ``Program.run``; ``max_instructions`` of a tile
+    in a step.
     """
 
     def __init__(
-        self,
-        program: Program,
-        *,
-        state: Mapping[str, Array] | None = None,
-        max_instructions: int | None = None,
-        **options: Unpack[RunOptions],
+        self, program: Program, *, max_instructions: int | None = None, **options: Unpack[RunOptions]
     ) -> None:
         if program.chips > 1:
             raise SessionError(f"a session runs on one chip, the program on {program.chips}")
         if options.get("strict"):
-            raise SessionError("the sanitizer looks at single runs: tx8emu --strict, or Program.run(strict=True)")
+            raise SessionError(
+                "the sanitizer looks at single runs: tx8emu --strict, or Program.run(strict=True)"
+            )
         self.program, self._limit = program, max_instructions
         self._memories = Memories(program.image, program.machine, pages=program.pages)
-        self._restart = Restart(lambda: System(program.image, program.machine, memories=self._memories, **options))
+        self._restart = Restart(
+            lambda: System(program.image, program.machine, memories=self._memories, **options)
+        )
         self._lock = threading.RLock()
         self._queue: ThreadPoolExecutor | None = None
         self._closed = False
@@ -75,9 +74,6 @@ class Session:
         self._bound: dict[str, Array] = {}
         self._results: dict[str, Array] = {}
         self._first = {name: kept.saved.copy() for name, kept in self._kept.items()}
-        if state:
-            self.set_state(state)
-            self._first |= {name: self._kept[name].saved.copy() for name in state}
 
     # -- what is bound ---------------------------------------------------------------------------------
 
@@ -87,7 +83,8 @@ class Session:
         They stay the caller's: a step finds what they hold when it begins. SessionError for a name that is
         neither input nor output, InputError for an array of another shape or type.
         """
-        bound, results = {}, {}
+        bound: dict[str, Array] = {}
+        results: dict[str, Array] = {}
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray):
                 raise SessionError(f"'{name}' is bound to {type(array).__name__}; expected a NumPy array")
@@ -107,7 +104,8 @@ class Session:
         none of them is changed.
         """
         packed = {
-            name: self._named(name, self._constants, "constant").bytes_of(array) for name, array in constants.items()
+            name: self._named(name, self._constants, "constant").bytes_of(array)
+            for name, array in constants.items()
         }
         with self._working():
             for name, data in packed.items():
@@ -132,8 +130,13 @@ class Session:
             for name, data in packed.items():
                 self._kept[name].set(data)
 
+    def begin_with(self, arrays: Mapping[str, Array]) -> None:
+        """As ``set_state``; ``reset`` comes back to these values."""
+        self.set_state(arrays)
+        self._first |= {name: self._kept[name].saved.copy() for name in arrays}
+
     def reset(self) -> None:
-        """Give all states the values that they had at the beginning of the session."""
+        """Give all states the values with which they began."""
         with self._working():
             for name, kept in self._kept.items():
                 kept.set(self._first[name])
@@ -245,7 +248,9 @@ class Session:
         arrays = {}
         for name, value in given.items():
             if name in self._states:
-                raise SessionError(f"input '{name}' is a state, which the session keeps: set it with set_state")
+                raise SessionError(
+                    f"input '{name}' is a state, which the session keeps: set it with set_state"
+                )
             array = arrays[name] = np.asarray(value)
             self._named(name, self._inputs, "input").check(array)
         return arrays

@@ -44,6 +44,7 @@ LAYERS = {
         "html",
         "run",
         "program",
+        "session",
         "kernel",
         "triton",
     ),

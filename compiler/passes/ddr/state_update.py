@@ -1,8 +1,8 @@
 """Pass ``state_update``: the new value of a state is written into the memory of the old one.
 
-An operation that only replaces parts of the old value writes these parts and nothing else. Any other operation
-writes its result there if it does not read the old value. What still reads the old value is placed before;
-where that is impossible, a copy at the end of the program brings the new value there.
+An operation that only replaces parts of the old value writes these parts and nothing else. Any other
+operation writes its result there if it does not read the old value. What still reads the old value is placed
+before; where that is impossible, a copy at the end of the program brings the new value there.
 """
 
 from __future__ import annotations
@@ -126,7 +126,10 @@ class _Updater:
             chain, value = [value.owner, *chain], _updated(value.owner)
         if value is state.old:
             wrong = next((each for each in chain if self._reads_more(each, state)), None)
-            return chain, "" if wrong is None else f"node '{_name(wrong)}' reads the old value while it writes"
+            return (
+                chain,
+                "" if wrong is None else f"node '{_name(wrong)}' reads the old value while it writes",
+            )
         if any(_memory_root(value) is state.old for value in last.operands):
             return [last], f"node '{_name(last)}' reads the old value while it computes the new one"
         if concat_offsets(self.context, last) is not None:

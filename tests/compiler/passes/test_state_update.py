@@ -49,9 +49,7 @@ HALVES = {"begin": np.array([0]), "end": np.array([2]), "axes": np.array([0])}
 CASES = {
     "rows": (model([put("past", "x", "present")], "present", "x past", rows=ROWS), "present' writes what"),
     "read before": (
-        model(
-            [put("past", "x", "present"), ("Neg", ["past"], ["y"])], "present y", "x past", rows=ROWS
-        ),
+        model([put("past", "x", "present"), ("Neg", ["past"], ["y"])], "present y", "x past", rows=ROWS),
         "present' writes what is new",
     ),
     "read after": (
@@ -83,7 +81,11 @@ CASES = {
     ),
     "in another shape": (
         model(
-            [("Reshape", ["past", "wide"], ["w"]), put("w", "x", "m"), ("Reshape", ["m", "deep"], ["present"])],
+            [
+                ("Reshape", ["past", "wide"], ["w"]),
+                put("w", "x", "m"),
+                ("Reshape", ["m", "deep"], ["present"]),
+            ],
             "present",
             "x past",
             rows=ROWS,
@@ -208,7 +210,10 @@ def test_nodes_of_a_program_with_a_state_are_verified() -> None:
     [
         ({"pats": "present"}, "no input 'pats'; its inputs: x, past; did you mean 'past'?"),
         ({"past": "presnt"}, "no output 'presnt'; its outputs: present, y; did you mean 'present'?"),
-        ({"x": "present"}, "state x=present: input is 2x32 float32, output is 4x32 float32; expected the same"),
+        (
+            {"x": "present"},
+            "state x=present: input is 2x32 float32, output is 4x32 float32; expected the same",
+        ),
     ],
 )
 def test_wrong_states_are_refused(state: dict[str, str], message: str) -> None:
