@@ -115,6 +115,7 @@ def compile(
     shapes: Shapes | None = None,
     constants: Constants | None = None,
     state: Mapping[str, str] | None = None,
+    replaceable: Sequence[str] = (),
     machine: Machine | str | Path | None = None,
     patterns: str = "default",
     search: str = "fast",
@@ -129,9 +130,10 @@ def compile(
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
-    inputs always are, by name; ``state``: inputs that are the same memory as outputs (docs/sessions.md),
-    ``{"past": "present"}``; ``machine``: a description or the path of one, by default the TX81; ``patterns``,
-    ``search`` and ``residency`` as the options of tx8cc.
+    inputs always are, by name; ``state``: inputs that are the same memory as outputs,
+    ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace (docs/sessions.md);
+    ``machine``: a description or the path of one, by default the TX81; ``patterns``, ``search`` and
+    ``residency`` as the options of tx8cc.
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16. ``calibrate``: samples of the inputs,
     arrays by name or a .npz file; ``calibration``: a method or ``compiler.quantise.Settings``; ``max_loss``,
@@ -139,8 +141,10 @@ def compile(
     """
     from compiler.driver import compile_graph
     from compiler.evaluation.states import with_states
+    from compiler.passes.graph_operations import with_replaceable
 
     graph = with_states(graph_of(model, examples, shapes, constants), state or {})
+    graph = with_replaceable(graph, replaceable) if replaceable else graph
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,6 +83,8 @@ class Context:
     """The templates of the module's groups, by the number that is an attribute of the groups."""
     results: list[SearchResult] = field(default_factory=list)
     """The decision for each template; empty without search and plan."""
+    replaceable: Mapping[str, Array] = field(default_factory=dict)
+    """Inputs that are constants of the program, and what they are until a session replaces them."""
     updates: list[StateUpdate] = field(default_factory=list)
     """How the states of the graph get their new values."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)

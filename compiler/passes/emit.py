@@ -36,10 +36,14 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
             _constant(context, data, operation)
+    for operation in sources:
+        if isinstance(operation, InputOp) and operation.node.data in context.replaceable:
+            _replaceable(context, data, operation)
     for entry in context.data:
         if isinstance(entry, Constant):
             data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
-    _declare(interface_of(context, module), data, sources)
+    interface = interface_of(context, module)
+    _declare(interface, data, sources)
     for kind, tensor, fmt, symbol in empty_interface(context):
         if symbol == tensor.name:
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
@@ -78,10 +82,18 @@ def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> N
     data.constant(operation.symbol, fmt, array.shape, array)
 
 
+def _replaceable(context: Context, data: program.Data, operation: InputOp) -> None:
+    """A constant with memory of its own, also if another one has the same content."""
+    fmt = format_of(operation.results[0].type)
+    array = stored(context.replaceable[operation.node.data], fmt)
+    data.constant(operation.symbol, fmt, array.shape, array, own=True)
+
+
 def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorOperation]) -> None:
     """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
+    constants |= {symbol for kind, _, _, symbol in interface if kind == "constant"}
     for operation in sources:
         place = result_range(operation)
         if place.symbol not in constants:
@@ -106,6 +118,7 @@ def interface_of(context: Context, module: ModuleOp) -> Interface:
         if isinstance(operation, InputOp | OutputOp):
             is_input = isinstance(operation, InputOp)
             kind, tensors = ("input", context.graph.inputs) if is_input else ("output", context.graph.outputs)
+            kind = "constant" if is_input and operation.node.data in context.replaceable else kind
             tensor = next(tensor for tensor in tensors if tensor.name == operation.node.data)
             value = operation.results[0] if is_input else operation.operands[0]
             found.append((kind, tensor, format_of(value.type), operation.symbol))

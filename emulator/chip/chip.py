@@ -63,7 +63,7 @@ class Chip:
         """The program of each tile; fence.i and marks replace it."""
         self._marks = Marks(())
         self.altered = False
-        """Whether the program used registers of devices or changed its text, which only a new chip forgets."""
+        """Whether the program used registers of devices or changed its text: a new chip forgets that."""
         self.tiles = [self._make_tile(number, options) for number in range(machine.tiles)]
         self.traffic = Traffic(image, self.tiles, memories.ddr_area)
         self.observers: list[Observer] = []

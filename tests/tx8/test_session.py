@@ -14,7 +14,7 @@ HEADS, ROOM, WIDE = 2, 8, 32
 
 
 def decoder() -> ModelProto:
-    """Attention of one query over a cache whose rows up to ``at`` are filled: the new one is put there first."""
+    """Attention of one query over a cache of which rows up to ``at`` are filled, its own one first."""
     shape = [1, HEADS, ROOM, WIDE]
     kinds = {"q": [1, HEADS, 1, WIDE], "k": [1, HEADS, 1, WIDE], "v": [1, HEADS, 1, WIDE]}
     kinds |= {"keys": shape, "values": shape, "new_keys": shape, "new_values": shape, "y": kinds["q"]}
@@ -141,5 +141,5 @@ def test_wrong_inputs_are_refused(given: list[object], named: dict[str, object],
 
 
 def test_a_session_is_one_of_a_program() -> None:
-    with pytest.raises(tx8.Error, match="a session is one of a tx8.Program, not of str"):
+    with pytest.raises(tx8.Error, match=r"a session is one of a tx8\.Program, not of str"):
         tx8.Session("prog.bin")  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = is_plain_name(name)
+                own = is_plain_name(name) and name not in self.context.replaceable
                 self.symbols[operation.results[0]] = name if own else f"io.in{len(self.symbols)}"
         self._place_updates()
         for operation in operations(self.module):

@@ -37,7 +37,7 @@ class CastPass:
                 for index in range(len(operation.operands)):
                     casts.want(operation, index, fmt)
                 _retype(operation.results[0], fmt)
-        store_as_computed(module)
+        store_as_computed(context, module)
 
 
 class _Casts:

@@ -111,7 +111,7 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_state_options(parser: argparse.ArgumentParser) -> None:
-    """What stays in memory from run to run."""
+    """What stays in memory from run to run, and what may be replaced there."""
     parser.add_argument(
         "--state",
         action="append",
@@ -120,6 +120,13 @@ def _add_state_options(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT=OUTPUT",
         help="an input and an output that are the same memory, so that a run finds what the one before left "
         "there (docs/sessions.md); may be given for several",
+    )
+    parser.add_argument(
+        "--replaceable",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a constant of the model that sessions may replace; may be given for several",
     )
 
 

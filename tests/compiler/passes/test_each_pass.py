@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import emulator
 from compiler.driver import Program, compile_graph
+from compiler.evaluation.states import with_states
 from compiler.graph import Graph, GraphError
 from compiler.passes import PIPELINE, compilation
 from compiler.passes.groups import group_stack
@@ -51,6 +53,18 @@ def two_branches() -> Graph:
         ("MatMul", ["b", "d"], ["y"], {}),
     ]
     return graph(nodes, {"x": (64, 64), "z": (64, 64)}, {"s": draw(64)})
+
+
+def remembering() -> Graph:
+    """A state of which a row is replaced."""
+    nodes: list[NodeSpec] = [("ScatterND", ["past", "at", "x"], ["y"], {})]
+    made = graph(nodes, {"past": (4, 32), "x": (1, 32)}, {"at": np.array([[2]])})
+    return with_states(made, {"past": "y"})
+
+
+def memories_of_states(program: Program) -> int:
+    """In how many places the state is."""
+    return len({b.address for b in program.image.buffers if b.name in ("past", "y")})
 
 
 def large_product() -> Graph:
@@ -154,6 +168,7 @@ EFFECTS = {
     "group_cost": Effect(large_product, cycles),
     "group_stack": Effect(bottleneck, phases),
     "group_order": Effect(two_branches, barriers),
+    "state_update": Effect(remembering, memories_of_states),
     "barrier_opt": Effect(two_branches, wrong),
 }
 NEEDED = {"import": StopIteration, "group_load_store": GraphError, "ddr_reorder": ValueError}

@@ -1,4 +1,4 @@
-"""Sessions of programs written by hand: states stay, nothing else does; what is bound, replaced and refused."""
+"""Sessions of programs written by hand: what stays, what is bound, replaced, saved and refused."""
 
 from __future__ import annotations
 
@@ -294,9 +294,9 @@ def test_states_and_constants_of_the_wrong_shape_are_refused(program: Program) -
         session.set_state({"past": X})
     with pytest.raises(InputError, match="constant 'more' is 8 float32, expected 16 float32"):
         session.replace({"more": X[:8]})
-    with pytest.raises(SessionError, match="no constant 'mor'; known: more; did you mean 'more'?"):
+    with pytest.raises(SessionError, match=r"no constant 'mor'; known: more; did you mean 'more'\?"):
         session.replace({"mor": X})
-    with pytest.raises(SessionError, match="no state 'pats'; known: past; did you mean 'past'?"):
+    with pytest.raises(SessionError, match=r"no state 'pats'; known: past; did you mean 'past'\?"):
         session.set_state({"pats": X})
 
 
