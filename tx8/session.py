@@ -12,8 +12,7 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.program import InputError
-from emulator.session import Session as Steps
-from emulator.session import SessionError
+from emulator.session import ProgramSession, SessionError
 
 from .arrays import convert
 from .program import Program
@@ -42,7 +41,7 @@ class Session:
         if not isinstance(program, Program):
             raise SessionError(f"a session is one of a tx8.Program, not of {type(program).__name__}")
         self.program = program
-        self._steps = Steps(
+        self._steps = ProgramSession(
             program.emulated, max_instructions=max_instructions, threads=threads, timed=timed or None
         )
         if state:

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
             make_parser().error(f"argument --session: not with {other}, which is about a single run")
         if options.load_state and (options.strict or options.explore):
             make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
-        status = _run(options)
+        status = _run_session(options) if options.session else _run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
@@ -81,10 +81,6 @@ def _run(options: argparse.Namespace) -> int:
     program = _loaded(options)
     if options.tile is not None and options.tile >= program.machine.tiles:
         make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
-    if options.session:
-        from emulator.cli.session import run_script
-
-        return run_script(options, program, _run_options(options))
     dumps = Dumps(options, program)
     if program.chips > 1:
         return _run_chips(options, program, dumps)
@@ -113,6 +109,15 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         _print_verdict(options, [system], status, fault, outputs, hazards, differences)
     return status
+
+
+def _run_session(options: argparse.Namespace) -> int:
+    """Run a program as a script says."""
+    from emulator import native
+    from emulator.cli.session import run_script
+
+    native.on_compile = None if options.quiet else _announce(options.verbose)
+    return run_script(options, _loaded(options), _run_options(options))
 
 
 def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps) -> int:

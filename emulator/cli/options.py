@@ -54,11 +54,6 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("program", help="program image made by tx8as or tx8cc")
     add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")
-    add(
-        "--session",
-        metavar="SCRIPT.json",
-        help="run the program step by step, with states that stay between the steps (docs/sessions.md)",
-    )
     add("--random", type=_number, metavar="SEED", help="random arrays for the inputs without --input")
     add("--output-dir", metavar="DIR", help="write one .npy file for each named output")
     add(
@@ -151,6 +146,11 @@ def _add_states(parser: argparse.ArgumentParser) -> None:
         "--max-instructions stops the run",
     )
     add("--load-state", metavar="FILE", help="go on from a saved state of the program; inputs are part of it")
+    add(
+        "--session",
+        metavar="SCRIPT.json",
+        help="run the program step by step, with states that stay between the steps (docs/sessions.md)",
+    )
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:

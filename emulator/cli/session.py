@@ -15,7 +15,7 @@ import numpy as np
 from emulator.chip.options import RunOptions
 from emulator.cli.arrays import read_array, write_array
 from emulator.program import Array, Program
-from emulator.session import Session
+from emulator.session import ProgramSession
 from emulator.tile.fault import Fault
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.files import read_bytes, write_together
@@ -82,7 +82,7 @@ def read_script(path: str) -> Script:
 def run_script(options: argparse.Namespace, program: Program, run: RunOptions) -> int:
     """Run a script; the exit status of the command."""
     script = read_script(options.session)
-    with Session(program, max_instructions=options.max_instructions, **run) as session:
+    with ProgramSession(program, max_instructions=options.max_instructions, **run) as session:
         session.begin_with(_arrays(script.state))
         session.bind(_arrays(script.bind))
         session.replace(_arrays(script.constants))
@@ -97,7 +97,7 @@ def run_script(options: argparse.Namespace, program: Program, run: RunOptions) -
     return 0
 
 
-def _follow(session: Session, step: Step, where: str) -> None:
+def _follow(session: ProgramSession, step: Step, where: str) -> None:
     if step.run is not None:
         _run(session, step.run, where)
     elif step.reset:
@@ -110,7 +110,7 @@ def _follow(session: Session, step: Step, where: str) -> None:
         _write(step.write, session.state, f"{where}: the program has no state")
 
 
-def _run(session: Session, runs: Runs, where: str) -> None:
+def _run(session: ProgramSession, runs: Runs, where: str) -> None:
     """Run the program as often as a step says, and write its outputs."""
     same, each = _arrays(runs.inputs), _arrays(runs.each)
     found = [session.run({**same, **part}) for part in _parts(each, runs.repeat, where)]

@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from .file import StateFileError
-from .session import Session, SessionError
+from .session import ProgramSession, SessionError
 
-__all__ = ["Session", "SessionError", "StateFileError"]
+__all__ = ["ProgramSession", "SessionError", "StateFileError"]

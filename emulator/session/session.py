@@ -33,7 +33,7 @@ class SessionError(Tx8Error):
     """What a session cannot do: a name that the program does not have, or a step after its end."""
 
 
-class Session:
+class ProgramSession:
     """A program that runs many times, in memories of its own; see docs/sessions.md.
 
     Every step begins as a run of the program does, except for its states, which are zeros at first and then
@@ -58,7 +58,7 @@ class Session:
         )
         self._lock = threading.RLock()
         self._queue: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._closed = self._under_way = False
         self.steps = 0
         """Complete steps since the states were set; ``load`` and ``reset`` set it too."""
         self.cycles: int | None = None
@@ -200,6 +200,7 @@ class Session:
         self.close(cancel=kind is not None)
 
     def _step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._under_way = True
         try:
             for name, array in inputs.items():
                 self._inputs[name].fill(array)
@@ -208,14 +209,18 @@ class Session:
             self.cycles = system.cycles
             results = {name: tensor.read(self._results.get(name)) for name, tensor in self._outputs.items()}
         except BaseException:
-            with _uninterrupted():
-                self._restart.forget()
-                self._end(complete=False)
+            self._undo()
             raise
         with _uninterrupted():
             self._end(complete=True)
             self.steps += 1
         return results
+
+    def _undo(self) -> None:
+        """Make the memories what they were before the step that is under way."""
+        with _uninterrupted():
+            self._restart.forget()
+            self._end(complete=False)
 
     def _end(self, complete: bool) -> None:
         """Bring the memories to what the next step begins with."""
@@ -225,6 +230,7 @@ class Session:
         self._memories.reset()
         for each in kept:
             each.after_reset()
+        self._under_way = False
 
     @contextmanager
     def _working(self) -> Iterator[None]:
@@ -232,6 +238,8 @@ class Session:
         with self._lock:
             if self._closed:
                 raise SessionError("the session is closed")
+            if self._under_way:  # Ctrl-C came when a step had ended and was not complete
+                self._undo()
             yield
 
     # -- names -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from chip_bench import W, chip
 from emulator import Fault, InputError, Program
 from emulator.memory.areas import GRANULE_SHIFT
 from emulator.memory.pages import LEAST
-from emulator.session import Session, SessionError, StateFileError
+from emulator.session import ProgramSession, SessionError, StateFileError
 
 MACHINE = chip(2, 0x4000)
 GRANULE = 1 << GRANULE_SHIFT
@@ -84,7 +84,7 @@ def at(place: int) -> np.ndarray:
     return np.array([place], np.int32)
 
 
-def step(session: Session, place: int = 0, x: np.ndarray = X, stop: int = 0) -> np.ndarray:
+def step(session: ProgramSession, place: int = 0, x: np.ndarray = X, stop: int = 0) -> np.ndarray:
     return session.run({"x": x, "at": at(place), "stop": at(stop)})["y"]
 
 
@@ -98,7 +98,7 @@ def test_a_state_stays_and_nothing_else_does(program: Program, threads: int) -> 
     places = [0, 5, GRANULE // 4 - 8, ROOM // 4 - 16, 0, GRANULE // 4 - 8]
     wanted = np.zeros(ROOM // 4, np.float32)
     past = wanted.copy()
-    session = Session(program, threads=threads)
+    session = ProgramSession(program, threads=threads)
     for number, place in enumerate(places):
         x = X + number
         wanted[place : place + 16] += x + 10 * X
@@ -111,7 +111,7 @@ def test_a_state_stays_and_nothing_else_does(program: Program, threads: int) -> 
 
 
 def test_a_stopped_step_leaves_the_state_as_it_was(program: Program) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     for place in (0, GRANULE // 4 + 100):
         step(session, place)
         before = session.state["past"]
@@ -123,7 +123,7 @@ def test_a_stopped_step_leaves_the_state_as_it_was(program: Program) -> None:
 
 
 def test_a_step_that_takes_too_long_is_none(program: Program) -> None:
-    session = Session(program, max_instructions=5)
+    session = ProgramSession(program, max_instructions=5)
     with pytest.raises(Fault, match="the limit given"):
         step(session)
     assert session.steps == 0
@@ -132,7 +132,7 @@ def test_a_step_that_takes_too_long_is_none(program: Program) -> None:
 
 def test_an_interrupt_leaves_the_state_as_it_was(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after the program has written its state, before the step is complete."""
-    session = Session(program)
+    session = ProgramSession(program)
     step(session)
 
     def interrupted(*_: object) -> None:
@@ -146,8 +146,26 @@ def test_an_interrupt_leaves_the_state_as_it_was(program: Program, monkeypatch: 
     np.testing.assert_array_equal(step(session), 22 * X)
 
 
+def test_an_interrupt_between_run_and_end_leaves_the_state_as_it_was(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = ProgramSession(program)
+    step(session)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("emulator.session.session._uninterrupted", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            step(session, 1)
+    np.testing.assert_array_equal(session.state["past"][:16], 11 * X)
+    np.testing.assert_array_equal(step(session), 22 * X)
+    assert session.steps == 2
+
+
 def test_sessions_know_nothing_of_each_other(program: Program) -> None:
-    one, other = Session(program), Session(program)
+    one, other = ProgramSession(program), ProgramSession(program)
     for _ in range(3):
         step(one)
     step(other)
@@ -156,7 +174,7 @@ def test_sessions_know_nothing_of_each_other(program: Program) -> None:
 
 
 def test_sessions_run_at_the_same_time(program: Program) -> None:
-    sessions = [Session(program) for _ in range(3)]
+    sessions = [ProgramSession(program) for _ in range(3)]
     futures = [[s.submit({"x": X, "at": at(0), "stop": NONE}) for _ in range(5)] for s in sessions]
     for some in futures:
         for number, future in enumerate(some, 1):
@@ -166,7 +184,7 @@ def test_sessions_run_at_the_same_time(program: Program) -> None:
 
 
 def test_submitted_inputs_are_copied_and_bound_ones_are_not(program: Program) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     x, bound = X.copy(), NONE.copy()
     session.bind({"at": bound, "stop": NONE})
     first = session.submit({"x": x})
@@ -178,7 +196,7 @@ def test_submitted_inputs_are_copied_and_bound_ones_are_not(program: Program) ->
 
 
 def test_a_failed_step_of_the_queue_is_that_of_its_future(program: Program) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     futures = [session.submit({"x": X, "at": NONE, "stop": at(stop)}) for stop in (0, 1, 0)]
     with pytest.raises(Fault):
         futures[1].result()
@@ -186,14 +204,14 @@ def test_a_failed_step_of_the_queue_is_that_of_its_future(program: Program) -> N
 
 
 def test_outputs_are_written_where_they_are_bound(program: Program) -> None:
-    session, y = Session(program), np.zeros(16, np.float32)
+    session, y = ProgramSession(program), np.zeros(16, np.float32)
     session.bind({"y": y, "x": X, "at": NONE, "stop": NONE})
     assert session.run()["y"] is y
     np.testing.assert_array_equal(y, 11 * X)
 
 
 def test_a_state_begins_with_what_is_given_and_comes_back_to_it(program: Program) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     first = np.arange(ROOM // 4, dtype=np.float32)
     session.begin_with({"past": first})
     step(session)
@@ -205,7 +223,7 @@ def test_a_state_begins_with_what_is_given_and_comes_back_to_it(program: Program
 
 
 def test_constants_are_replaced_in_one_session(program: Program) -> None:
-    session, other = Session(program), Session(program)
+    session, other = ProgramSession(program), ProgramSession(program)
     session.replace({"more": -X})
     for number in range(1, 4):
         np.testing.assert_array_equal(step(session), 0 * X)
@@ -215,7 +233,7 @@ def test_constants_are_replaced_in_one_session(program: Program) -> None:
 
 
 def test_saved_states_go_on_in_another_session(program: Program, tmp_path: Path) -> None:
-    one, other = Session(program), Session(program)
+    one, other = ProgramSession(program), ProgramSession(program)
     for _ in range(3):
         step(one, 7)
     assert one.save(tmp_path / "three") > ROOM
@@ -238,7 +256,7 @@ def damaged(data: bytes) -> dict[str, bytes]:
 
 
 def test_damaged_files_are_refused(program: Program, tmp_path: Path) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     step(session)
     session.save(tmp_path / "good")
     for message, data in damaged((tmp_path / "good").read_bytes()).items():
@@ -249,10 +267,10 @@ def test_damaged_files_are_refused(program: Program, tmp_path: Path) -> None:
 
 
 def test_states_of_another_program_are_refused(program: Program, tmp_path: Path) -> None:
-    Session(program).save(tmp_path / "saved")
+    ProgramSession(program).save(tmp_path / "saved")
     text = TEXT.replace("li      a3, 1", "li      a3, 2")
     with pytest.raises(StateFileError, match="saved by a session of another program"):
-        Session(stateful(text, bytes(64))).load(tmp_path / "saved")
+        ProgramSession(stateful(text, bytes(64))).load(tmp_path / "saved")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +284,7 @@ def test_states_of_another_program_are_refused(program: Program, tmp_path: Path)
     ],
 )
 def test_wrong_inputs_are_refused(program: Program, inputs: dict[str, np.ndarray], message: str) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     for call in (session.run, session.submit):
         with pytest.raises((SessionError, InputError)) as caught:
             result = call(inputs)
@@ -276,7 +294,7 @@ def test_wrong_inputs_are_refused(program: Program, inputs: dict[str, np.ndarray
 
 
 def test_what_cannot_be_bound_is_refused(program: Program) -> None:
-    session, fixed = Session(program), np.zeros(16, np.float32)
+    session, fixed = ProgramSession(program), np.zeros(16, np.float32)
     fixed.flags.writeable = False
     for arrays, message in (
         ({"y": fixed}, "output 'y' is bound to an array that cannot be written"),
@@ -289,7 +307,7 @@ def test_what_cannot_be_bound_is_refused(program: Program) -> None:
 
 
 def test_states_and_constants_of_the_wrong_shape_are_refused(program: Program) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     with pytest.raises(InputError, match="input 'past' is 16 float32, expected 49152 float32"):
         session.set_state({"past": X})
     with pytest.raises(InputError, match="constant 'more' is 8 float32, expected 16 float32"):
@@ -301,7 +319,7 @@ def test_states_and_constants_of_the_wrong_shape_are_refused(program: Program) -
 
 
 def test_a_closed_session_runs_no_more(program: Program) -> None:
-    with Session(program) as session:
+    with ProgramSession(program) as session:
         session.bind({"x": X, "at": NONE, "stop": NONE})
         futures = [session.submit() for _ in range(3)]
     assert all(future.done() for future in futures)
@@ -312,11 +330,11 @@ def test_a_closed_session_runs_no_more(program: Program) -> None:
 
 def test_the_sanitizer_is_for_single_runs(program: Program) -> None:
     with pytest.raises(SessionError, match="looks at single runs"):
-        Session(program, strict=True)
+        ProgramSession(program, strict=True)
 
 
 def test_steps_of_several_threads_come_one_after_the_other(program: Program) -> None:
-    session = Session(program)
+    session = ProgramSession(program)
     threads = [threading.Thread(target=step, args=(session,)) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -342,7 +360,7 @@ _start: csrr    t0, mhartid
         sd      t3, 0(t2)
 done:"""
     program = Program(asm.assemble(text + EXIT, machine=MACHINE), MACHINE)
-    with Session(program, timed=True) as session:
+    with ProgramSession(program, timed=True) as session:
         counts = [int(session.run()["y"][0]) for _ in range(3)]
         assert counts == [int(program.run(timed=True)["y"][0])] * 3
         assert session.cycles is not None and session.cycles > 0
@@ -376,7 +394,7 @@ done:"""
     image = asm.assemble(text + EXIT, machine=MACHINE, given={"table.bin": numbers.tobytes()})
     program = Program(image, MACHINE)
     whole = count // 1000 * 1000
-    one, other = Session(program), Session(program)
+    one, other = ProgramSession(program), ProgramSession(program)
     one.replace({"table": numbers[::-1].copy()})
     for _ in range(2):
         np.testing.assert_array_equal(one.run()["y"][:whole], numbers[::-1][:whole])
