@@ -190,6 +190,7 @@ def test_standard_input_makes_a_bin(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert dict(read_image((folder / "a.bin").read_bytes(), "p").lines)[0x80000000] == ("<stdin>", 1)
 
 
+@pytest.mark.long
 def test_disassembly_of_a_pipe_gives_the_same_file(folder: Path) -> None:
     run = {"cwd": folder, "check": True}
     subprocess.run([BIN / "tx8as", "-q", "prog.s", "-o", "p.bin"], **run)  # type: ignore[call-overload]

@@ -327,6 +327,7 @@ def plain(text: str) -> str:
     return f"{mnemonic} {','.join(decimal)}".strip()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("gnu")
 def test_all_encodings_are_shown_as_objdump_does(tmp_path: Path) -> None:
     """Every 16 bits: the text that GNU objdump prints, or no instruction in both."""

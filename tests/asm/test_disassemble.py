@@ -191,6 +191,7 @@ def test_random_program_gives_the_same_file(seed: int) -> None:
     round_trip(random_program(random.Random(seed)))
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=4))
 def test_any_file_and_node_names_come_back(names: list[str]) -> None:

@@ -47,6 +47,7 @@ def test_a_short_text_does_not_grow_without_end(tmp_path: Path, text: str, messa
     assert len(str(caught.value)) < 40_000
 
 
+@pytest.mark.long
 def test_what_a_program_may_make(tmp_path: Path) -> None:
     """Reserved zeros at the end cost nothing; a file may be given in pieces, and long files are no growth."""
     image = asm.assemble("nop\n" * 300_000 + ".rept 190000\nnop\n.endr\n.section .ddr\n.space 3 << 30\n")
@@ -66,6 +67,7 @@ def test_symbols_that_double_each_other_are_computed_once() -> None:
     assert image.segments[1].size == 1024 + 8
 
 
+@pytest.mark.long
 def test_after_many_mistakes_the_rest_is_not_read() -> None:
     with pytest.raises(AsmError) as caught:
         asm.assemble("".join(f"bad{n} a0\n" for n in range(5000)))

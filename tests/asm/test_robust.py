@@ -66,6 +66,7 @@ def check_mistyped(seed: int) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_mistyped_programs_are_refused_or_come_back() -> None:
     verdicts = [check_mistyped(seed) for seed in range(300)]
     assert 5 < sum(verdicts) < 295
@@ -76,6 +77,7 @@ def test_many_mistyped_programs_are_refused_or_come_back() -> None:
     assert sum(check_mistyped(seed) for seed in range(300, 20_000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("use", [".dword s0", "addi a0, a0, s0", ""])
 def test_a_long_chain_of_forward_definitions_is_refused_in_words(use: str) -> None:
     chain = "".join(f".equ s{n}, s{n + 1} + 0\n" for n in range(100, 700))

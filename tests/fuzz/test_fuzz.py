@@ -75,6 +75,7 @@ int main(void) { printf("%d\\n", numbers[1]); return 0; }
 """
 
 
+@pytest.mark.long
 @needs_gcc
 def test_damaged_executables_of_gcc(tmp_path: Path) -> None:
     path = build(PROGRAM, tmp_path)
@@ -101,20 +102,24 @@ def test_a_random_network() -> None:
     assert "within the tolerance" in run("networks", 0, 1, 300)[-1]
 
 
+@pytest.mark.long
 def test_the_largest_operands() -> None:
     lines = run("largest", 0, 1, 300)
     assert lines[-1].endswith(" executed")
 
 
+@pytest.mark.long
 def test_scalar_code_compiled_and_as_plain_python() -> None:
     """Registers, memory and the message are the same after any words."""
     assert run("scalar", 0, 10, 300) == run("scalar", 0, 10, 300, TX8_JIT="0")
 
 
+@pytest.mark.long
 def test_scalar_code_translated_and_not() -> None:
     assert run("hot", 0, 20, 300) == run("hot", 0, 20, 300, TX8_TRANSLATE="0")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [83, 99, 367])
 def test_labels_and_values_of_translations_have_names_of_their_own(number: int) -> None:
     """Regions in which a label once had the name of a value, which LLVM refuses."""

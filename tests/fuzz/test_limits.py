@@ -55,6 +55,7 @@ def fault(text: str, machine: object = MACHINE, limit: int | None = None) -> str
 # --- scratch of the matrix engine -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @every_arithmetic
 def test_scratch_of_convolutions(kind: str) -> None:
     """Weights that fill the largest SPM there may be, in every proportion of window, inputs and outputs."""

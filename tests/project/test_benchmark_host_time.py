@@ -50,6 +50,7 @@ def bench() -> Iterator[SimpleNamespace]:
         yield modules
 
 
+@pytest.mark.long
 @sampled
 def test_samples_are_where_the_time_goes(bench: SimpleNamespace) -> None:
     """A program that computes exponentials, in FP16 from a table, and nothing else that takes long."""

@@ -116,12 +116,14 @@ def of_wheel(path: Path) -> set[str]:
 # --- complete -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_source_distribution_is_the_checkout(built: Distributions) -> None:
     found = {name for name in of_sdist(built.sdist) if not name.startswith(ADDED)}
     assert sorted(built.files - found) == [], "MANIFEST.in leaves it out"
     assert sorted(found - built.files) == []
 
 
+@pytest.mark.long
 def test_the_wheel_has_all_packages(built: Distributions) -> None:
     """Every file of a package: modules, tables, headers, parts of the report's page."""
     found = of_wheel(built.wheel)

@@ -226,6 +226,7 @@ def test_batch_normalization_is_not_the_identity() -> None:
         assert np.abs(weights[f"{layer}.scale"] - 1).max() > 0.01
 
 
+@pytest.mark.long
 def test_digits_are_scikit_learns_and_stratified(digit_labels: Array) -> None:
     try:
         from sklearn.datasets import load_digits

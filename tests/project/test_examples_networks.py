@@ -68,6 +68,7 @@ def test_the_model_says_something(example: SimpleNamespace, squeezenet: onnx.Mod
     assert 0.002 < chances.max() < 0.99
 
 
+@pytest.mark.long
 def test_the_block_is_the_beginning_of_the_network(example: SimpleNamespace) -> None:
     """onnxruntime finds in it what it finds at that place of ResNet-50."""
     whole, block = example.light.light_model("resnet50"), example.make.resnet_block()

@@ -34,6 +34,7 @@ def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
     assert (site / "searchindex.js").stat().st_size > 100_000
 
 
+@pytest.mark.long
 def test_a_broken_link_fails(tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     gather(pages)

@@ -77,6 +77,7 @@ def test_a_vector_is_added_by_many_programs(threads: int, tmp_path: Path) -> Non
         assert launch.instructions > 0 and launch.printed == ""
 
 
+@pytest.mark.long
 @needs_gcc
 def test_places_and_arguments(tmp_path: Path) -> None:
     kernel = tx8.c_kernel([written(tmp_path, PLACES)], "places")
@@ -108,6 +109,7 @@ def test_objects_and_archives_are_linked(tmp_path: Path) -> None:
     assert result[0] == 42
 
 
+@pytest.mark.long
 @needs_gcc
 def test_functions_of_the_c_runtime_win(tmp_path: Path) -> None:
     """A source that defines __get_pid itself is linked with its own."""
@@ -173,6 +175,7 @@ def test_sources_are_refused(tmp_path: Path) -> None:
         tx8.c_kernel(path, "k")
 
 
+@pytest.mark.long
 @needs_gcc
 def test_objects_with_compressed_instructions_are_launched(tmp_path: Path) -> None:
     """Objects built with the flags of the vendor's flow."""

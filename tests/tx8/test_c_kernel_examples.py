@@ -26,6 +26,7 @@ def test_vector_add(count: int) -> None:
     assert (total == x + y).all()
 
 
+@pytest.mark.long
 @needs_gcc
 def test_softmax() -> None:
     x = np.random.default_rng(2).standard_normal((20, 300)).astype(np.float32) * 5
@@ -35,6 +36,7 @@ def test_softmax() -> None:
     np.testing.assert_allclose(y, powers / powers.sum(1, keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.long
 @needs_gcc
 def test_matmul() -> None:
     m, k, n = 192, 256, 320

@@ -65,6 +65,7 @@ def test_a_record_without_a_page_is_one_line(checkout: Path, name: str, argument
     assert found.stderr == f"{name}: error: {SAID}\n"
 
 
+@pytest.mark.long
 def test_with_its_page_the_instruction_works(checkout: Path, tmp_path: Path) -> None:
     """The sentence says all that is to be done."""
     copy = tmp_path / "copy"

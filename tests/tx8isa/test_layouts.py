@@ -385,6 +385,7 @@ def test_layout_names_and_vendor_numbers() -> None:
         Layout.parse("nhwc")
 
 
+@pytest.mark.long
 def test_integer_functions_compile_unchanged() -> None:
     """Numba gives the plain functions' results; their callees are replaced by their compiled selves."""
     compiled: dict[str, Any] = dict(vars(layouts))

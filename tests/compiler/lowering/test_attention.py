@@ -61,6 +61,7 @@ def test_tiles_take_heads_and_blocks(tiles: int, dtype: str) -> None:
     check(qkv((3,), 150, 65, 32, 32), dtype=dtype, tiles=tiles)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 def test_keys_in_blocks(dtype: str) -> None:
     """The largest score of most queries is in another block than the first."""
@@ -93,6 +94,7 @@ def test_masks(mask: Array, spm: int | None, dtype: str) -> None:
     check(qkv((2, 3), 70, 70, 16, 16), mask, dtype, spm=spm)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("tiles", [1, 16])
 @pytest.mark.parametrize("mask", [None, causal(128), draw(3, 1, 128)], ids=["none", "causal", "heads"])

@@ -119,6 +119,7 @@ def test_more_values_than_registers(shared: bool, sizes: tuple[int, int, int, in
     case.check(cut(64, 128, shared), tiles, 0xE0000, strict=True)
 
 
+@pytest.mark.long
 def test_long_causal_attention_has_code() -> None:
     """28 heads of 4096 keys and 128 channels."""
     operands = [DdrTensor(name, Format.BF16, (28, 4096, 128)) for name in "qkv"]
@@ -187,6 +188,7 @@ def test_blocks_of_queries_out_of_step_share_nothing() -> None:
     assert "dte.broadcast" not in text
 
 
+@pytest.mark.long
 def test_every_cut() -> None:
     case = made((3, 200, 300, 40), Format.FP16, draw(300))
     for found in attention_cuts(Target(4, 0x2F0000, Format.FP16), case.work):

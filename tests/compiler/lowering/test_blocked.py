@@ -220,6 +220,7 @@ def test_what_tiles_share_arrives_in_time(tiles: int, what: str, dtype: str) -> 
         np.testing.assert_array_equal(case.run(cut, tiles, strict=True), expected, str(cut))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["both", "image"])
 @pytest.mark.parametrize(
     "case",
@@ -295,6 +296,7 @@ def test_an_image_is_shared_by_tiles_with_unequal_maps() -> None:
     np.testing.assert_array_equal(case.run(cut, 4, strict=True), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["own", "weights", "image", "both"])
 def test_an_addend_that_is_complete_is_loaded_before_the_tiles_meet(share: str) -> None:
     case = conv((1, 64, 14, 6), (128, 64, 3, 3), "Add", "Relu", pads=(1, 1, 1, 1))

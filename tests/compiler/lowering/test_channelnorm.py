@@ -122,6 +122,7 @@ def test_every_pair_of_orders(
     check(cases, 3, SMALL_SPM, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: "-".join(order.value for order in pair))
 def test_large_slices_and_no_hazard(pair: tuple[Order, Order], tmp_path: Path) -> None:
     shapes = [(1, 96, 40, 33), (3, 70, 5), (1, 3, 64, 64), (1, 200, 2, 3, 4)]

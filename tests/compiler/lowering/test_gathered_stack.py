@@ -113,6 +113,7 @@ def test_right_where_lines_are_written_to_their_end(tmp_path: Path, name: str) -
         np.testing.assert_array_equal(found[key], values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["inverted", "residuals"])
 def test_weights_of_several_stages_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -159,6 +160,7 @@ def test_what_only_its_own_tile_reads_is_not_sent(tmp_path: Path) -> None:
     assert sum("dte.broadcast" in line for line in text[begin:]) == 2  # x, and what the first one gives
 
 
+@pytest.mark.long
 def test_channels_that_a_tile_has_not_computed(tmp_path: Path) -> None:
     """A pool of what is joined: its shares are not those of the values that are joined. A result whose
     last plane is not whole."""

@@ -59,6 +59,7 @@ def expected(x: Array, groups: int, scale: Array, shift: Array) -> Array:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shape", "groups"), SHAPES)
 def test_groups_of_channels(shape: tuple[int, ...], groups: int) -> None:
     made = normalized(shape, groups)

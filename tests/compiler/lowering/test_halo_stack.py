@@ -119,6 +119,7 @@ def test_same_bits_and_no_hazards(
     assert_same_bits(made, planned(made, dtype, tiles, tmp_path), monkeypatch, dtype, tiles)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "tiles"), [("fires", 16), ("residuals", 16), ("bottleneck", 7)])
 def test_same_bits_on_half_of_the_tiles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, tiles: int
@@ -177,6 +178,7 @@ def test_fire_modules_in_few_instructions(
     assert program.text.count("ct.relu") == 5  # two squeezes, two joins, the last convolution
 
 
+@pytest.mark.long
 def test_only_tiles_with_rows_get_weights(tmp_path: Path) -> None:
     program = planned(fires(), "fp16", 16, tmp_path)
     sent = [line for line in program.text.splitlines() if "dte.broadcast" in line]
@@ -220,6 +222,7 @@ def test_a_piece_that_is_read_alone_too(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(verdict.ok for verdict in check(program, random_inputs(made, {}, 3)).verdicts.values())
 
 
+@pytest.mark.long
 def test_different_steps_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     found = stages(monkeypatch, fires(last="Sigmoid"))
     assert (len(found.pieces), len(last_pieces(found)), len(after_pools(found))) == (4, 2, 0)
@@ -244,6 +247,7 @@ def stages(monkeypatch: pytest.MonkeyPatch, made: Graph, dtype: str = "fp16") ->
     return max(found, key=lambda each: len(each.order))
 
 
+@pytest.mark.long
 def test_every_row_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of the bands of all tiles are those of each value, and only the last ones of a window that
     ends beyond them are in two bands."""
@@ -262,6 +266,7 @@ def test_every_row_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(computed) - rows.limit <= twice * (bands.count - 1)
 
 
+@pytest.mark.long
 def test_steps_begin_where_windows_reach_over_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     owned = owned_stages(stages(monkeypatch, tower()))
     steps = steps_of(owned, {halo.symbol: at for at, halo in halos_of(owned)})
@@ -275,6 +280,7 @@ def test_steps_begin_where_windows_reach_over_the_edge(monkeypatch: pytest.Monke
     assert [len(step.stages) for step in steps] == [1, 1, 1, 1, 2]
 
 
+@pytest.mark.long
 def test_bands_that_are_lower_than_a_halo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Rows of others than the neighbours are needed, or there is nobody to exchange rows with."""
     found = stages(monkeypatch, tower())

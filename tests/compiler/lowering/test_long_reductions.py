@@ -101,6 +101,7 @@ def test_tiles_with_fewer_runs_than_others() -> None:
     case.check(cut, 7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32, Format.FP32])
 @pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax"])
 def test_formats_and_folds(op: str, fmt: Format) -> None:
@@ -167,6 +168,7 @@ def test_softmax_of_difficult_long_rows() -> None:
     assert_right(one("Softmax", [(6, 4500)]), "fp16", inputs={"a": x})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
 @pytest.mark.parametrize(("rows", "tiles"), [(1, 16), (3, 16), (9, 4)])
@@ -338,6 +340,7 @@ def test_an_exchange_folds_in_the_order_of_the_members(way: str, parts: int | No
         assert np.array_equal(got[tile], want), (tile, parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "width"), [(2, 10), (8, 3), (64, 1), (4, 16)])
 def test_halves_are_folded(count: int, width: int) -> None:
     data = np.random.default_rng(1).integers(-9, 9, (count, width)).astype(np.float64)

@@ -26,6 +26,7 @@ def shared(found: list[Cut]) -> list[Cut]:
     return [cut for cut in found if cut.choice("share", "none") != "none"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32, Format.FP32])
 @pytest.mark.parametrize("constant", [False, True])
 def test_every_cut_gives_the_same_result(fmt: Format, constant: bool) -> None:
@@ -93,6 +94,7 @@ def cut_of(grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str)
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stored", [Format.FP32, Format.FP16])
 @pytest.mark.parametrize(("sizes", "stay", "share"), GRIDS)
 def test_no_hazard_and_no_dependence_on_threads(
@@ -137,6 +139,7 @@ def test_chunks_of_several_planes_come_and_go_in_long_runs(share: str, trans_b: 
     assert len(products) == (1 if fmt is Format.FP16 else 3) * pieces
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["none", "both"])
 @pytest.mark.parametrize("stay", ["left", "right", "none"])
 def test_batches_have_groups_of_tiles(stay: str, share: str) -> None:
@@ -160,6 +163,7 @@ def test_transposed_operands_of_a_plan(trans_a: int, trans_b: int, fmt: Format) 
         assert any(f"lt={trans_a}, rt={1 - trans_b}" in line for line in lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32, Format.FP32])
 @pytest.mark.parametrize(("trans_b", "constant"), [(0, False), (1, False), (0, True)])
 @pytest.mark.parametrize(("columns", "rest"), [(1, 1), (37, 0), (63, 63)])

@@ -88,12 +88,14 @@ def test_same_bytes_in_one_phase(name: str, dtype: str) -> None:
     assert_pooled(CASES[name], dtype)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(("dtype", "tiles"), [("bf16", 5), ("tf32", 16), ("fp16", 1)])
 def test_other_formats_and_numbers_of_tiles(dtype: str, tiles: int) -> None:
     assert_pooled(CASES["windows"], dtype, tiles)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("step", ["Relu", "Sigmoid"])
 def test_steps_behind_the_pool(step: str) -> None:

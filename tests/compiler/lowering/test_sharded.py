@@ -63,12 +63,14 @@ def test_right_and_without_hazards(name: str, dtype: str, tiles: int) -> None:
     assert_right(made, program)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mesh", [(4, 4), (8, 2), (2, 4), (2, 2), (16, 1), (1, 4), (4, 1), (1, 1)])
 def test_every_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None:
     made = normalized_first()
     assert_right(made, on_mesh(made, "fp16", 16, mesh, tmp_path))
 
 
+@pytest.mark.long
 def test_a_mesh_that_does_not_fill_the_grid(tmp_path: Path) -> None:
     """Three of the four tiles of each row of the chip take part."""
     made = normalized_first(columns=384, heads=12)
@@ -77,6 +79,7 @@ def test_a_mesh_that_does_not_fill_the_grid(tmp_path: Path) -> None:
     assert_right(made, program)
 
 
+@pytest.mark.long
 def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products are computed a part of the inner dimension at a time when their weights are many."""
     monkeypatch.setattr(schedule, "_MOST_WEIGHTS", 1 << 14)
@@ -88,6 +91,7 @@ def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_right(made, program)
 
 
+@pytest.mark.long
 def test_many_queries_of_wide_heads(tmp_path: Path) -> None:
     made = normalized_first(rows=128, columns=256, heads=4)
     assert_right(made, on_mesh(made, "fp16", 16, (1, 4), tmp_path))

@@ -31,6 +31,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_bits_do_not_depend_on_tiles_and_scratchpad(name: str) -> None:
     made = CASES[name]
@@ -84,6 +85,7 @@ def test_any_convolution(
     assert_right(made, "fp16", tiles, small_machine(0x20000))
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.integers(1, 3), st.integers(1, 150), st.integers(1, 150), st.integers(1, 150), st.integers(1, 16))
 def test_any_matrix_product(batch: int, m: int, k: int, n: int, tiles: int) -> None:

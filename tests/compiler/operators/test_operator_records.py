@@ -17,7 +17,8 @@ from compiler.evaluation.tolerance import judge
 from compiler.graph import DTYPES, NEWEST_OPSET, GraphError, Node
 from compiler.operators import OPERATORS
 from compiler.operators.record import Attribute, Input, Operator
-from onnx_oracle import Case, as_array, describe, node_tests, onnx, supported
+from onnx_node_tests import modules, node_tests_of
+from onnx_oracle import Case, as_array, describe, onnx, supported
 
 # --- records against the definitions of the onnx package ---------------------------------------------------
 
@@ -161,17 +162,6 @@ REFUSED = {
 BINARY32 = ("test_dynamicquantizelinear",)
 
 
-def chosen_node_tests() -> list[Any]:
-    chosen = []
-    for test in node_tests():
-        if test.name in BINARY32:
-            continue
-        inputs = named_inputs(test)
-        if inputs is not None and supported(test, inputs):
-            chosen.append(pytest.param(test, inputs, id=test.name))
-    return chosen
-
-
 def named_inputs(test: Any) -> dict[str, Any] | None:
     values, _ = test.data_sets[0]
     if not all(isinstance(v, onnx.TensorProto | np.ndarray | np.generic) for v in values):
@@ -187,12 +177,22 @@ def without_optional_outputs(node: Node) -> Node:
     return Node(node.op, node.name, node.inputs, node.outputs[:kept], node.attrs)
 
 
-def test_enough_node_tests_were_found() -> None:
-    assert len(chosen_node_tests()) >= 240
+@pytest.mark.parametrize("module", modules())
+def test_node_tests_of_onnx(module: str) -> None:
+    for test in node_tests_of(module):
+        inputs = named_inputs(test)
+        if test.name not in BINARY32 and inputs is not None and supported(test, inputs):
+            check_node_test(test, inputs)
 
 
-@pytest.mark.parametrize(("test", "inputs"), chosen_node_tests())
-def test_node_test_of_onnx(test: Any, inputs: dict[str, Any]) -> None:
+@pytest.mark.long
+def test_most_node_tests_are_within_the_operators() -> None:
+    tests = [test for module in modules() for test in node_tests_of(module)]
+    given = [(test, named_inputs(test)) for test in tests]
+    assert sum(inputs is not None and supported(test, inputs) for test, inputs in given) >= 480
+
+
+def check_node_test(test: Any, inputs: dict[str, Any]) -> None:
     description = describe(test, inputs)
     nodes = tuple(without_optional_outputs(node) for node in description.nodes)
     description = type(description)(**{**vars(description), "nodes": nodes})
@@ -204,12 +204,12 @@ def test_node_test_of_onnx(test: Any, inputs: dict[str, Any]) -> None:
         assert any(f"({op})" in text and rule in text for op, rule in REFUSED.items()), text
         assert is_beyond_the_rules(test), text
         return
-    assert graph.outputs[0].dtype == expected.dtype.name
-    assert graph.outputs[0].shape == expected.shape
+    assert graph.outputs[0].dtype == expected.dtype.name, test.name
+    assert graph.outputs[0].shape == expected.shape, test.name
     fed = {tensor.name: inputs[tensor.name] for tensor in graph.inputs}
     got = run_reference(graph, fed)[graph.outputs[0].name]
     verdict = judge("operator", "fp32", got, expected, declared=expected.dtype.name)
-    assert verdict.ok, verdict.text
+    assert verdict.ok, f"{test.name}: {verdict.text}"
 
 
 def is_beyond_the_rules(test: Any) -> bool:

@@ -311,6 +311,7 @@ def test_a_member_that_fits_nowhere_is_refused() -> None:
         compile_graph(made, "fp32", 4, small_machine())
 
 
+@pytest.mark.long
 def test_a_program_does_not_depend_on_what_was_compiled_before() -> None:
     """What one compilation remembers about works and prices gives another the same program."""
     programs = [compile_graph(made, "fp16") for made in (fire(), bottleneck(), fire(), bottleneck())]

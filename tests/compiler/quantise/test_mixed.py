@@ -133,6 +133,7 @@ def test_formats_are_read_back(tmp_path: Path) -> None:
     assert again.graph.nodes == made.graph.nodes
 
 
+@pytest.mark.long
 def test_an_edited_file_decides(tmp_path: Path) -> None:
     """A node in FP32 is computed so, and with it what belongs to it."""
     graph = small_cnn()

@@ -146,6 +146,7 @@ HUGE = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.sampled_from([r for r in RECORDS if r.engine is not Engine.DTE]), st.data())
 def test_random_operands_are_judged_as_exact_arithmetic_does(
@@ -409,6 +410,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 def test_a_small_program_runs_under_a_memory_limit(tmp_path: Path) -> None:
     """2 GiB of address space do not hold 64 GiB of DDR: less of it is mapped."""
     program = tmp_path / "p.bin"

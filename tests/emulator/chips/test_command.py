@@ -103,6 +103,7 @@ def test_a_trace_of_all_chips_and_links(tmp_path: Path) -> None:
     assert started["args"]["to tile"] == 1
 
 
+@pytest.mark.long
 def test_pages_of_all_chips(program: str, tmp_path: Path) -> None:
     page = tmp_path / "run.html"
     assert main([program, "--chips", "2x1", "--random", "0", "--html", str(page), "-q"]) == 0

@@ -34,6 +34,7 @@ def test_messages_arrive_and_nothing_depends_on_the_order(seed: int, x: int, y: 
     assert times(other) == times(plain)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [2, 3])
 def test_nothing_depends_on_the_number_of_threads(threads: int) -> None:
     case = Case.random(99, machine(2, 2, tiles=3))
@@ -42,6 +43,7 @@ def test_nothing_depends_on_the_number_of_threads(threads: int) -> None:
     assert times(one) == times(several)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(2, 40))
 def test_a_strict_run_finds_nothing_in_a_right_program(seed: int) -> None:
     case = Case.random(seed, machine(2, 2))
@@ -75,6 +77,7 @@ def test_a_strict_run_finds_the_missing_wait_and_nothing_else(seed: int) -> None
     assert {hazard.kind for hazard in both} <= {"race", "unfinished"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(2, 20))
 def test_a_wait_that_another_one_makes_needless_is_not_missed(seed: int) -> None:
     found = machine(2, 1)

@@ -455,6 +455,7 @@ def test_usage(arguments: list[str], message: str, tmp_path: Path, capsys: Captu
 # -- as a process ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
     """The reader of a long dump goes away."""
     program = assembled(tmp_path, "_start: nop")
@@ -507,6 +508,7 @@ def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatc
     return folder / smallest.name
 
 
+@pytest.mark.long
 @needs_jit
 def test_nothing_is_said_about_kernels_in_a_pipe_unless_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -115,6 +115,7 @@ def test_a_fault(image: str, capsys: Capture) -> None:
     assert f"{image}: fault: {found['fault']}\n" in err
 
 
+@pytest.mark.long
 def test_orders(image: str, tmp_path: Path, capsys: Capture) -> None:
     found, _ = run(capsys, 0, image, "--random", "0", "--explore", "3")
     assert (found["orders"], found["differences"]) == (3, [])

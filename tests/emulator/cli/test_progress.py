@@ -195,6 +195,7 @@ def long_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_a_long_run_on_a_terminal(long_program: str) -> None:
     out, seen, status = on_a_terminal([long_program])
     assert (out, status) == ("", 0)
@@ -203,6 +204,7 @@ def test_a_long_run_on_a_terminal(long_program: str) -> None:
     assert max(map(len, seen.split("\r"))) <= COLUMNS
 
 
+@pytest.mark.long
 def test_quiet_and_short_runs_on_a_terminal(long_program: str, tmp_path: Path) -> None:
     assert on_a_terminal([long_program, "-q"]) == ("", "", 0)
     path = tmp_path / "short.bin"

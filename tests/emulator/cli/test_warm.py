@@ -13,6 +13,7 @@ from emulator.native import store
 from machine_code import needs_jit
 
 
+@pytest.mark.long
 @needs_jit
 def test_jobs_fill_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -137,6 +137,7 @@ def trap(body: str, head: str = "") -> tuple[int, int, int]:
 RESERVED = [bits for bits in range(1 << 16) if bits & 3 != 3 and rvc.decode(bits) is None]
 
 
+@pytest.mark.long
 def test_every_reserved_encoding_traps() -> None:
     """The handler counts them, adds up mtval, and goes on after each: two bytes further."""
     body = "".join(f".half {bits:#x}\n" for bits in RESERVED)
@@ -272,6 +273,7 @@ f:  c.addi a3, 1
 """.replace("c.jal_to", "jal ra,")
 
 
+@pytest.mark.long
 @needs_jit
 def test_every_limit_of_a_loop() -> None:
     image = asm.assemble(LOOP.format(turns=5))

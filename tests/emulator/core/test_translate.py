@@ -48,6 +48,7 @@ def test_random_programs_against_the_reference(blocks: list[list[int]], start: d
     assert set(np.flatnonzero(tile.spm.lines).tolist()) == written
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.lists(block(), min_size=1, max_size=3), registers(), st.data())
 def test_a_limit_stops_at_the_same_instruction(
@@ -59,6 +60,7 @@ def test_a_limit_stops_at_the_same_instruction(
     same(image, start, limit)
 
 
+@pytest.mark.long
 def test_every_limit_of_a_loop() -> None:
     loop = "_start: li a0, 7\n1: addi a1, a1, 3\n sd a1, 0(sp)\n beqz a1, 2f\n mul a2, a1, a1\n"
     loop += "2: addi a0, a0, -1\n bnez a0, 1b\n ebreak"
@@ -116,6 +118,7 @@ FLOAT_EDGES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_random_floating_point_programs(seed: int) -> None:
     """All F and D instructions with all rounding modes, many of them as a loop; flags and frm as well."""

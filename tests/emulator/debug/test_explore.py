@@ -32,6 +32,7 @@ def differences(name: str, folder: Path, orders: int = 6, seed: int = 1) -> list
     return list(explore(starter(name, folder), orders, seed))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "lines"), [("unfinished", (6, 4)), ("workers", (5, 4))])
 def test_the_pair_whose_order_mattered_is_named(name: str, lines: tuple[int, int], tmp_path: Path) -> None:
     found = differences(name, tmp_path)
@@ -42,6 +43,7 @@ def test_the_pair_whose_order_mattered_is_named(name: str, lines: tuple[int, int
     assert (hazard.at.line, hazard.other.line) == lines and at.line in lines
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["unfinished_ok", "workers_ok", "tiles_ok", "span_ok", "endless_ok"])
 def test_programs_without_races_are_the_same_in_every_order(name: str, tmp_path: Path) -> None:
     assert differences(name, tmp_path, orders=4) == []
@@ -61,6 +63,7 @@ def test_a_wait_left_out_is_found() -> None:
     assert any(difference.hazard is not None for difference in found)
 
 
+@pytest.mark.long
 def test_orders_are_the_same_in_every_run_and_differ_by_seed(tmp_path: Path) -> None:
     first, again = (differences("workers", tmp_path, orders=5) for _ in range(2))
     assert first and [d.text for d in first] == [d.text for d in again]
@@ -78,6 +81,7 @@ def test_chance_is_splitmix() -> None:
         assert queues.pseudo_random(seed, number) == (x ^ x >> 31) >> 33
 
 
+@pytest.mark.long
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     starter("workers_ok", tmp_path)
     assert main([str(tmp_path / "workers_ok.bin"), "-q", "--explore", "4"]) == 0

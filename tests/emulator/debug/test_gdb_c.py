@@ -79,6 +79,7 @@ def test_a_c_program(c_program: Path) -> None:
     assert (status, out) == (0, "total 33\n")
 
 
+@pytest.mark.long
 @needs_gdb
 @needs_gcc
 def test_a_c_variable_is_watched_and_changed(c_program: Path) -> None:
@@ -97,6 +98,7 @@ def test_a_c_variable_is_watched_and_changed(c_program: Path) -> None:
     assert (status, out) == (0, "total 1000\n")
 
 
+@pytest.mark.long
 @needs_gdb
 def test_watchpoints_on_ddr_see_engines_and_copies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

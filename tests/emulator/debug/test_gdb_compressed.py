@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from emulator import program
 from gdb_tools import Client, assembled, serving
 
@@ -50,6 +52,7 @@ def test_breakpoints_and_steps(tmp_path: Path) -> None:
         assert client.ask("vCont;c") == "W00"
 
 
+@pytest.mark.long
 def test_watchpoints_and_going_back(tmp_path: Path) -> None:
     path = assembled(tmp_path, TEXT)
     loop = program.load(path).image.symbols["loop"].address

@@ -158,6 +158,7 @@ def test_what_makes_no_sense_is_refused(stopped: Client, packet: str, complaint:
     assert stopped.ask("qC") == "QC1", "the conversation goes on"
 
 
+@pytest.mark.long
 def test_a_packet_that_makes_no_sense_is_shown_to_the_user(
     client: Client, server: Server, image: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_breakpoints_steps_and_ranges(client: Client, server: Server, image: Pat
     ran_on(server, image)
 
 
+@pytest.mark.long
 def test_a_watchpoint_leaves_breakpoints_and_other_bytes_alone(tmp_path: Path) -> None:
     text = """\
         li      t1, 0x30420000
@@ -211,6 +213,7 @@ end:    j       end
         assert client.ask("Z4,0,4") == "E0e" and client.ask("Z2,30420004,0") == "E0e"
 
 
+@pytest.mark.long
 def test_an_interrupt_stops_a_running_program(tmp_path: Path) -> None:
     with serving(assembled(tmp_path, "loop:   j       loop\n")) as server, Client(server) as client:
         client.send(b"$vCont;c#a8")
@@ -285,6 +288,7 @@ def test_leaving_in_the_middle_of_a_round_changes_nothing(image: Path) -> None:
 # --- clients that are lost ----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
@@ -308,6 +312,7 @@ def test_a_lost_client_costs_no_results(
     assert "the program runs on without it" in messages and "Traceback" not in messages
 
 
+@pytest.mark.long
 def test_a_client_may_be_lost_while_the_program_runs(image: Path) -> None:
     program = assembled(image.parent, SUM.replace("200000", "20000000"), "long")
     with serving(program, "--output-dir", "out") as server:
@@ -317,6 +322,7 @@ def test_a_client_may_be_lost_while_the_program_runs(image: Path) -> None:
         assert "tx8emu: gdb: the client is gone: " in ran_on(server, image)
 
 
+@pytest.mark.long
 def test_a_line_that_damages_every_packet_is_given_up(client: Client, server: Server, image: Path) -> None:
     for _ in range(3):
         client.send(b"$qC#00")
@@ -327,6 +333,7 @@ def test_a_line_that_damages_every_packet_is_given_up(client: Client, server: Se
     assert "the client is gone: a packet has checksum '00', its bytes give b4; the" in messages
 
 
+@pytest.mark.long
 def test_a_damaged_packet_is_asked_for_again(client: Client, server: Server, image: Path) -> None:
     client.send(b"$qC#00")
     assert client.byte() == b"-"

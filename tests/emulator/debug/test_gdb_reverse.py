@@ -56,6 +56,7 @@ next:   sw      t5, 0(t1)
 """
 
 
+@pytest.mark.long
 @needs_gdb
 def test_back_from_a_fault_to_what_wrote_a_value(tmp_path: Path) -> None:
     image = assembled(tmp_path, FAULTS)
@@ -140,6 +141,7 @@ def test_what_was_gone_back_over_happens_again(tmp_path: Path, timed: bool) -> N
     assert results == expected and debugged.cycles == plain.cycles
 
 
+@pytest.mark.long
 def test_the_beginning_changes_by_hand_and_the_packets_before_vcont(tmp_path: Path) -> None:
     with serving(assembled(tmp_path, RING)) as server, Client(server) as client:
         supported = client.ask("qSupported")
@@ -160,6 +162,7 @@ def test_the_beginning_changes_by_hand_and_the_packets_before_vcont(tmp_path: Pa
         assert server.end()[0] == 0
 
 
+@pytest.mark.long
 def test_a_saved_state_is_debugged_on(tmp_path: Path) -> None:
     image = assembled(tmp_path, RING)
     assert cli.main([str(image), "-q", "--save-state", str(tmp_path / "state"), "--at", "100"]) == 0
@@ -170,6 +173,7 @@ def test_a_saved_state_is_debugged_on(tmp_path: Path) -> None:
         assert server.end()[0] == 0
 
 
+@pytest.mark.long
 def test_no_way_back_where_others_watch(tmp_path: Path) -> None:
     with serving(assembled(tmp_path, RING), "--stats") as server, Client(server) as client:
         client.ask("s")

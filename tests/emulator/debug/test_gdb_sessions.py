@@ -77,6 +77,7 @@ def test_breakpoints_at_labels_and_lines_list_and_steps(double: Path) -> None:
     assert np.load(double.parent / "out/y.npy").tolist() == [2, 4, 6, 8]
 
 
+@pytest.mark.long
 @needs_gdb
 def test_registers_and_memory_that_are_changed_count(double: Path) -> None:
     printed, status, _, _ = with_input(
@@ -114,6 +115,7 @@ def test_registers_and_memory_that_are_changed_count(double: Path) -> None:
     assert np.load(double.parent / "out/y.npy").tolist() == [2, 4, 61, 8]
 
 
+@pytest.mark.long
 @needs_gdb
 def test_a_watchpoint_names_the_engine_instruction_that_wrote(double: Path) -> None:
     printed, status, _, _ = with_input(
@@ -150,6 +152,7 @@ def test_a_watchpoint_names_the_engine_instruction_that_wrote(double: Path) -> N
     assert np.load(double.parent / "out/y.npy").tolist() == [2, 4, 6, 8]
 
 
+@pytest.mark.long
 @needs_gdb
 def test_watchpoints_see_the_core_and_copies_of_other_tiles(tmp_path: Path) -> None:
     program = assembled(
@@ -240,6 +243,7 @@ def test_tiles_are_threads(double: Path) -> None:
     assert status == 0
 
 
+@pytest.mark.long
 @needs_gdb
 def test_a_fault_stops_like_a_signal_and_ends_the_program_when_it_goes_on(tmp_path: Path) -> None:
     program = assembled(
@@ -273,6 +277,7 @@ done:   li      a0, 0
     assert "fault: tile 0 at 0x80000014 (prog.s:5): load of 4 bytes at 0x1234, where" in messages
 
 
+@pytest.mark.long
 @needs_gdb
 def test_a_program_can_be_mended_after_a_fault(tmp_path: Path) -> None:
     program = assembled(
@@ -292,6 +297,7 @@ def test_a_program_can_be_mended_after_a_fault(tmp_path: Path) -> None:
     assert status == 3  # the other tiles fault once GDB has left
 
 
+@pytest.mark.long
 @needs_gdb
 def test_exit_status_deadlock_and_limit(tmp_path: Path) -> None:
     exits = assembled(tmp_path, "        li      a0, 5\n        li      a7, 93\n        ecall\n", "exits")
@@ -322,6 +328,7 @@ def test_exit_status_deadlock_and_limit(tmp_path: Path) -> None:
     assert (status, "stopped after 3000000 instructions" in messages) == (3, True)
 
 
+@pytest.mark.long
 @needs_gdb
 def test_held_tiles_are_named_instead_of_waiting_for_ever(tmp_path: Path) -> None:
     program = assembled(
@@ -334,6 +341,7 @@ def test_held_tiles_are_named_instead_of_waiting_for_ever(tmp_path: Path) -> Non
     assert status == 0
 
 
+@pytest.mark.long
 @needs_gdb
 def test_detach_lets_the_program_run_on_and_kill_ends_it(double: Path) -> None:
     printed, status, _, _ = with_input(double, "break wait", "continue", "detach")
@@ -346,6 +354,7 @@ def test_detach_lets_the_program_run_on_and_kill_ends_it(double: Path) -> None:
     assert not (double.parent / "out/y.npy").exists()
 
 
+@pytest.mark.long
 @needs_gdb
 def test_monitor_commands(double: Path) -> None:
     printed, _, _, _ = with_input(

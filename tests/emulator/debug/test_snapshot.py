@@ -35,6 +35,7 @@ def program(request: pytest.FixtureRequest) -> str:
 # --- the rest of a run -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_cut_after_every_instruction(program: str) -> None:
     expected = whole(program)
     end = longest(expected)
@@ -51,6 +52,7 @@ def test_cut_in_the_middle_of_rounds(program: str, quantum: int, monkeypatch: py
         assert cut(program, place) == expected, place
 
 
+@pytest.mark.long
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(PROGRAMS)), st.sets(st.integers(1, 60), min_size=1, max_size=4), st.booleans())
 def test_cut_several_times(name: str, places: set[int], serial: bool) -> None:

@@ -48,6 +48,7 @@ def test_a_range_goes_on(name: str, quantum: int, monkeypatch: pytest.MonkeyPatc
         assert ranged(name, place) == expected, place
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["ring", "workers", "stream", "busy"])
 @pytest.mark.parametrize("quantum", [5, 17])
 def test_a_range_that_begins_in_the_middle_executes_no_rows_of_its_own(

@@ -76,6 +76,7 @@ def test_a_claim_beyond_the_host_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "damaged" in refusal(lambda: decode(forged(b"0", 1, 4_096_000), "s", TX81), 1 << 20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("promised", [1, 1000, 1 << 16])
 def test_no_more_is_unpacked_than_promised(promised: int) -> None:
     """A payload of 100 KB that unpacks to 100 MB."""

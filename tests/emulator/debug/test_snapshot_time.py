@@ -313,6 +313,7 @@ def test_time_that_stands_still_is_said(saved: Snapshot) -> None:
 NUMBERS = sorted({path for path, value, _ in FORGED if isinstance(value, int)})
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(path=st.sampled_from(NUMBERS), value=st.integers(-(1 << 63), (1 << 63) - 1))
 def test_any_number_is_refused_or_ends(path: str, value: int) -> None:

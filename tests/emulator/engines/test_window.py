@@ -293,6 +293,7 @@ CONTENTS = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.data())
 def test_no_register_contents_do_harm(data: st.DataObject) -> None:

@@ -99,6 +99,7 @@ def test_argmax_and_argmin(fmt: Format, n: int) -> None:
     check_extreme(fmt, rng.integers(0, 1 << fmt.bits, n).astype(unsigned(fmt)))
 
 
+@pytest.mark.long
 def test_argmax_over_several_blocks() -> None:
     rng = np.random.default_rng(8)
     data = rng.normal(size=5000).astype(np.float16).view(np.uint16)
@@ -110,6 +111,7 @@ def test_argmax_over_several_blocks() -> None:
         check_extreme(Format.FP16, data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_argmax_of_values_far_apart(fmt: Format) -> None:
     """Two wanted ones in any lanes and groups; zeros of both signs; infinities among NaN."""

@@ -178,6 +178,7 @@ def test_elemmask_drops_or_scales(fmt: Format, mode: int, scale: dict[Format, in
     assert 40 < found.count(0) < 150
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_stochastic_rounding_takes_a_second_step(fmt: Format) -> None:
     """Every other state decides about an element; the one behind it rounds."""

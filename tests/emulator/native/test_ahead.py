@@ -81,6 +81,7 @@ def processes(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return given
 
 
+@pytest.mark.long
 @needs_jit
 def test_a_first_run_compiles_side_by_side_and_a_second_one_not(processes: list[int]) -> None:
     wanted = System(image(), MACHINE).code.expected_slots
@@ -94,6 +95,7 @@ def test_a_first_run_compiles_side_by_side_and_a_second_one_not(processes: list[
     assert (processes, built) == ([3 + len(wanted)], [])
 
 
+@pytest.mark.long
 @needs_jit
 def test_simulated_time_is_compiled_with_the_rest(processes: list[int]) -> None:
     wanted = System(image(), MACHINE, timed=True).code.expected_slots

@@ -60,6 +60,7 @@ def test_with_the_jit_off_nothing_is_compiled(tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.long
 @needs_jit
 def test_two_processes_at_once(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TX8_CACHE_DIR": str(tmp_path / "c")}
@@ -196,6 +197,7 @@ def sums(a, n):
 """
 
 
+@pytest.mark.long
 @needs_jit
 def test_numba_still_works_in_a_process_that_loaded_kernels(own_cache, tmp_path):
     """The helpers supplied to kernels must not stand in for those that Numba supplies to its own code."""

@@ -381,6 +381,7 @@ _start: td.memset.fp16 dst=0x10000, value=0x3c00, n=0x2000
 """
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("option", [(), ("--strict",), ("--stats",), ("--ne-post", "proposed")], ids=str)
 def test_a_first_run_needs_no_numba(tmp_path: Path, option: tuple[str, ...]) -> None:

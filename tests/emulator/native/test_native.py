@@ -234,6 +234,7 @@ print(buffer.raw.decode(), "numba" in sys.modules)
 """
 
 
+@pytest.mark.long
 @needs_jit
 def test_overlapping_slices_with_and_without_numba(tmp_path):
     cache = {"TX8_CACHE_DIR": str(tmp_path / "c")}

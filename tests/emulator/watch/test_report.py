@@ -351,6 +351,7 @@ def test_names_cannot_break_out(run: tuple[list[Batch], ReportSink]) -> None:
     assert embedded(page)[0]["fault"] == "</script><b>"
 
 
+@pytest.mark.long
 def test_many_slices_stay_small() -> None:
     source = Slices(seed=4, tiles=16, instructions=400, text=400, nodes=60)
     batches = list(source.batches())

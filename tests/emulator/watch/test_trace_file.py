@@ -107,6 +107,7 @@ def resident() -> int:
     return int(pages) * 4096
 
 
+@pytest.mark.long
 def test_slices_are_not_kept() -> None:
     """A quarter of a million, of 578 bytes each."""
     image, given, _ = encoded(7)

@@ -8,9 +8,6 @@ every double turned into a float; one with a folder (``pytorch-converted/test_Co
 
 from __future__ import annotations
 
-import functools
-import re
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from compiler.graph import Array
+from onnx_node_tests import base_name, node_test
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
@@ -71,11 +69,6 @@ ATTRIBUTE_LIKE = {
 }
 
 
-def base_name(test: str) -> str:
-    """test_x_expanded, test_x_expanded_ver18 -> test_x: the same test, its operator written out."""
-    return re.sub(r"_expanded(_ver\d+)?$", "", test.removeprefix("f32/"))
-
-
 @dataclass
 class Case:
     name: str
@@ -92,20 +85,6 @@ def as_array(x: Any) -> Array:
     if isinstance(x, TensorProto):
         return numpy_helper.to_array(x)
     return np.asarray(x)
-
-
-@functools.cache
-def node_tests() -> dict[str, Any]:
-    """All node tests by name. The inputs are random: the seed makes them the same each time."""
-    state = np.random.get_state()
-    np.random.seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.loader import load_model_tests
-
-        tests = load_model_tests(kind="node")
-    np.random.set_state(state)
-    return {t.name: t for t in tests}
 
 
 def bind_as_initializer(model: onnx.ModelProto, name: str, value: Array) -> None:
@@ -158,7 +137,7 @@ def load(name: str) -> Case:
         halve(case)
         case.name = "f32/" + name
     written_out = "/" not in name and "_expanded" in name
-    nodes = node_tests()[base_name(name)].model.graph.node if written_out else case.model.graph.node
+    nodes = node_test(base_name(name)).model.graph.node if written_out else case.model.graph.node
     fixing = set().union(*map(attribute_like, nodes))
     have = {item.name for item in case.model.graph.initializer}
     fixing &= {item.name for item in case.model.graph.input} - have
@@ -171,10 +150,10 @@ def load(name: str) -> Case:
 
 
 def _load_node(name: str) -> Case:
-    test = node_tests()[name]
+    test = node_test(name)
     model = onnx.ModelProto()
     model.CopyFrom(test.model)
-    op = node_tests()[base_name(name)].model.graph.node[0]
+    op = node_test(base_name(name)).model.graph.node[0]
     case = Case(name, f"{op.domain}.{op.op_type}" if op.domain else op.op_type, model)
     names = [v.name for v in model.graph.input], [v.name for v in model.graph.output]
     for pair in test.data_sets:

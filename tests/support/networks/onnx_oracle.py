@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,20 +107,6 @@ def inferred_by_onnx(model: Any) -> tuple[str, tuple[int, ...]]:
     found = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph.output[0]
     dtype = next(k for k, v in ELEMENT_TYPES.items() if v == found.type.tensor_type.elem_type)
     return dtype, tuple(dim.dim_value for dim in found.type.tensor_type.shape.dim)
-
-
-@functools.cache
-def node_tests() -> list[Any]:
-    """The operator tests of the onnx package; their inputs are random, so numpy is seeded first."""
-    state = np.random.get_state()
-    np.random.seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.loader import load_model_tests
-
-        tests = load_model_tests(kind="node")
-    np.random.set_state(state)
-    return list(tests)
 
 
 def as_array(value: Any) -> Array:

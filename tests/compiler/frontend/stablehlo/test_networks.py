@@ -48,6 +48,7 @@ def test_nothing_races(name: str) -> None:
     assert finished.hazards == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "operators"),
     [

@@ -319,6 +319,7 @@ def loop(condition: str) -> str:
     return module_text(lines, ["tensor<i32>"], ["tensor<i32>"], "%r")
 
 
+@pytest.mark.long
 def test_a_loop_needs_a_known_number_of_steps(tmp_path: Path) -> None:
     with pytest.raises(
         GraphError, match=r"'while@7'\): its condition is not known when compiling: count steps"

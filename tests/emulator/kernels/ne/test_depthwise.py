@@ -81,6 +81,7 @@ def test_depthwise_starts_from_partial_sums(psum_format):
     depthwise(FP16, [2, 4, 4, 70], "psum", psum_format=int(psum_format), out_format=int(FP32)).check()
 
 
+@pytest.mark.long
 @needs_jit
 def test_depthwise_partial_sums_in_place():
     engine = depthwise(FP16, [1, 20, 20, 70], "psum", out_format=int(FP32))
@@ -212,6 +213,7 @@ def test_backward_starts_from_partial_sums(psum_format, numbers):
     backward(FP16, [1, 4, 4, 70], 5, "psum", **more).check()
 
 
+@pytest.mark.long
 @needs_jit
 def test_backward_partial_sums_in_place():
     engine = backward(BF16, [1, 6, 6, 20], 70, "psum", k=(2, 2), psum_format=int(BF16))

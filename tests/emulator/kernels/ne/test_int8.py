@@ -265,6 +265,7 @@ CONVS = {
 }
 
 
+@pytest.mark.long
 @needs_jit
 @pytest.mark.parametrize("out_format", [INT8, INT32], ids=lambda f: f.token)
 @pytest.mark.parametrize("case", CONVS.values(), ids=CONVS)

@@ -35,6 +35,7 @@ def test_every_text_has_a_case() -> None:
     assert {case(name, fmt).text for name, fmt in CASES} == {path.stem for path in TEXTS.glob("*.ttir")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "fmt"), [(n, f) for n, f in CASES if f == "fp16" and n != "matmul_even"])
 def test_nothing_beyond_the_arrays_is_touched(name: str, fmt: str) -> None:
     """The bytes between the arrays are NaN: they stay, and no result changes."""

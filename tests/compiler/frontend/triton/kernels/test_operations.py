@@ -52,6 +52,7 @@ def test_functions(operation: str, function: np.ufunc) -> None:
     assert np.allclose(got, function(x.astype(np.float64)), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("predicate", "holds"),
     [
@@ -161,6 +162,7 @@ def test_positions_as_numbers() -> None:
     assert np.array_equal(got, x + 3 * np.arange(64, dtype=np.float32))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
 def test_integers_are_moved_and_become_floats(dtype: str) -> None:
     element = {"int8": "i8", "int16": "i16", "int32": "i32"}[dtype]
