@@ -1,9 +1,9 @@
-"""Best-fit allocation: the smallest gap between the bytes that are taken."""
+"""Gaps between the bytes that are taken: the smallest, for best-fit allocation, and the first."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def best_gap(taken: Iterable[tuple[int, int]], size: int, capacity: float = math.inf) -> int | None:
@@ -12,14 +12,23 @@ def best_gap(taken: Iterable[tuple[int, int]], size: int, capacity: float = math
     Gaps are between the ranges ``taken``, (first address, address after the last), which may overlap one
     another, and from the last of them to ``capacity``.
     """
-    best: tuple[float, int] | None = None
+    return min(_gaps(taken, size, capacity), key=lambda gap: gap[1], default=(None, 0))[0]
+
+
+def first_gap(taken: Iterable[tuple[int, int]], size: int, capacity: int) -> int | None:
+    """The first address of the lowest gap that holds ``size`` bytes, or None.
+
+    ``taken`` as for ``best_gap``.
+    """
+    return next((address for address, _ in _gaps(taken, size, capacity)), None)
+
+
+def _gaps(taken: Iterable[tuple[int, int]], size: int, capacity: float) -> Iterator[tuple[int, float]]:
+    """The gaps that hold ``size`` bytes, by rising address: the first address, and how many bytes."""
     cursor = 0
     for begin, end in sorted(taken):
-        gap = begin - cursor
-        if gap >= size and (best is None or gap < best[0]):
-            best = (gap, cursor)
+        if begin - cursor >= size:
+            yield cursor, begin - cursor
         cursor = max(cursor, end)
-    gap_at_end = capacity - cursor
-    if gap_at_end >= size and (best is None or gap_at_end < best[0]):
-        best = (gap_at_end, cursor)
-    return None if best is None else best[1]
+    if capacity - cursor >= size:
+        yield cursor, capacity - cursor

@@ -46,3 +46,16 @@ def test_a_wrong_output_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("network_draws.expected", lambda *_: {"y": np.full((2, 3), 1.25, np.float32)})
     (found,) = problems(made, given, setting(0), tmp_path)
     assert found.startswith("y [2, 3]: ")
+
+
+@pytest.mark.parametrize(("off", "right"), [(1e-7, True), (0.1, False)])
+def test_rounding_errors_alone_are_compared_with_the_other_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: float, right: bool
+) -> None:
+    """An output that is 0 but for rounding errors has no digits to compare."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Sub", ["x", "x"], ["z"])]
+    made = model(nodes, {"x": (2, 3)}, ("y", "z"), ir_version=10)
+    outputs = {"y": np.ones((2, 3), np.float32), "z": np.full((2, 3), off, np.float32)}
+    monkeypatch.setattr("network_draws.expected", lambda *_: outputs)
+    found = problems(made, {"x": outputs["y"]}, setting(0), tmp_path)
+    assert (found == []) is right, found

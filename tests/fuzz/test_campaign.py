@@ -57,7 +57,7 @@ def test_networks_that_are_too_large_are_counted_apart(child: Path, tmp_path: Pa
     [
         ("os.abort()", "exit status -6\nFatal Python error: Aborted"),
         ("raise ValueError(number)", "ValueError: 7"),
-        ("time.sleep(60)", "no end after 3 s"),
+        ("time.sleep(60)", "no end after 4 s"),
     ],
 )
 def test_what_ends_a_process_is_saved(
@@ -65,6 +65,7 @@ def test_what_ends_a_process_is_saved(
 ) -> None:
     child.write_text(CHILD.format(end))
     monkeypatch.setattr(fuzz_campaign, "LONGEST_SECONDS", 3)
+    monkeypatch.setattr(fuzz_campaign, "ALONE_SECONDS", 4)
     count = Count(following=5)
     batch("gdb", count, 10, tmp_path)
     assert (count.following, count.executed, count.findings) == (8, 6, 1)
@@ -81,6 +82,7 @@ def test_examples_that_had_no_time_are_no_finding(
 ) -> None:
     child.write_text(CHILD.format("time.sleep(60 if count > 1 else 0)"))
     monkeypatch.setattr(fuzz_campaign, "LONGEST_SECONDS", 3)
+    monkeypatch.setattr(fuzz_campaign, "ALONE_SECONDS", 4)
     count = Count(following=5)
     batch("gdb", count, 10, tmp_path)
     assert (count.following, count.executed, count.findings) == (8, 9, 0)

@@ -2,7 +2,8 @@
 
 An instruction belongs to the head if it reads only constants and what the head has written, and writes only
 buffers that no other instruction has used before. Another worker of the engines executes it while
-worker 0 executes the phase before; the phase waits for that worker before it uses a buffer of the head.
+worker 0 executes the phase before; the phase waits for that worker before it uses a buffer of the head. It
+waits for the whole head: so of what the phase needs later, the head has only little.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from tx8isa.records.record import Engine, Instruction
 
 _ENGINES = (Engine.RDMA, Engine.TDMA, Engine.CT, Engine.NE)
 """The engines of the instructions of a head."""
+
+_MOST_FOR_LATER = 32768
+"""Bytes of buffers that are loaded for what comes after the phase has begun to wait for its head."""
 
 Condition = tuple[Value, Value]
 """An instruction is executed if the first value is below the second."""
@@ -69,6 +73,8 @@ class _Search:
     head: Head = field(default_factory=Head)
     used: bool = False
     """Whether an instruction outside of the head has used a buffer of the head."""
+    for_later: int = 0
+    """Bytes of the buffers that the head has loaded since then."""
     values: dict[int, Value] = field(default_factory=dict)
     """What a variable is, by its identity: an expression of the tile's number; variables of loops are not
     in it."""
@@ -116,6 +122,12 @@ class _Search:
             self._touch(issue)
             return
         early = EarlyInstruction(issue, arguments, conditions)
+        if self.used and issue.record.engine is Engine.RDMA:
+            self.for_later += sum(buffer.size for buffer in early.buffers)
+        if self.for_later > _MOST_FOR_LATER:
+            self.most = len(self.head.instructions)
+            self._touch(issue)
+            return
         self.head.instructions.append(early)
         self.head.buffers |= set(early.buffers)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from asm.instructions.text import quote
-from compiler.codegen.best_fit import best_gap
+from compiler.codegen.best_fit import first_gap
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import Registers
@@ -47,12 +47,14 @@ class ScheduledPhase:
     """A phase of the program: its name in reports and its code.
 
     ``head`` begins in the phase before, executed by ``worker``. ``guests``: text of the next phase's head, by
-    the lines of this phase at which it is inserted. ``uses``: what its buffers are for.
+    the lines of this phase at which it is inserted. ``uses``: what its buffers are for. ``mirrored``: its
+    addresses count from the end of the scratchpad.
     """
 
     name: str
     kernel: Kernel
     uses: BufferUses
+    mirrored: bool = False
     head: Head = field(default_factory=Head)
     worker: int = _WORKERS[0]
     guests: dict[int, list[str]] = field(default_factory=dict)
@@ -89,9 +91,9 @@ def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[
     found: list[ScheduledPhase] = []
     running: list[ScheduledPhase] = []
     for number, (name, kernel) in enumerate(phases):
-        phase = ScheduledPhase(name, kernel, uses_of(kernel, constants))
+        phase = ScheduledPhase(name, kernel, uses_of(kernel, constants), mirrored=number % 2 == 1)
         fixed = _Guest(phase, running, constants).place() if running else NONE_FIXED
-        _place(phase, number, fixed)
+        _place(phase, fixed)
         if running and not phase.head.instructions:
             running[-1].guests = {}
         elif phase.head.instructions:
@@ -104,17 +106,17 @@ def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[
     return found
 
 
-def _place(phase: ScheduledPhase, number: int, fixed: FixedBuffers) -> None:
+def _place(phase: ScheduledPhase, fixed: FixedBuffers) -> None:
     """Place the buffers of a phase. Odd phases count addresses from the end, so that the first loads of one
     do not wait for the last buffers of another. Without room beside the buffers of the head there is none."""
     kernel = phase.kernel
-    capacity, odd = kernel.target.spm_bytes, number % 2 == 1
+    capacity = kernel.target.spm_bytes
     try:
-        kernel.spm.place(capacity, fixed.mirrored(capacity) if odd else fixed)
+        kernel.spm.place(capacity, fixed.mirrored(capacity) if phase.mirrored else fixed)
     except SpmOverflow:
         phase.head = Head()
         kernel.spm.place(capacity)
-    if odd:
+    if phase.mirrored:
         kernel.mirror()
 
 
@@ -193,19 +195,30 @@ class _Guest:
         self.addresses = {buffer: place for buffer, place in self.addresses.items() if buffer in kept}
 
     def _room_for(self, early: EarlyInstruction, place: _Place) -> bool:
-        """Whether the buffers of an instruction have places, or get them from here on."""
+        """Whether the buffers of an instruction have places, or get them from here on.
+
+        They begin where the addresses of their phase begin: the rest of the scratchpad is in one piece.
+        """
         new = [buffer for buffer in early.buffers if buffer not in self.addresses]
         areas = [*self.others, *self.host.kernel.spm.areas(place.complete)]
         areas += [(address, address + buffer.span) for buffer, address in self.addresses.items()]
         found: dict[SpmBuffer, int] = {}
         for buffer in dict.fromkeys(new):
-            address = best_gap(areas, buffer.span, self.phase.kernel.target.spm_bytes)
+            address = self._first_gap(areas, buffer.span)
             if address is None:
                 return False
             found[buffer] = address
             areas.append((address, address + buffer.span))
         self.addresses |= found
         return True
+
+    def _first_gap(self, areas: Sequence[tuple[int, int]], size: int) -> int | None:
+        """The first gap between areas, in the direction in which the phase counts addresses."""
+        capacity = self.phase.kernel.target.spm_bytes
+        if not self.phase.mirrored:
+            return first_gap(areas, size, capacity)
+        address = first_gap([(capacity - end, capacity - begin) for begin, end in areas], size, capacity)
+        return None if address is None else capacity - size - address
 
     def _text(self, parts: Sequence[EarlyInstruction], gap: Gap) -> list[str] | None:
         """The code of some instructions, in registers that hold nothing at the place; None if there are too

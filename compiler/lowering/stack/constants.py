@@ -92,10 +92,12 @@ class Bias:
     """The bias of a stage in the scratchpad: a number in FP32 for each channel.
 
     ``in_parts``: instead the right operand of a product, whose ``BIAS_PARTS`` rows in TF32 have that sum.
+    ``run``: where the first of those begins that lie behind each other with it.
     """
 
     base: Value
     in_parts: bool
+    run: Value
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,63 @@ class Biases:
     ones: Value | None = None
 
 
-def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
-    """Load the biases of these stages, which are constants, behind each other in FP32.
+@dataclass(frozen=True)
+class StoredBiases:
+    """The biases of some stages as they are stored, behind each other in FP32.
 
-    ``most``: rows of the result that are computed at a time.
+    ``places``: by the symbol of a stage's result, where its bias begins, in numbers, and whether it is in
+    parts.
+    ``positions``: at how many positions a product writes one of them at most.
     """
-    stored: list[Array] = []
+
+    data: Array
+    places: dict[str, tuple[int, bool]]
+    positions: int
+
+
+@dataclass(frozen=True)
+class BiasRun:
+    """Biases that are stored behind each other in DDR, and are in the scratchpad from ``base`` on."""
+
+    stored: StoredBiases
+    run: DdrTensor
+    base: Value
+
+    @property
+    def biases(self) -> dict[str, Bias]:
+        """By the symbols of the stages' results."""
+        places = self.stored.places.items()
+        return {name: Bias(self.base + 4 * at, in_parts, self.base) for name, (at, in_parts) in places}
+
+
+def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
+    """Load the biases of these stages. ``most``: rows of the result that are computed at a time."""
+    return loaded_biases(kernel, bias_runs(kernel, stored_biases(order, most)))
+
+
+def loaded_biases(kernel: Kernel, runs: Sequence[BiasRun], gathered: Sequence[BiasRun] = ()) -> Biases:
+    """Load runs of biases; those that are ``gathered`` get to the scratchpad in another way."""
+    for each in runs:
+        kernel.emit(f"rdma.{each.run.fmt.token}", dst=each.base, src=each.run.at(0), n=each.run.size)
+    found: dict[str, Bias] = {}
+    for each in (*runs, *gathered):
+        found |= each.biases
+    positions = max((each.stored.positions for each in (*runs, *gathered)), default=0)
+    return Biases(found, _ones(kernel, positions) if positions else None)
+
+
+def bias_runs(kernel: Kernel, stored: StoredBiases) -> list[BiasRun]:
+    """Room in the scratchpad for biases; none for no bias."""
+    if not stored.places:
+        return []
+    symbol = kernel.constant("bias_data", Format.FP32, stored.data).symbol
+    base = kernel.buffer("bias", stored.data.nbytes)
+    return [BiasRun(stored, DdrTensor(symbol, Format.FP32, stored.data.shape), base)]
+
+
+def stored_biases(order: Sequence[Stage], most: int) -> StoredBiases:
+    """The biases of these stages, which are constants. ``most`` as in ``biases_of``."""
+    stored: list[Array] = [np.zeros(0, np.float32)]
     places: dict[str, tuple[int, bool]] = {}
     positions = 0
     for stage in order:
@@ -128,16 +181,7 @@ def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
             data = values if operand is None else operand
             stored += [data, np.zeros(-data.size % BLOCK, np.float32)]
             positions = max(positions, here if operand is not None else 0)
-    if not stored:
-        return Biases({})
-    data = np.concatenate(stored)
-    symbol, base = (
-        kernel.constant("bias_data", Format.FP32, data).symbol,
-        kernel.buffer("bias", 4 * data.size),
-    )
-    kernel.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, data.shape).at(0), n=data.size)
-    found = {name: Bias(base + 4 * at, in_parts) for name, (at, in_parts) in places.items()}
-    return Biases(found, _ones(kernel, positions) if positions else None)
+    return StoredBiases(np.concatenate(stored), places, positions)
 
 
 def _ones(kernel: Kernel, positions: int) -> Value:

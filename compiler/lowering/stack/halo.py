@@ -17,7 +17,7 @@ from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes
 from compiler.codegen.slices.shards import within
-from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.lowering.conv.layer import Kind
@@ -25,7 +25,15 @@ from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
 from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of
-from .constants import StackWeights, biases_of, weights_run
+from .constants import (
+    BiasRun,
+    StackWeights,
+    StoredBiases,
+    bias_runs,
+    loaded_biases,
+    stored_biases,
+    weights_run,
+)
 from .cuts import halo_cut
 from .placement import exchanges_of_halos, order_at
 from .rows import RowPhase
@@ -34,6 +42,8 @@ from .values import StackBlock
 
 _BACKGROUND = 1
 """The worker that loads the weights of later steps; another one is left to the next phase."""
+_WORTH_GATHERING = 32768
+"""Bytes of biases of which tiles load parts for all: sixteen loads of all take DDR longer than the copies."""
 
 
 def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
@@ -48,9 +58,22 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     owned = owned_stages(stages)
     exchanges = exchanges_in(work, [*exchanges_of_halos(work, owned)])
     steps = steps_of(owned, {each.symbol: order_at(work, owned, each.before) for each in exchanges})
-    _Phase(
-        kernel, bands, RowPhase(kernel, work, owned, biases_of(kernel, owned.order, bands.size)), steps
-    ).run()
+    loaded, gathered = (bias_runs(kernel, stored) for stored in _divided_biases(steps, bands.size))
+    phase = RowPhase(kernel, work, owned, loaded_biases(kernel, loaded, gathered))
+    _Phase(kernel, bands, phase, steps, gathered).run()
+
+
+def _divided_biases(steps: Sequence[HaloStep], rows: int) -> tuple[StoredBiases, StoredBiases]:
+    """The biases that every tile loads, and those of which each tile loads a part for all.
+
+    Only what is not needed before all tiles have met can be loaded in parts.
+    """
+    first, *others = steps
+    later = [stage for step in others for stage in step.stages]
+    gathered = stored_biases(later, rows)
+    if gathered.data.nbytes < _WORTH_GATHERING:
+        return stored_biases([*first.stages, *later], rows), stored_biases([], rows)
+    return stored_biases(first.stages, rows), gathered
 
 
 @dataclass(frozen=True)
@@ -68,8 +91,12 @@ class _Inbox:
 
 
 class _Phase:
-    def __init__(self, kernel: Kernel, bands: Bands, phase: RowPhase, steps: list[HaloStep]) -> None:
+    def __init__(
+        self, kernel: Kernel, bands: Bands, phase: RowPhase, steps: list[HaloStep], biases: list[BiasRun]
+    ) -> None:
         self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
+        self.gathered_biases = biases
+        """Those of which each tile loads a part for all."""
         everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
         self.team = sending_to(everyone, bands.count)
         begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
@@ -86,11 +113,15 @@ class _Phase:
         """All steps."""
         kernel = self.kernel
         self._load_weights(0)
+        biases = [self._gather(each.run, each.base) for each in self.gathered_biases]
         with kernel.on_worker(_BACKGROUND):
             self._load_weights(1)
         enter(kernel)
         self._reserve(0)
-        gathers = self._send_weights(0)
+        for gather in biases:
+            kernel.receive(gather.target)
+            gather.send()
+        gathers = biases + self._send_weights(0)
         with self._taking_part():
             self.phase.load(self.block)
             self._begin_sums(self.steps[0].stages[:1])
@@ -127,8 +158,11 @@ class _Phase:
             weights = weights_run(self.kernel, convolutions)
             if weights is not None:
                 self.phase.weights |= weights.addresses
-                gather = Gather(self.kernel, self.team, (weights.run, 0, weights.run.size), weights.base)
-                self.weights[number] = weights, gather
+                self.weights[number] = weights, self._gather(weights.run, weights.base)
+
+    def _gather(self, run: DdrTensor, base: Value) -> Gather:
+        """Load this tile's part of what all tiles get."""
+        return Gather(self.kernel, self.team, (run, 0, run.size), base)
 
     def _load_ahead(self, number: int) -> None:
         with self.kernel.on_worker(_BACKGROUND):

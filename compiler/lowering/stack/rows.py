@@ -147,8 +147,8 @@ class RowPhase:
         for before, each in pairwise(biased[biased.index(stage) :]):
             same = each.rows == stage.rows and each.layer.geometry.columns == stage.layer.geometry.columns
             ends = tail_width(before.layer.groups.maps, BLOCK) or each.epilogue.residual is not None
-            in_parts = [self.biases[one.result.symbol].in_parts for one in (before, each)]
-            same = same and in_parts[0] == in_parts[1]
+            first, second = (self.biases[one.result.symbol] for one in (before, each))
+            same = same and (first.in_parts, first.run) == (second.in_parts, second.run)
             if not same or ends or each.result.symbol in self.starts:
                 return
             yield each

@@ -131,6 +131,16 @@ def test_a_prefix_of_a_head() -> None:
     assert len(find_head(k, {"table"}, 2).instructions) == 2
 
 
+def test_little_is_loaded_for_what_comes_after_the_wait() -> None:
+    """All of the head is waited for at once: what is needed later would delay what is needed first."""
+    k = kernel()
+    a = load(k, "a", TABLE, 1 << 16)
+    k.emit("dte.broadcast", dst=k.buffer("target", 256), src=a, tiles=0xFFFF, n=256)
+    for name, n in (("b", 6144), ("c", 2048), ("d", 64), ("e", 64)):
+        load(k, name, TABLE, n)
+    assert [each.arguments["n"] for each in find_head(k, {"table"}, 64).instructions] == [1 << 16, 6144, 2048]
+
+
 def two_phases(bytes_of_first: int = 1024, n: int = 8192) -> list[ScheduledPhase]:
     first, second = kernel("p0", False), kernel("p1")
     buffer = first.buffer("x", bytes_of_first)
@@ -152,6 +162,20 @@ def test_head_is_in_the_phase_before_on_another_worker() -> None:
     buffers = [buffer for phase in (one, two) for buffer in phase.kernel.spm.buffers]
     x, a = buffers[0], buffers[1]
     assert a.address + a.span <= x.address or x.address + x.span <= a.address
+
+
+@pytest.mark.parametrize(("before", "address"), [(0, 0x2F0000 - 32768), (1, 0)])
+def test_a_head_begins_where_its_phase_counts_addresses(before: int, address: int) -> None:
+    """Odd phases count from the end of the scratchpad, so the head is there, in one piece with the rest."""
+    empty, host, phase = kernel("p0", False), kernel("p1", False), kernel("p2")
+    held = host.buffer("x", 2048)
+    host.emit("rdma.fp32", dst=held, src=INPUT.at(0), n=64)
+    a = load(phase, "a", TABLE, 8192)
+    phase.await_earlier_phases()
+    phase.emit("ct.square.v.fp32", dst=a, src0=a, n=64)
+    phases = [("empty", empty)] * before + [("host", host), ("phase", phase)]
+    schedule(phases, {"table"})
+    assert phase.spm.buffers[0].address == address
 
 
 @pytest.mark.parametrize(("held", "n"), [(0x2EF000, 8192), (1024, 64)])

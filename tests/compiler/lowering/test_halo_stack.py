@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.record import Work
+from compiler.lowering.stack import halo
 from compiler.lowering.stack import stack as stack_module
 from compiler.lowering.stack.bands import Bands, bands_of, halos_of, owned_stages, steps_of
 from compiler.lowering.stack.stages import Stages, after_pools, last_pieces, stages_of
@@ -131,6 +133,30 @@ def test_same_bits_on_half_of_the_tiles(
     count = cut_into_bands(made, half)["tiles"]["rows"]
     assert count <= half and any(f"tiles={(1 << count) - 1}," in line for line in sent)
     assert_same_bits(made, program, monkeypatch, "fp16", tiles)
+
+
+@pytest.mark.parametrize(("name", "dtype", "tiles"), [("residuals", "fp16", 16), ("tower", "bf16", 5)])
+def test_tiles_load_parts_of_the_later_biases_for_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, dtype: str, tiles: int
+) -> None:
+    """Every tile loads those of the first step; the others arrive with the weights of the first step."""
+    made = NETS[name]()
+    whole = planned(made, dtype, tiles, tmp_path)
+    monkeypatch.setattr(halo, "_WORTH_GATHERING", 0)
+    program = planned(made, dtype, tiles, tmp_path)
+    (all_bytes,) = bias_bytes(whole)
+    first, later = bias_bytes(program)
+    assert first < all_bytes == first + later
+    assert re.findall(r"rdma.fp32 +dst=\S+, src=(\S+bias_data\S*),", program.text) == ["p1.bias_data"]
+    assert re.search(r"li +(\w+), p1.bias2\n(?:.*\n){1,12} +dte.broadcast +dst=\1,", program.text)
+    assert_same_bits(made, program, monkeypatch, dtype, tiles)
+
+
+def bias_bytes(program: Program) -> list[int]:
+    """Bytes of the biases of a program, run by run."""
+    return [
+        4 * int(numbers) for numbers in re.findall(r"\.const \S+bias_data\S*, fp32, (\d+),", program.text)
+    ]
 
 
 def assert_same_bits(

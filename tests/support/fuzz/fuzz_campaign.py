@@ -42,6 +42,7 @@ PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
 """Around the table on the page."""
 BATCH_SECONDS, LONGEST_SECONDS = 20, 300
+ALONE_SECONDS = 3600
 """How long a batch should take; after how long without an answer it hangs."""
 _EXECUTED = re.compile(r"(\d+) executed")
 _SECONDS = re.compile(r"^([\d.]+) s of processor time$", re.MULTILINE)
@@ -104,15 +105,10 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     """
     command = [sys.executable, "-X", "faulthandler", str(CHILD), kind, str(count.following), str(size)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = True
+    ended, limit = True, LONGEST_SECONDS if size > 1 else ALONE_SECONDS
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_SECONDS,
-            env=environment,
-            errors="replace",
+            command, capture_output=True, text=True, timeout=limit, env=environment, errors="replace"
         )
         count.seconds += sum(map(float, _SECONDS.findall(done.stderr)))
         output, fault = (
@@ -121,7 +117,7 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
         )
     except subprocess.TimeoutExpired as expired:
         output = (expired.stdout or b"").decode(errors="replace")
-        fault = f"no end after {LONGEST_SECONDS} s\n"
+        fault = f"no end after {limit} s\n"
         ended = False
     begun = re.findall(rf"^{kind} (\d+) ", output, re.MULTILINE)
     count.executed += sum(map(int, _EXECUTED.findall(output)))
