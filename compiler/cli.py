@@ -20,6 +20,7 @@ from compiler.tools.execution import (
     report_text,
     say,
     say_random,
+    stateful,
     verify_nodes,
 )
 from compiler.tools.extensions import load_all
@@ -121,7 +122,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)
-    graph = read(path)
+    graph = stateful(options, read(path))
     check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
     table = None
@@ -136,6 +137,8 @@ def _run(options: argparse.Namespace, path: Path) -> int:
             say(options, table.summary())
         if program.core_work is not None:
             say(options, str(program.core_work))
+        for line in program.states:
+            say(options, line)
         if options.run or options.verify_nodes:
             say_random(options, program.graph)
     if options.timing:

@@ -40,6 +40,8 @@ class Program:
     """Seconds per pass, and of the assembler."""
     report: Report | None = None
     """The decisions of the compilation; None for a program from the cache."""
+    states: tuple[str, ...] = ()
+    """A line for each state of the graph: what writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
 
@@ -95,7 +97,16 @@ def compile_graph(
     text, constants, image = written(context, module)
     timing["assemble"] = time.perf_counter() - start
     report = report_of(context, module, image)
-    format_name, used = context.compute.token, context.tiles
     return Program(
-        graph, format_name, used, text, constants, image, context.machine, timing, report, report.core_work
+        graph,
+        context.compute.token,
+        context.tiles,
+        text,
+        constants,
+        image,
+        context.machine,
+        timing,
+        report,
+        tuple(map(str, report.states)),
+        report.core_work,
     )

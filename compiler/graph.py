@@ -160,6 +160,8 @@ class Graph:
     tensors: Mapping[str, Tensor]
     precise: frozenset[str] = frozenset()  # nodes that are computed in FP32 whatever the compute type
     files: tuple[Path, ...] = ()  # where constants were read from, apart from the file of the graph
+    states: tuple[tuple[str, str], ...] = ()  # inputs and outputs that are the same memory, in pairs
+    replaceable: frozenset[str] = frozenset()  # constants that a session may replace
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(tensor.name for tensor in some) for some in (self.inputs, self.outputs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,6 +13,7 @@ from asm.image import Buffer, Image, ddr_offset, read_image
 from emulator.chip.memories import Memories, Pool
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
+from emulator.memory.pages import SharedSegments
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, MachineError, load_machine
 from tx8isa.machine.identity import described, differences
@@ -43,6 +44,14 @@ class Program:
         self.hazards: tuple[Hazard, ...] = ()
         """What the last strict ``run`` found (docs/strict.md)."""
 
+    @cached_property
+    def pages(self) -> SharedSegments:
+        """The large segments of the program, for memories that share their pages."""
+        data = {
+            s.section: (ddr_offset(s.address, self.image.windows) or 0, s.data) for s in self.image.segments
+        }
+        return SharedSegments(data)
+
     @property
     def inputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.image.buffers if b.kind == "input")
@@ -50,6 +59,13 @@ class Program:
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.image.buffers if b.kind == "output")
+
+    @property
+    def states(self) -> tuple[tuple[Buffer, Buffer], ...]:
+        """Inputs and outputs that are the same memory and the same tensor: a run leaves there what the next
+        one finds."""
+        outputs = {_memory(buffer): buffer for buffer in self.outputs if 0 not in buffer.shape}
+        return tuple((b, outputs[_memory(b)]) for b in self.inputs if _memory(b) in outputs)
 
     @property
     def chips(self) -> int:
@@ -121,12 +137,12 @@ class Program:
     def _place(self, packed: Sequence[tuple[Buffer, Array]], system: System) -> None:
         """Put inputs into memory; Tx8Error when a buffer is not all mapped."""
         for buffer in self.outputs:
-            self._bytes(buffer, system)
+            self.bytes_of(buffer, system)
         for buffer, data in packed:
-            self._bytes(buffer, system)[:] = data
-            system.memories.ddr_area.mark(self._offset(buffer), data.size)
+            self.bytes_of(buffer, system)[:] = data
+            system.memories.ddr_area.mark(self.offset(buffer), data.size)
             if system.sanitizer:
-                system.sanitizer.loaded(self._offset(buffer), data.size)
+                system.sanitizer.loaded(self.offset(buffer), data.size)
 
     def _resume(self, snapshot: Snapshot, options: RunOptions) -> System:
         """A system in a saved state; the rules of the machine are those of the saved run."""
@@ -148,7 +164,7 @@ class Program:
 
     def results(self, system: System) -> dict[str, Array]:
         """The outputs of a finished system, by name."""
-        return {buffer.name: self._unpacked(buffer, system) for buffer in self.outputs}
+        return {buffer.name: unpacked(buffer, self.bytes_of(buffer, system)) for buffer in self.outputs}
 
     def results_of_chips(self, mesh: ChipMesh) -> dict[str, Array]:
         """The outputs of finished chips: ``chip1.y`` is that of chip 1."""
@@ -196,26 +212,39 @@ class Program:
             self.hazards = mesh.hazards()
         return self.results_of_chips(mesh)
 
-    def _bytes(self, buffer: Buffer, system: System) -> Array:
+    def bytes_of(self, buffer: Buffer, system: System) -> Array:
         """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""
-        size = _size(buffer.format, buffer.shape, buffer.layout)
-        return system.ddr_range(self.machine.windows.ddr_engine + self._offset(buffer), size)
+        offset, size = self.extent(buffer, system.memories)
+        return system.memories.ddr[offset : offset + size]
 
-    def _offset(self, buffer: Buffer) -> int:
+    def extent(self, buffer: Buffer, memories: Memories) -> tuple[int, int]:
+        """Where a buffer begins in DDR, and its bytes; Tx8Error when they are not all mapped."""
+        offset, size = self.offset(buffer), _size(buffer.format, buffer.shape, buffer.layout)
+        memories.ddr_range(self.machine.windows.ddr_engine + offset, size)
+        return offset, size
+
+    def offset(self, buffer: Buffer) -> int:
+        """Where a buffer begins in DDR, in bytes from its first one."""
         offset = ddr_offset(buffer.address, self.image.windows)
         if offset is None:
             raise AssertionError("an image's addresses were checked when it was read")
         return offset
 
-    def _unpacked(self, buffer: Buffer, system: System) -> Array:
-        fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
-        array = unpack(self._bytes(buffer, system), fmt, buffer.shape, layout)
-        return array.astype(travel_dtype(buffer), copy=False)
-
 
 def chip_name(chip: int, name: str) -> str:
     """The name of an input or output of one of several chips."""
     return f"chip{chip}.{name}"
+
+
+def _memory(buffer: Buffer) -> tuple[Any, ...]:
+    """Where a buffer is, and what it is there."""
+    return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype
+
+
+def unpacked(buffer: Buffer, data: Array) -> Array:
+    """The array that the bytes of a buffer are, in the dtype in which it travels."""
+    fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
+    return unpack(data, fmt, buffer.shape, layout).astype(travel_dtype(buffer), copy=False)
 
 
 @lru_cache
@@ -240,16 +269,29 @@ def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
 
 
 def _packed(buffer: Buffer, inputs: Mapping[str, Array]) -> Array:
-    expected = travel_dtype(buffer)
-    wanted = f"{_shape(buffer.shape)} {expected}"
     if buffer.name not in inputs:
         ways = f"--input {buffer.name}=FILE.npy or --random SEED"
-        raise InputError(f"input '{buffer.name}' ({wanted}) is missing: give {ways}")
-    array = np.asarray(inputs[buffer.name])
-    if array.shape != buffer.shape or array.dtype != expected:
-        raise InputError(f"input '{buffer.name}' is {_shape(array.shape)} {array.dtype}, expected {wanted}")
+        raise InputError(f"input '{buffer.name}' ({described_array(buffer)}) is missing: give {ways}")
+    return packed(buffer, np.asarray(inputs[buffer.name]))
+
+
+def packed(buffer: Buffer, array: Array) -> Array:
+    """The bytes that a buffer has for an array; InputError for one of another shape or type."""
+    check_array(buffer, array)
     fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
     return pack(_stored(buffer, array, fmt), fmt, layout)
+
+
+def check_array(buffer: Buffer, array: Array) -> None:
+    """InputError unless an array has the shape and the dtype in which a buffer travels."""
+    if array.shape != buffer.shape or array.dtype != travel_dtype(buffer):
+        found, wanted = f"{_shape(array.shape)} {array.dtype}", described_array(buffer)
+        raise InputError(f"{buffer.kind} '{buffer.name}' is {found}, expected {wanted}")
+
+
+def described_array(buffer: Buffer) -> str:
+    """Shape and dtype of the array that a buffer takes, for messages."""
+    return f"{_shape(buffer.shape)} {travel_dtype(buffer)}"
 
 
 def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
@@ -261,7 +303,7 @@ def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
         if outside.any():
             found = array[outside].flat[0]
             allowed = f"{limits.min}..{limits.max} ({fmt.token})"
-            raise InputError(f"input '{buffer.name}' holds {found}, expected {allowed}")
+            raise InputError(f"{buffer.kind} '{buffer.name}' holds {found}, expected {allowed}")
     with np.errstate(
         over="ignore"
     ):  # a number too large for its format becomes an infinity, as rounding says

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .kernel import Kernel, Launch, c_kernel
     from .program import Program, assemble, assemble_file, compile, load
     from .run import Run
+    from .session import Session
     from .triton.kernel import TritonKernel, triton_kernel
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Launch",
     "Program",
     "Run",
+    "Session",
     "TritonKernel",
     "Value",
     "assemble",
@@ -52,6 +54,7 @@ _HOMES = {
     "Launch": ("tx8.kernel", "Launch"),
     "Program": ("tx8.program", "Program"),
     "Run": ("tx8.run", "Run"),
+    "Session": ("tx8.session", "Session"),
     "TritonKernel": ("tx8.triton.kernel", "TritonKernel"),
     "assemble": ("tx8.program", "assemble"),
     "assemble_file": ("tx8.program", "assemble_file"),

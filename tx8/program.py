@@ -41,17 +41,23 @@ class Program:
         """Which node computes in which format; None for a program that was not quantised here."""
         self.compiled = compiled
         """What the compiler decided, with its text and graph; None for a program that it did not make."""
-        self._emulated = emulator.Program(read_image(write_image(image), name), machine)
+        self.emulated = emulator.Program(read_image(write_image(image), name), machine)
+        """The program as the emulator runs it."""
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
         """Name, shape, format and layout of each input, in order."""
-        return self._emulated.inputs
+        return self.emulated.inputs
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         """As ``inputs``."""
-        return self._emulated.outputs
+        return self.emulated.outputs
+
+    @property
+    def states(self) -> tuple[tuple[str, str], ...]:
+        """Inputs and outputs that are the same memory, by name (docs/sessions.md)."""
+        return tuple((past.name, present.name) for past, present in self.emulated.states)
 
     @property
     def text(self) -> str:
@@ -75,7 +81,7 @@ class Program:
         InputError for inputs that do not fit, Fault when the program stops.
         """
         arrays = bind(self.inputs, inputs, named)
-        return start(self._emulated, self.name, arrays, threads, max_instructions, timed)
+        return start(self.emulated, self.name, arrays, threads, max_instructions, timed)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``prog.bin``, and what the compiler made beside it, into a folder; all files or none."""
@@ -108,6 +114,8 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
+    state: Mapping[str, str] | None = None,
+    replaceable: Sequence[str] = (),
     machine: Machine | str | Path | None = None,
     patterns: str = "default",
     search: str = "fast",
@@ -122,16 +130,21 @@ def compile(
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
-    inputs always are, by name; ``machine``: a description or the path of one, by default the TX81;
-    ``patterns``, ``search`` and ``residency`` as the options of tx8cc.
+    inputs always are, by name; ``state``: inputs that are the same memory as outputs,
+    ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace (docs/sessions.md);
+    ``machine``: a description or the path of one, by default the TX81; ``patterns``, ``search`` and
+    ``residency`` as the options of tx8cc.
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16. ``calibrate``: samples of the inputs,
     arrays by name or a .npz file; ``calibration``: a method or ``compiler.quantise.Settings``; ``max_loss``,
     a share, ``metric`` and ``formats`` as the options of tx8cc. GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
+    from compiler.evaluation.states import with_states
+    from compiler.passes.graph_operations import with_replaceable
 
-    graph = graph_of(model, examples, shapes, constants)
+    graph = with_states(graph_of(model, examples, shapes, constants), state or {})
+    graph = with_replaceable(graph, replaceable) if replaceable else graph
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency

@@ -58,9 +58,9 @@ class Data:
         """A symbol for an address after another symbol."""
         self.out.directive(f".equ {symbol}, {base}{offset:+#x}")
 
-    def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array) -> None:
-        """Constant data, appended to the constants' file unless it has them already."""
-        alike = self._known.setdefault((fmt, sample(data)), [])
+    def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array, own: bool = False) -> None:
+        """Constant data, appended to the constants' file unless it has them already, or in any case (own)."""
+        alike = [] if own else self._known.setdefault((fmt, sample(data)), [])
         first = next((other for other, known in alike if same_bits(known, data)), None)
         if first is not None:
             self.part(symbol, first, 0)

@@ -35,9 +35,10 @@ class InputOp(TensorOperation):
 
 @irdl_op_definition
 class OutputOp(TensorOperation):
-    """Makes a value the graph output ``node``."""
+    """Makes a value the graph output ``node``; ``state`` is the graph input that is the same memory."""
 
     name = "tx8be.output"
+    state = opt_attr_def(StringAttr)
 
 
 @irdl_op_definition

@@ -14,8 +14,8 @@ class TensorOperation(IRDLOperation):
     """An operation on tensors.
 
     ``node`` names the graph node that it computes; the passes fill in the attributes from ``layout_str`` on.
-    ``home``: where the scratchpads have its result; a result without home is in DDR. With ``barrier`` its
-    phase begins by waiting for all tiles.
+    ``home``: where the scratchpads have its result; a result without home is in DDR. ``updates``: the graph
+    input in whose memory its result is. With ``barrier`` its phase begins by waiting for all tiles.
     """
 
     arguments = var_operand_def()
@@ -27,6 +27,7 @@ class TensorOperation(IRDLOperation):
     home = opt_attr_def(HomeAttr)
     dev_info = opt_attr_def(DictionaryAttr)
     barrier = opt_attr_def(UnitAttr)
+    updates = opt_attr_def(StringAttr)
 
     @property
     def op(self) -> str:

@@ -151,6 +151,11 @@ class Work:
             raise ValueError(f"operand {index} of {self.name} is omitted")
         return tensor
 
+    @property
+    def updates(self) -> bool:
+        """Whether the result has the memory of the first operand (``Lowering.updates``)."""
+        return self.inputs[0] is not None and self.inputs[0].symbol == self.output.symbol
+
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
 
@@ -220,6 +225,8 @@ class Lowering:
     """Whether the result can be FP32 in DDR although the operands have another format."""
     engines: tuple[Engine, ...] = ()
     on_core: OnCore | None = None
+    updates: bool = False
+    """Whether its result may have the memory of its first operand: then it writes only what is different."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -238,6 +245,7 @@ def lowering(
     gives_fp32: bool = False,
     engines: tuple[Engine, ...] = (),
     on_core: OnCore | None = None,
+    updates: bool = False,
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
     """Decorator that registers the function as the lowering of these operators.
 
@@ -249,7 +257,7 @@ def lowering(
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
             how = (order, check, types, cuts, anchor, blocked, prefetch)
-            _add(Lowering(op, function, *how, takes_fp32, gives_fp32, engines, on_core))
+            _add(Lowering(op, function, *how, takes_fp32, gives_fp32, engines, on_core, updates))
         return function
 
     return register

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from compiler.passes.ddr.barrier_opt import BarrierOptPass
 from compiler.passes.ddr.ddr_reorder import DdrReorderPass
+from compiler.passes.ddr.state_update import StateUpdatePass
 from compiler.passes.groups.group_cost import GroupCostPass
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_mapping import GroupMappingPass
@@ -49,6 +50,7 @@ PIPELINE: tuple[Pass, ...] = (
     GroupStackPass(),
     GroupLoadStorePass(),
     GroupOrderPass(),
+    StateUpdatePass(),
     DdrReorderPass(),
     BarrierOptPass(),
     CodegenPass(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +28,25 @@ from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
+
+
+@dataclass(frozen=True)
+class StateUpdate:
+    """How the memory of a state gets its new value; names of the input, the output and a node.
+
+    ``node`` writes it, all of it or with ``parts`` what is new of it; unless ``copied`` says why it is
+    computed elsewhere and copied.
+    """
+
+    past: str
+    present: str
+    node: str
+    parts: bool = False
+    copied: str = ""
+
+    def __str__(self) -> str:
+        how = f"node '{self.node}' {'writes what is new' if self.parts else 'writes it'}"
+        return f"state {self.past}={self.present}: {f'copied, {self.copied}' if self.copied else how}"
 
 
 @dataclass
@@ -64,6 +83,10 @@ class Context:
     """The templates of the module's groups, by the number that is an attribute of the groups."""
     results: list[SearchResult] = field(default_factory=list)
     """The decision for each template; empty without search and plan."""
+    replaceable: Mapping[str, Array] = field(default_factory=dict)
+    """Inputs that are constants of the program, and what they are until a session replaces them."""
+    updates: list[StateUpdate] = field(default_factory=list)
+    """How the states of the graph get their new values."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 

@@ -26,6 +26,7 @@ from tx8isa.tools.suggestions import hint
 from . import PIPELINE
 from .base import Context
 from .emit import foreign_buffers, program_text
+from .graph_operations import with_constants_as_inputs
 
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """Compute formats by the graph's float dtype, used when no format is chosen."""
@@ -65,7 +66,7 @@ def context_of(
         raise GraphError([f"unknown residency '{residency}'; allowed are {', '.join(RESIDENCY)}{near}"])
     compute = compute_format(dtype or default_dtype(graph))
     return Context(
-        graph,
+        with_constants_as_inputs(graph),
         machine,
         tiles,
         compute,
@@ -73,6 +74,7 @@ def context_of(
         residency=residency == "on",
         effort=EFFORTS[search],
         plan=None if plan is None else read_plan(plan),
+        replaceable={name: graph.constants[name] for name in sorted(graph.replaceable)},
     )
 
 

@@ -17,13 +17,14 @@ from compiler.graph import Tensor
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import result_range
 from compiler.passes.layouts.move_const import bank_threshold
+from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 
 from .base import Context, in_storage_order, operations
 
-Interface = list[tuple[str, Tensor, str]]
-"""Graph inputs and outputs: kind, tensor, symbol."""
+Interface = list[tuple[str, Tensor, Format, str]]
+"""Graph inputs and outputs: kind, tensor, format in DDR, symbol."""
 
 
 def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
@@ -35,13 +36,17 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
             _constant(context, data, operation)
+    for operation in sources:
+        if isinstance(operation, InputOp) and operation.node.data in context.replaceable:
+            _replaceable(context, data, operation)
     for entry in context.data:
         if isinstance(entry, Constant):
             data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
-    _declare(interface_of(context, module), data, sources)
-    for kind, tensor, symbol in empty_interface(context):
+    interface = interface_of(context, module)
+    _declare(interface, data, sources)
+    for kind, tensor, fmt, symbol in empty_interface(context):
         if symbol == tensor.name:
-            data.interface(kind, symbol, DTYPE_FORMATS[tensor.dtype], tensor.shape, tensor.dtype)
+            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
     for entry in context.data:
         if isinstance(entry, Scratch):
             data.space(entry.symbol, entry.size)
@@ -77,19 +82,27 @@ def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> N
     data.constant(operation.symbol, fmt, array.shape, array)
 
 
+def _replaceable(context: Context, data: program.Data, operation: InputOp) -> None:
+    """A constant with memory of its own, also if another one has the same content."""
+    fmt = format_of(operation.results[0].type)
+    array = stored(context.replaceable[operation.node.data], fmt)
+    data.constant(operation.symbol, fmt, array.shape, array, own=True)
+
+
 def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorOperation]) -> None:
     """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
+    constants |= {symbol for kind, _, _, symbol in interface if kind == "constant"}
     for operation in sources:
         place = result_range(operation)
         if place.symbol not in constants:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
-    named = {symbol: (kind, tensor) for kind, tensor, symbol in interface if symbol == tensor.name}
+    named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
     for symbol, size in sizes.items():
         if symbol in named:
-            kind, tensor = named[symbol]
-            data.interface(kind, symbol, DTYPE_FORMATS[tensor.dtype], tensor.shape, tensor.dtype)
+            kind, tensor, fmt = named[symbol]
+            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
         else:
             data.space(symbol, size)
     for operation in sources:
@@ -99,14 +112,16 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
 
 
 def interface_of(context: Context, module: ModuleOp) -> Interface:
-    """The graph inputs and outputs: kind, tensor, symbol."""
+    """The graph inputs and outputs that have elements."""
     found = []
     for operation in operations(module):
         if isinstance(operation, InputOp | OutputOp):
             is_input = isinstance(operation, InputOp)
             kind, tensors = ("input", context.graph.inputs) if is_input else ("output", context.graph.outputs)
+            kind = "constant" if is_input and operation.node.data in context.replaceable else kind
             tensor = next(tensor for tensor in tensors if tensor.name == operation.node.data)
-            found.append((kind, tensor, operation.symbol))
+            value = operation.results[0] if is_input else operation.operands[0]
+            found.append((kind, tensor, format_of(value.type), operation.symbol))
     return found
 
 
@@ -122,18 +137,15 @@ def empty_interface(context: Context) -> Interface:
         for tensor in tensors:
             if not tensor.size:
                 own = is_plain_name(tensor.name) and (kind == "input" or tensor.name not in taken)
-                found.append((kind, tensor, tensor.name if own else ""))
+                found.append((kind, tensor, DTYPE_FORMATS[tensor.dtype], tensor.name if own else ""))
     return found
 
 
 def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
     """Directives for inputs and outputs whose names are no symbols; ``image`` has their addresses."""
     lines = []
-    for kind, tensor, symbol in (*interface_of(context, module), *empty_interface(context)):
+    for kind, tensor, fmt, symbol in (*interface_of(context, module), *empty_interface(context)):
         if symbol != tensor.name:
-            fmt, address = (
-                DTYPE_FORMATS[tensor.dtype],
-                image.symbols[symbol].address if symbol else image.entry,
-            )
+            address = image.symbols[symbol].address if symbol else image.entry
             lines.append(program.buffer_record(kind, tensor.name, fmt, tensor.shape, tensor.dtype, address))
     return "".join(f"{line}\n" for line in lines)

@@ -6,7 +6,7 @@ without elements have no operation; the program only declares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import (
@@ -33,6 +33,7 @@ from compiler.dialect.ops import (
 from compiler.dialect.types import DTYPE_FORMATS, shape_of, tensor_type
 from compiler.graph import Array, Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
+from tx8isa.tools.suggestions import hint
 
 from .base import Context, operations
 
@@ -57,6 +58,34 @@ def is_known(node: Node, position: int) -> bool:
     return inputs[min(position, len(inputs) - 1)].constant
 
 
+def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:
+    """The graph with constants that a session may replace; GraphError, with every mistake, for others.
+
+    The program computes with them as with inputs: nothing is computed of them beforehand.
+    """
+    problems = [problem for name in names if (problem := _unreplaceable(graph, name))]
+    if problems:
+        raise GraphError(problems)
+    return replace(graph, replaceable=graph.replaceable | frozenset(names))
+
+
+def _unreplaceable(graph: Graph, name: str) -> str | None:
+    """Why a constant cannot be replaced; None if it can."""
+    if name not in graph.constants:
+        known = f"{', '.join(graph.constants) or 'none'}{hint(name, graph.constants)}"
+        return f"the graph has no constant '{name}' to be replaced; its constants: {known}"
+    knows = (n for n in graph.nodes for at, used in enumerate(n.inputs) if used == name and is_known(n, at))
+    node = next(knows, None)
+    return None if node is None else f"constant '{name}' cannot be replaced: {node} is compiled for its value"
+
+
+def with_constants_as_inputs(graph: Graph) -> Graph:
+    """The graph in which constants that may be replaced are inputs, after the others."""
+    kept = {name: array for name, array in graph.constants.items() if name not in graph.replaceable}
+    more = tuple(graph.tensors[name] for name in graph.constants if name in graph.replaceable)
+    return replace(graph, inputs=(*graph.inputs, *more), constants=kept) if more else graph
+
+
 class _Writer:
     def __init__(self, context: Context, block: Block) -> None:
         self.context, self.graph, self.block = context, context.graph, block
@@ -68,9 +97,12 @@ class _Writer:
                 self.values[tensor.name] = self._source(InputOp, tensor)
         for node in self.graph.nodes:
             self._node(node)
+        states = {present: past for past, present in self.graph.states}
         for tensor in self.graph.outputs:
             if tensor.size:
                 attributes: dict[str, Attribute] = {"node": StringAttr(tensor.name)}
+                if tensor.name in states:
+                    attributes["state"] = StringAttr(states[tensor.name])
                 made = OutputOp.create(operands=[self._value(tensor.name)], attributes=attributes)
                 self.block.add_op(made)
 

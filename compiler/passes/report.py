@@ -16,7 +16,7 @@ from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
-from .base import Context, computes, operations
+from .base import Context, StateUpdate, computes, operations
 from .codegen import phase_names
 from .work import cut_of
 
@@ -114,6 +114,7 @@ class Report(msgspec.Struct, frozen=True):
     phases: list[Phase]
     templates: list[TemplateReport]
     ddr: list[DdrRegion]
+    states: list[StateUpdate]
     plan: Plan
 
     @property
@@ -152,6 +153,7 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         [_phase(context, name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
         list(_templates(context)),
         list(_ddr(image)),
+        context.updates,
         plan_of([*context.results, *others]),
     )
 

@@ -163,6 +163,7 @@ def _texts(options: Mapping[str, Any]) -> Iterator[str]:
 def _outline(graph: Graph) -> Iterator[str]:
     """The graph without the values of its constants."""
     yield repr((graph.name, graph.opset, graph.inputs, graph.outputs, sorted(graph.precise)))
+    yield repr((graph.states, sorted(graph.replaceable)))
     for node in graph.nodes:
         yield repr((node.op, node.name, node.inputs, node.outputs, sorted(node.attrs.items())))
 
@@ -205,7 +206,8 @@ def _newest_source() -> float:
 
 def _packed(program: Program) -> list[bytes]:
     core = program.core_work
-    fields = {"dtype": program.dtype, "tiles": program.tiles, "core": core and [core.phases, core.share]}
+    fields = {"dtype": program.dtype, "tiles": program.tiles, "states": program.states}
+    fields["core"] = core and [core.phases, core.share]
     header = json.dumps(fields).encode()
     parts = [[header], [program.text.encode()], [program.constants], program.image_file]
     lengths = (sum(map(len, pieces)) for pieces in parts)
@@ -227,5 +229,13 @@ def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
     made = read_image(image, "prog.bin")
     core = CoreWork(*fields["core"]) if fields["core"] else None
     return Program(
-        graph, fields["dtype"], fields["tiles"], text.decode(), constants, made, machine, core_work=core
+        graph,
+        fields["dtype"],
+        fields["tiles"],
+        text.decode(),
+        constants,
+        made,
+        machine,
+        states=tuple(fields["states"]),
+        core_work=core,
     )

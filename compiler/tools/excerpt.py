@@ -35,7 +35,8 @@ def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
     nodes, reads = needed(graph.nodes, wanted)
     constants = selected(graph.constants, reads | set(wanted))
     outputs = tuple(graph.tensors[name] for name in wanted)
-    return replace(graph, outputs=outputs, nodes=tuple(nodes), constants=constants)
+    states = tuple(pair for pair in graph.states if pair[1] in wanted)
+    return replace(graph, outputs=outputs, nodes=tuple(nodes), constants=constants, states=states)
 
 
 def excerpt(graph: Graph, nodes: Sequence[Node]) -> Excerpt:

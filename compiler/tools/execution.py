@@ -96,6 +96,17 @@ def constants_of(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
+    """The graph with the states and constants of --state and --replaceable; GraphError for what they cannot
+    be."""
+    if not options.state and not options.replaceable:
+        return graph
+    from compiler.evaluation.states import with_states
+    from compiler.passes.graph_operations import with_replaceable
+
+    return with_replaceable(with_states(graph, dict(options.state)), options.replaceable)
+
+
 def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:
     """The arrays of --input, and random ones for the other inputs.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from asm.syntax.source import checksum
 from compiler.dialect.attributes import decoded, encoded
-from compiler.dialect.ops import tx8be
+from compiler.dialect.ops import OutputOp, tx8be
 from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
-from compiler.passes.base import Context
+from compiler.passes.base import Context, operations
 from compiler.passes.compilation import context_of
 from compiler.passes.groups.group_mapping import GroupMappingPass
 from tx8isa.errors import Tx8Error
@@ -44,7 +44,7 @@ GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
 """Fields that the command line gives again."""
 REBUILT = ("templates",)
 """Fields that are computed from the module."""
-FINAL = ("phases", "on_core", "data", "used", "results", "other_results")
+FINAL = ("phases", "on_core", "data", "used", "results", "other_results", "updates", "replaceable")
 """Fields that no later pass reads; only the driver does."""
 
 
@@ -92,6 +92,7 @@ def read_text_file(
             (),
             {t.name: t for t in (*inputs, *outputs)},
             frozenset(graph["precise"]),
+            states=tuple(_states(module)),
         )
     except (KeyError, ValueError, TypeError, AttributeError, Tx8Error) as error:
         raise GraphError([f"{path}: damaged attributes tx8be.options or tx8be.graph: {error}"]) from None
@@ -102,6 +103,13 @@ def read_text_file(
     if GroupMappingPass.name in done:
         _rebuild_templates(context, module, path)
     return context, module, done
+
+
+def _states(module: ModuleOp) -> Iterator[tuple[str, str]]:
+    """The inputs and outputs of a module that are the same memory."""
+    for operation in operations(module):
+        if isinstance(operation, OutputOp) and operation.state is not None:
+            yield operation.state.data, operation.node.data
 
 
 def _done(module: ModuleOp, path: Path) -> list[str]:

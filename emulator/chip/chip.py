@@ -62,6 +62,8 @@ class Chip:
         self.codes = [self.code] * machine.tiles
         """The program of each tile; fence.i and marks replace it."""
         self._marks = Marks(())
+        self.altered = False
+        """Whether the program used registers of devices or changed its text: a new chip forgets that."""
         self.tiles = [self._make_tile(number, options) for number in range(machine.tiles)]
         self.traffic = Traffic(image, self.tiles, memories.ddr_area)
         self.observers: list[Observer] = []
@@ -213,6 +215,7 @@ class Chip:
 
     def _access_register(self, tile: Tile) -> None:
         """Execute a load or store to a register of a device; Fault when there is no such register."""
+        self.altered = True
         address = tile.detail[0] & (1 << 64) - 1
         device = _find_device(self.devices, address)
         record, values = self._decode(tile)
@@ -242,6 +245,7 @@ class Chip:
 
     def _fetch_again(self, tile: Tile) -> None:
         """Execute fence.i: the tile runs the text that DDR holds now."""
+        self.altered = True
         code = fetch_again(self.codes[tile.number], partial(self.memories.core_bytes, tile.number))
         code = self.codes[tile.number] = self._marks.marked(code)
         code.install(tile.words)

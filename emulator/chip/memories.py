@@ -28,10 +28,11 @@ from emulator.memory.areas import (
     map_ddr,
     scratch_memory,
 )
+from emulator.memory.pages import SharedSegments
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.native import ahead
 from emulator.tile.engines import Engines
-from emulator.tile.tile import Tile, TileArrays
+from emulator.tile.tile import Tile, TileArrays, row_sizes
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -43,10 +44,17 @@ class Memories:
     """The memories of one chip with a program loaded, for one system at a time.
 
     ``beside``: those of another chip with the same program, which runs at other times; they share the text of
-    the program, what was compiled, host threads and working memory.
+    the program, what was compiled, host threads and working memory. ``pages``: the large segments of the
+    program, whose pages are those of all memories that have them until a page is written.
     """
 
-    def __init__(self, image: Image, machine: Machine, beside: Memories | None = None) -> None:
+    def __init__(
+        self,
+        image: Image,
+        machine: Machine,
+        beside: Memories | None = None,
+        pages: SharedSegments | None = None,
+    ) -> None:
         check_machine(image, machine)
         self.image, self.machine = image, machine
         self.code: Code = beside.code if beside else load_code(image, machine)
@@ -54,9 +62,11 @@ class Memories:
         self.ddr = map_ddr(machine, max(ends, default=0))
         self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)
         self.spm = make_scratchpads(machine)
-        self._load(0, self.ddr.size)
+        self._load(0, self.ddr.size, pages)
+        self.rows = np.zeros((machine.tiles, sum(row_sizes(machine))), dtype=np.int64)
+        """The words of all tiles, a row for each; ``row_sizes`` says what they are."""
         self.arrays = [
-            TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks)
+            TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks, self.rows[number])
             for number, spm in enumerate(self.spm)
         ]
         self.thread_pool: ThreadPoolExecutor = (
@@ -159,15 +169,27 @@ class Memories:
     def _written_segments(self) -> list[int]:
         """Starts of the granules of DDR that are marked and hold a part of the program's file."""
         found = set[int]()
-        for segment in self.image.segments:
-            at = self.offset(segment.address)
-            first, end = at >> GRANULE_SHIFT, (at + len(segment.data) - 1 >> GRANULE_SHIFT) + 1
-            found.update((first + np.flatnonzero(self.ddr_area.marks[first:end])).tolist())
+        for first, marks in self._segment_marks:
+            found.update((first + marks.nonzero()[0]).tolist())
         return [granule << GRANULE_SHIFT for granule in sorted(found)]
 
-    def _load(self, start: int, end: int) -> None:
-        """Load the part of the program's file that belongs into a range of DDR."""
+    @cached_property
+    def _segment_marks(self) -> list[tuple[int, Bytes]]:
+        """For each segment with data its first granule of DDR, and the marks of its granules."""
+        found = []
         for segment in self.image.segments:
+            if segment.data:
+                at = self.offset(segment.address)
+                first, end = at >> GRANULE_SHIFT, (at + len(segment.data) - 1 >> GRANULE_SHIFT) + 1
+                found.append((first, self.ddr_area.marks[first:end]))
+        return found
+
+    def _load(self, start: int, end: int, pages: SharedSegments | None = None) -> None:
+        """Load the part of the program's file that belongs into a range of DDR, except for what ``pages``
+        have, which are mapped there."""
+        for segment in self.image.segments:
+            if pages is not None and pages.map(segment.section, self.ddr):
+                continue
             at = self.offset(segment.address)
             first, last = max(at, start), min(at + len(segment.data), end)
             if first < last:

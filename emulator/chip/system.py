@@ -81,6 +81,9 @@ class System(Chip):
 
     def _begin_pause(self, pause: Pause) -> None:
         """Mark the addresses of ``pause`` in the programs of the tiles."""
+        if not (pause.addresses or self._pause.addresses):
+            self._pause = pause
+            return
         before, self._pause, self._marks = self._marks, pause, Marks(pause.addresses)
         for tile in self.tiles:
             code = self._marks.marked(before.plain(self.codes[tile.number]))

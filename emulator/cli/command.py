@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.cli.options import make_parser, prints
+from emulator.cli.options import beside_session, make_parser, prints
 from tx8isa.tools.command_line import report_form
 
 if TYPE_CHECKING:
@@ -40,9 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
             make_parser().error("--html and --report FILE.html both name the page")
         if options.json and (other := prints(options)):
             make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
+        if options.session and (other := beside_session(options)):
+            make_parser().error(f"argument --session: not with {other}, which is about a single run")
         if options.load_state and (options.strict or options.explore):
             make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
-        status = _run(options)
+        status = _run_session(options) if options.session else _run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
@@ -107,6 +109,15 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         _print_verdict(options, [system], status, fault, outputs, hazards, differences)
     return status
+
+
+def _run_session(options: argparse.Namespace) -> int:
+    """Run a program as a script says."""
+    from emulator import native
+    from emulator.cli.session import run_script
+
+    native.on_compile = None if options.quiet else _announce(options.verbose)
+    return run_script(options, _loaded(options), _run_options(options))
 
 
 def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps) -> int:

@@ -146,6 +146,11 @@ def _add_states(parser: argparse.ArgumentParser) -> None:
         "--max-instructions stops the run",
     )
     add("--load-state", metavar="FILE", help="go on from a saved state of the program; inputs are part of it")
+    add(
+        "--session",
+        metavar="SCRIPT.json",
+        help="run the program step by step, with states that stay between the steps (docs/sessions.md)",
+    )
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
@@ -217,6 +222,30 @@ def prints(options: argparse.Namespace) -> str:
         "--dump-tensor without a file": any(not text.endswith(".npy") for text in options.dump_tensor),
     }
     return next((name for name, value in given.items() if value), "")
+
+
+_OF_A_RUN = (
+    *(
+        "input",
+        "random",
+        "output_dir",
+        "dump_spm",
+        "dump_ddr",
+        "dump_tensor",
+        "stats",
+        "json",
+        "trace",
+        "html",
+    ),
+    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb"),
+)
+
+
+def beside_session(options: argparse.Namespace) -> str:
+    """An option, of those given, that is about a single run; empty when there is none."""
+    parser = make_parser()
+    found = next((name for name in _OF_A_RUN if getattr(options, name) != parser.get_default(name)), "")
+    return f"--{found.replace('_', '-')}" if found else ""
 
 
 def ddr_range(text: str) -> tuple[int, int]:

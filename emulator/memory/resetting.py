@@ -33,6 +33,8 @@ ROW = 5
 
 TOGETHER = 8
 """Marks that are looked at together, a word of them."""
+PASSED_OVER = 64
+"""Words of marks that are passed over together if nothing is marked, as in most of a large DDR."""
 ALL_MARKED = 0x0101010101010101
 
 
@@ -53,14 +55,32 @@ def reset_marked(data: int, size: int, marks: int, first: int, shift: int, byte:
 def reset_area(data: int, size: int, marks: int, shift: int, byte: int) -> None:
     """Reset all that is marked, and remove the marks."""
     step = TOGETHER << shift
-    for word in range((size + step - 1) // step):
-        found, first = get(marks, word), TOGETHER * word
-        if found == ALL_MARKED and step <= size - word * step:
-            fill(data + word * step, step, byte)
-        elif found != 0:
-            reset_marked(data, size, marks, first, shift, byte)
-        if found != 0:
-            put(marks, word, 0)
+    words = (size + step - 1) // step
+    for first in range(0, words, PASSED_OVER):
+        end = min(first + PASSED_OVER, words)
+        if any_marked(marks, first, end) != 0:
+            for word in range(first, end):
+                reset_word(data, size, marks, word, shift, byte)
+
+
+def any_marked(marks: int, first: int, end: int) -> int:
+    """Not 0 when one of some words of marks is not."""
+    found = 0
+    for word in range(first, end):
+        found = found | get(marks, word)
+    return found
+
+
+def reset_word(data: int, size: int, marks: int, word: int, shift: int, byte: int) -> None:
+    """Reset what is marked by a word of marks, and remove them."""
+    step = TOGETHER << shift
+    found, first = get(marks, word), TOGETHER * word
+    if found == ALL_MARKED and step <= size - word * step:
+        fill(data + word * step, step, byte)
+    elif found != 0:
+        reset_marked(data, size, marks, first, shift, byte)
+    if found != 0:
+        put(marks, word, 0)
 
 
 def reset_share(c: int) -> int:

@@ -128,17 +128,24 @@ class Tile:
         return int(self.queue[queues.PENDING :: queues.WORDS].sum())
 
 
+def row_sizes(machine: Machine) -> tuple[int, int, int, int]:
+    """Words of the state of a tile, its registers, its counts and its queues, which stand in this order."""
+    workers, counts = machine.tile.workers, 4 * len(tables.records())
+    return state.ROOM, workers * PLACES + PLACES // 8, counts, workers * queues.WORDS
+
+
 class TileArrays:
     """The arrays of one tile that compiled code works on: allocated once, reset for every run."""
 
-    def __init__(self, number: int, machine: Machine, spm: Scratchpad, ddr: Bytes, marks: Bytes) -> None:
-        """``marks``: one byte for each granule of ``ddr``, as in ``resetting.Area``."""
-        workers = machine.tile.workers
-        self.words = np.zeros(state.ROOM, dtype=np.int64)
-        self.queue = np.zeros(workers * queues.WORDS, dtype=np.int64)
-        self.window = np.zeros(workers * PLACES + PLACES // 8, dtype=np.int64)
+    def __init__(
+        self, number: int, machine: Machine, spm: Scratchpad, ddr: Bytes, marks: Bytes, row: np.ndarray
+    ) -> None:
+        """``marks``: one byte for each granule of ``ddr``, as in ``resetting.Area``. ``row``: zeros, as many
+        as ``row_sizes`` says together."""
+        workers, ends = machine.tile.workers, np.cumsum(row_sizes(machine))[:-1]
+        self.words, self.window, counts, self.queue = np.split(row, ends)
         self.window[workers * PLACES :] = register_map().view(np.int64)
-        self.counts = np.zeros((len(tables.records()), 4), dtype=np.int64)
+        self.counts = counts.reshape(-1, 4)
         self._set_memories(spm, ddr, marks)
         self._set_machine(number, machine)
         self._returned = self._connect_workers(workers)

@@ -28,7 +28,7 @@ LAYERS = {
     ),
     "emulator": (
         *("native", "memory", "kernels", "engines", "core", "tile"),
-        *("timing", "watch", "chip", "chips", "debug", "program", "cli"),
+        *("timing", "watch", "chip", "chips", "debug", "program", "session", "cli"),
     ),
     "compiler": (
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
@@ -44,6 +44,7 @@ LAYERS = {
         "html",
         "run",
         "program",
+        "session",
         "kernel",
         "triton",
     ),

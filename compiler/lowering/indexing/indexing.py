@@ -130,6 +130,13 @@ def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
     core.store(work.output, place, update)
 
 
+def _copy_data(kernel: Kernel, work: Work) -> None:
+    """Make the result the data, unless they are the same memory."""
+    if not work.updates:
+        copy_views(kernel, work.output.shape, whole(work.input(0)), whole(work.output))
+        kernel.synchronize()
+
+
 def _in_core_format(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> None:
     """Run a lowering of a scatter: reductions of 16-bit floats on copies in FP32, which the core computes."""
     reduced = work.spec.string("reduction") != "none"
@@ -147,7 +154,7 @@ def _in_core_format(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], 
     convert_tensor(kernel, result, work.output)
 
 
-@lowering("ScatterElements", types=EVERY_TYPE, on_core=always)
+@lowering("ScatterElements", types=EVERY_TYPE, on_core=always, updates=True)
 def scatter_elements(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates in their order, because several may have the same index."""
     _in_core_format(kernel, work, _scatter_elements)
@@ -156,8 +163,7 @@ def scatter_elements(kernel: Kernel, work: Work) -> None:
 def _scatter_elements(kernel: Kernel, work: Work) -> None:
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
-    copy_views(kernel, data.shape, whole(data), whole(work.output))
-    kernel.synchronize()
+    _copy_data(kernel, work)
     core = ScalarCode(kernel)
     with core.elements(updates.size, updates.size) as number:
         place = unravel(number, updates.shape)
@@ -170,7 +176,7 @@ def _updates_elements(call: Call) -> bool:
     return _slice_size(call) < FEWEST_ELEMENTS or call.string("reduction") != "none"
 
 
-@lowering("ScatterND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_updates_elements)
+@lowering("ScatterND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_updates_elements, updates=True)
 def scatter_nd(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates in their order."""
     _in_core_format(kernel, work, _scatter_nd)
@@ -180,8 +186,7 @@ def _scatter_nd(kernel: Kernel, work: Work) -> None:
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     depth = indices.shape[-1]
     inner = _slice_size(work.spec)
-    copy_views(kernel, data.shape, whole(data), whole(work.output))
-    kernel.synchronize()
+    _copy_data(kernel, work)
     core = ScalarCode(kernel)
 
     def place(row: Value) -> Value:

@@ -63,22 +63,24 @@ composite(
 
 
 def _tensor_scatter(build: Builder, call: Call) -> tuple[str, ...]:
-    """Rows of update at consecutive places of each batch, from write_indices on."""
-    rank = call.tensor(0).rank
-    order = _to_front(rank, 0, axis_from_front(call.integer("axis"), rank))
-    cache, update = (permuted(build, call.name(at), *order) for at in (0, 1))
-    batch, count = build.shape(update)[:2]
+    """Rows of update at consecutive places of each batch, from write_indices on.
+
+    An index names a place on every axis up to the one that grows, so that the cache keeps its order."""
+    axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
+    leading, count = call.shape(1)[:axis], call.shape(1)[axis]
     steps = build.constant(np.arange(count)[None], "int64")
-    places = broadcast(build, steps, (batch, count))
+    places = broadcast(build, steps, (leading[0], count))
     if call.has(2):
         first = build("Cast", call.name(2), to=CAST_NUMBERS["int64"])
-        places = build("Add", reshaped(build, first, batch, 1), steps)
+        places = build("Add", reshaped(build, first, leading[0], 1), steps)
     if call.string("mode") == "circular":
-        places = build("Mod", places, build.constant(np.array(build.shape(cache)[1]), "int64"))
-    batches = build.constant(np.arange(batch).reshape(batch, 1, 1), "int64")
-    batches = broadcast(build, batches, (batch, count, 1))
-    index = build("Concat", batches, reshaped(build, places, batch, count, 1), axis=2)
-    return (permuted(build, build("ScatterND", cache, index, update), *_inverse(order)),)
+        places = build("Mod", places, build.constant(np.array(call.shape(0)[axis]), "int64"))
+    places = reshaped(build, places, leading[0], *(1 for _ in leading[1:]), count, 1)
+    grid = np.moveaxis(np.indices((*leading, count)), 0, -1)[..., :axis]
+    index = build(
+        "Concat", build.constant(grid, "int64"), broadcast(build, places, (*leading, count, 1)), axis=axis + 1
+    )
+    return (build("ScatterND", call.name(0), index, call.name(1)),)
 
 
 @rule

@@ -65,15 +65,24 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = is_plain_name(name)
+                own = is_plain_name(name) and name not in self.context.replaceable
                 self.symbols[operation.results[0]] = name if own else f"io.in{len(self.symbols)}"
+        self._place_updates()
         for operation in operations(self.module):
-            if isinstance(operation, OutputOp):
+            if isinstance(operation, OutputOp) and operation.state is None:
                 self._place_output(operation)
         for operation in reversed(list(operations(self.module))):
             self._join(operation)
         for operation in operations(self.module):
             self._take_slice(operation)
+
+    def _place_updates(self) -> None:
+        """Give the results that update a state the memory of its input."""
+        found = list(operations(self.module))
+        inputs = {each.node.data: each.results[0] for each in found if isinstance(each, InputOp)}
+        for operation in found:
+            if operation.updates is not None:
+                self.views[operation.results[0]] = (inputs[operation.updates.data], 0)
 
     def root(self, value: SSAValue) -> View:
         """The value whose memory holds a value, and the byte offset of the value there."""

@@ -47,7 +47,7 @@ def concat_offsets(context: Context, operation: TensorOperation) -> list[tuple[S
     offsets: list[tuple[SSAValue, int]] = []
     begin = 0
     for inner in member.operands:
-        value = _outside(operation, inner)
+        value = outside(operation, inner)
         extent = shape_of(inner.type)[axis]
         offset = None if value is None else _operand_offset(result.type, value.type, axis, begin)
         if value is None or offset is None:
@@ -81,7 +81,7 @@ def slice_view(context: Context, operation: TensorOperation) -> View | None:
     None if the operation is not a Slice, or if the result is not a single range of the operand's bytes.
     """
     member = sole_member(operation, "Slice")
-    value = None if member is None else _outside(operation, member.operands[0])
+    value = None if member is None else outside(operation, member.operands[0])
     if member is None or value is None:
         return None
     kind, given = value.type, slice_ranges(_call(context, operation, member))
@@ -114,9 +114,9 @@ def _first_channel(kind: Attribute, ranges: Sequence[range]) -> int | None:
 
 
 def _call(context: Context, operation: TensorOperation, member: NodeOperation) -> Call:
-    return call_of(context, member, lambda value: _outside(operation, value))
+    return call_of(context, member, lambda value: outside(operation, value))
 
 
-def _outside(operation: TensorOperation, value: SSAValue) -> SSAValue | None:
+def outside(operation: TensorOperation, value: SSAValue) -> SSAValue | None:
     """The value outside of the group that a member's operand is; None if a member computes it."""
     return operation.outer(value) if isinstance(operation, GroupOp) else value

@@ -14,6 +14,8 @@ from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of, shape_of,
 from compiler.passes.base import Context, operations
 from tx8isa.numbers.formats import Format
 
+from .state_formats import store_as_computed
+
 
 class CastPass:
     """Changes the types of values, and inserts casts where an operation needs another format."""
@@ -35,6 +37,7 @@ class CastPass:
                 for index in range(len(operation.operands)):
                     casts.want(operation, index, fmt)
                 _retype(operation.results[0], fmt)
+        store_as_computed(context, module)
 
 
 class _Casts:

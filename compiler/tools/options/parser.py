@@ -47,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_target_options(parser)
     _add_binding_options(parser)
+    _add_state_options(parser)
     _add_launch_options(parser)
     _add_run_options(parser)
     _add_search_options(parser)
@@ -106,6 +107,26 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         type=constant,
         metavar="NAME=VALUE",
         help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
+    )
+
+
+def _add_state_options(parser: argparse.ArgumentParser) -> None:
+    """What stays in memory from run to run, and what may be replaced there."""
+    parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        type=state,
+        metavar="INPUT=OUTPUT",
+        help="an input and an output that are the same memory, so that a run finds what the one before left "
+        "there (docs/sessions.md); may be given for several",
+    )
+    parser.add_argument(
+        "--replaceable",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a constant of the model that sessions may replace; may be given for several",
     )
 
 
@@ -244,6 +265,14 @@ def constant(text: str) -> tuple[str, float | Path]:
     raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is no number, true, false or FILE.npy")
 
 
+def state(text: str) -> tuple[str, str]:
+    """An input and the output that is the same memory, from ``past=present``."""
+    past, _, present = text.partition("=")
+    if not past or not present:
+        raise argparse.ArgumentTypeError(f"'{text}' is not INPUT=OUTPUT, such as past=present")
+    return past, present
+
+
 def report_target(text: str) -> str:
     """The value of ``--report``: a file whose name says what it is, or standard output for data."""
     return text if text == "-" else report_file(text)
@@ -295,10 +324,11 @@ def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace)
     """Extents that no axis can have, and inputs with two values."""
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
-    names = [name for name, _ in options.constant]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        parser.error(f"argument --constant: '{twice}' is given twice")
+    for option in ("constant", "state"):
+        names = [name for name, _ in getattr(options, option)]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            parser.error(f"argument --{option}: '{twice}' is given twice")
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

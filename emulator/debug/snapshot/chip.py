@@ -34,7 +34,7 @@ from .types import Options, SavedTime, Snapshot, SnapshotError, TileState
 
 _S = TypeVar("_S", bound=Sized)
 
-__all__ = ["Snapshot", "SnapshotError", "put_back", "read", "restore", "save", "write"]
+__all__ = ["Snapshot", "SnapshotError", "program_digest", "put_back", "read", "restore", "save", "write"]
 
 
 def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
@@ -44,7 +44,7 @@ def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
     HostMemoryError when the host does not say which pages of DDR were touched.
     """
     return Snapshot(
-        program=earlier.program if earlier else _program(system.image),
+        program=earlier.program if earlier else program_digest(system.image),
         machine=earlier.machine if earlier else _machine(system.machine),
         emulator=earlier.emulator if earlier else _emulator(),
         options=_options(system),
@@ -104,7 +104,7 @@ def check(snapshot: Snapshot, image: Image, machine: Machine) -> None:
         raise SnapshotError(
             f"the state was saved on machine {name}, whose description is not that of {machine.name}"
         )
-    if snapshot.program != _program(image):
+    if snapshot.program != program_digest(image):
         raise SnapshotError("the state was saved while another program ran")
     if len(snapshot.tiles) != machine.tiles:
         raise SnapshotError(f"the saved state has {len(snapshot.tiles)} tiles, the machine {machine.tiles}")
@@ -113,7 +113,8 @@ def check(snapshot: Snapshot, image: Image, machine: Machine) -> None:
 # -- identities --------------------------------------------------------------------------------------------
 
 
-def _program(image: Image) -> str:
+def program_digest(image: Image) -> str:
+    """What two images have in common when they are the same program."""
     digest = hashlib.sha256(repr((image.entry, sorted(image.tile_entries.items()))).encode())
     for segment in image.segments:
         digest.update(repr((segment.address, segment.size, segment.flags, len(segment.data))).encode())

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import emulator
 from compiler.driver import Program, compile_graph
+from compiler.evaluation.states import with_states
 from compiler.graph import Graph, GraphError
 from compiler.passes import PIPELINE, compilation
 from compiler.passes.groups import group_stack
@@ -51,6 +53,13 @@ def two_branches() -> Graph:
         ("MatMul", ["b", "d"], ["y"], {}),
     ]
     return graph(nodes, {"x": (64, 64), "z": (64, 64)}, {"s": draw(64)})
+
+
+def remembering() -> Graph:
+    """A state of which a row is replaced."""
+    nodes: list[NodeSpec] = [("ScatterND", ["past", "at", "x"], ["y"], {})]
+    made = graph(nodes, {"past": (4, 32), "x": (1, 32)}, {"at": np.array([[2]])})
+    return with_states(made, {"past": "y"})
 
 
 def large_product() -> Graph:
@@ -156,8 +165,13 @@ EFFECTS = {
     "group_order": Effect(two_branches, barriers),
     "barrier_opt": Effect(two_branches, wrong),
 }
-NEEDED = {"import": StopIteration, "group_load_store": GraphError, "ddr_reorder": ValueError}
-"""Passes without which there is no program, with what is raised then."""
+NEEDED = {
+    "import": (StopIteration, normalized_first),
+    "group_load_store": (GraphError, normalized_first),
+    "state_update": (KeyError, remembering),
+    "ddr_reorder": (ValueError, normalized_first),
+}
+"""Passes without which there is no program of a graph, with what is raised then."""
 
 
 def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph) -> Program:
@@ -179,8 +193,9 @@ def test_something_is_less_with_the_pass(monkeypatch: pytest.MonkeyPatch, name: 
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_there_is_no_program_without_the_pass(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    with pytest.raises(NEEDED[name]):
-        without(monkeypatch, name, normalized_first())
+    raised, made = NEEDED[name]
+    with pytest.raises(raised):
+        without(monkeypatch, name, made())
 
 
 def test_codegen_writes_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,240 @@
+"""Pass ``state_update``: the new value of a state is written into the memory of the old one.
+
+An operation that only replaces parts of the old value writes these parts and nothing else. Any other
+operation writes its result there if it does not read the old value. What still reads the old value is placed
+before; where that is impossible, a copy at the end of the program brings the new value there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
+
+from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, SubgraphOp, TensorOperation
+from compiler.dialect.types import order_of
+from compiler.lowering import LOWERINGS
+from compiler.passes.base import Context, StateUpdate, computes, is_alias, operations
+
+from .views import concat_offsets, outside, sole_member
+
+
+class StateUpdatePass:
+    """Sets the attribute ``updates`` of operations, puts readers before them, and inserts copies."""
+
+    name = "state_update"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        for subgraph in module.ops:
+            if isinstance(subgraph, SubgraphOp):
+                _Updater(context, module, subgraph).run()
+
+
+@dataclass(frozen=True)
+class _State:
+    """A state: where its old value comes from, and where its new one goes."""
+
+    past: InputOp
+    present: OutputOp
+
+    @property
+    def old(self) -> SSAValue:
+        return self.past.results[0]
+
+    @property
+    def new(self) -> SSAValue:
+        """The new value, perhaps in another shape."""
+        return _unaliased(self.present.operands[0])
+
+
+_Edges = Mapping[TensorOperation, set[TensorOperation]]
+"""For each operation those that must come before it besides the ones whose results it reads."""
+
+
+class _Updater:
+    """Decides about the states of a subgraph one after the other.
+
+    ``before`` has the edges that the states decided so far need, ``writers`` the operations that write into
+    the memory of a state.
+    """
+
+    def __init__(self, context: Context, module: ModuleOp, subgraph: SubgraphOp) -> None:
+        self.context, self.module, self.block = context, module, subgraph.body.block
+        self.before: dict[TensorOperation, set[TensorOperation]] = defaultdict(set)
+        self.writers: set[TensorOperation] = set()
+
+    def run(self) -> None:
+        states = list(self._states())
+        if not states:
+            return
+        for state in states:
+            self._stage(state, states)
+        for state in states:
+            if state.new is not state.old:
+                self._decide(state)
+        ordered = _sorted(list(operations(self.module)), self.before)
+        assert ordered is not None
+        for operation in ordered:
+            self.block.detach_op(operation)
+        self.block.add_ops(ordered)
+
+    def _states(self) -> Iterator[_State]:
+        inputs = {op.node.data: op for op in operations(self.module) if isinstance(op, InputOp)}
+        for operation in operations(self.module):
+            if isinstance(operation, OutputOp) and operation.state is not None:
+                yield _State(inputs[operation.state.data], operation)
+
+    def _stage(self, state: _State, states: Sequence[_State]) -> None:
+        """Copy a new value that is the old one of another state: its memory may be overwritten first."""
+        root = _memory_root(state.new)
+        if state.new is not state.old and any(root is other.old for other in states):
+            state.present.operands[0] = self._copied(state).results[0]
+
+    def _decide(self, state: _State) -> None:
+        """Let operations write into the memory of the state, or insert a copy."""
+        writers, problem = self._writers_of(state)
+        if not problem:
+            edges = self._edges_of(state, writers)
+            if _sorted(list(operations(self.module)), edges) is None:
+                problem = self._reader_after(state, writers)
+            else:
+                self._accept(state, writers, edges)
+        if problem:
+            copy = self._copied(state)
+            state.present.operands[0] = copy.results[0]
+            self._accept(state, [copy], self._edges_of(state, [copy]))
+        node = _name(writers[-1]) if writers else state.present.node.data
+        parts = not problem and _updated(writers[0]) is state.old
+        update = StateUpdate(state.past.node.data, state.present.node.data, node, parts, problem)
+        self.context.updates.append(update)
+
+    def _writers_of(self, state: _State) -> tuple[list[TensorOperation], str]:
+        """The operations that could write into the state, in order; or what keeps them from it."""
+        last = state.new.owner
+        assert isinstance(last, TensorOperation)
+        if isinstance(last, InputOp | LoadConstOp):
+            return [], f"it is the {'input' if isinstance(last, InputOp) else 'constant'} '{last.node.data}'"
+        if last in self.writers:
+            return [], f"it is the new value of state {last.updates.data if last.updates else ''} too"
+        assert computes(last)
+        chain, value = [last], _updated(last)
+        while value is not None and value is not state.old and isinstance(value.owner, TensorOperation):
+            chain, value = [value.owner, *chain], _updated(value.owner)
+        if value is state.old:
+            wrong = next((each for each in chain if self._reads_more(each, state)), None)
+            return (
+                chain,
+                "" if wrong is None else f"node '{_name(wrong)}' reads the old value while it writes",
+            )
+        if any(_memory_root(value) is state.old for value in last.operands):
+            return [last], f"node '{_name(last)}' reads the old value while it computes the new one"
+        if concat_offsets(self.context, last) is not None:
+            return [last], f"node '{_name(last)}' joins values that are computed one after the other"
+        return [last], ""
+
+    def _reads_more(self, writer: TensorOperation, state: _State) -> bool:
+        """Whether an operation that updates the state reads its memory in other operands as well."""
+        memory = {state.old, _updated(writer)}
+        others = [value for value in writer.operands if _unaliased(value) not in memory]
+        twice = sum(_unaliased(value) in memory for value in writer.operands) > 1
+        return twice or any(_memory_root(value) in memory for value in others)
+
+    def _edges_of(self, state: _State, writers: Sequence[TensorOperation]) -> _Edges:
+        """Edges by which each writer comes after all that reads what it overwrites."""
+        edges = {operation: set(others) for operation, others in self.before.items()}
+        values = [state.old, *(writer.results[0] for writer in writers[:-1])]
+        for value, writer in zip(values, writers, strict=True):
+            edges.setdefault(writer, set()).update(set(self._readers(value)) - {writer})
+        return defaultdict(set, edges)
+
+    def _readers(self, value: SSAValue) -> Iterator[TensorOperation]:
+        """The operations that read the memory of a value, also in another shape or a part of it."""
+        for operation in operations(self.module):
+            if any(_memory_root(operand) is value for operand in operation.operands):
+                own = isinstance(operation, OutputOp) and operation.state is not None
+                if not own and not is_alias(operation):
+                    yield operation
+
+    def _reader_after(self, state: _State, writers: Sequence[TensorOperation]) -> str:
+        """Why what reads the old value cannot be placed before it is overwritten."""
+        values = [state.old, *(writer.results[0] for writer in writers[:-1])]
+        for value, writer in zip(values, writers, strict=True):
+            for reader in self._readers(value):
+                edges = defaultdict(set, {key: set(others) for key, others in self.before.items()})
+                edges[writer] = edges[writer] | {reader} - {writer}
+                if _sorted(list(operations(self.module)), edges) is None:
+                    return f"node '{_name(reader)}' reads the old value after node '{_name(writer)}'"
+        return "what reads its old value cannot be placed before what writes the new values of other states"
+
+    def _accept(self, state: _State, writers: Iterable[TensorOperation], edges: _Edges) -> None:
+        self.before = defaultdict(set, edges)
+        for writer in writers:
+            writer.attributes["updates"] = StringAttr(state.past.node.data)
+            self.writers.add(writer)
+
+    def _copied(self, state: _State) -> CastOp:
+        """A copy of the new value, at the end of the program."""
+        value, node = state.present.operands[0], state.present.node
+        attributes = {"node": node, "layout_str": StringAttr(order_of(value.type).value)}
+        made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
+        self.block.insert_op_before(made, state.present)
+        return made
+
+
+def _updated(operation: TensorOperation) -> SSAValue | None:
+    """The value of which an operation replaces parts, if it can do that in the memory of the value."""
+    member = next(
+        (found for op, each in LOWERINGS.items() if each.updates and (found := sole_member(operation, op))),
+        None,
+    )
+    value = None if member is None else outside(operation, member.operands[0])
+    return None if value is None else _unaliased(value)
+
+
+def _unaliased(value: SSAValue) -> SSAValue:
+    """The value that a value is in another shape."""
+    while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
+        value = value.owner.operands[0]
+    return value
+
+
+def _memory_root(value: SSAValue) -> SSAValue:
+    """The value whose memory may hold a value: of which it is a part, perhaps in another shape."""
+    value = _unaliased(value)
+    while isinstance(value.owner, TensorOperation) and (part := sole_member(value.owner, "Slice")):
+        whole = outside(value.owner, part.operands[0])
+        if whole is None:
+            break
+        value = _unaliased(whole)
+    return value
+
+
+def _name(operation: TensorOperation) -> str:
+    return operation.node.data
+
+
+def _sorted(found: Sequence[TensorOperation], before: _Edges) -> list[TensorOperation] | None:
+    """The operations with those before them that ``before`` names, otherwise in their order; None if they
+    wait for each other."""
+    place = {operation: at for at, operation in enumerate(found)}
+    after: dict[TensorOperation, list[TensorOperation]] = defaultdict(list)
+    waits = dict.fromkeys(found, 0)
+    for operation in found:
+        makers = {value.owner for value in operation.operands}
+        for other in [*(each for each in makers if isinstance(each, TensorOperation)), *before[operation]]:
+            after[other].append(operation)
+            waits[operation] += 1
+    ready = [place[operation] for operation, count in waits.items() if not count]
+    heapq.heapify(ready)
+    ordered: list[TensorOperation] = []
+    while ready:
+        ordered.append(found[heapq.heappop(ready)])
+        for operation in after[ordered[-1]]:
+            waits[operation] -= 1
+            if not waits[operation]:
+                heapq.heappush(ready, place[operation])
+    return ordered if len(ordered) == len(found) else None

@@ -1,0 +1,11 @@
+"""Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
+
+``session.py`` is the entry; ``restart.py`` begins a program again, ``kept.py`` has what stays.
+"""
+
+from __future__ import annotations
+
+from .file import StateFileError
+from .session import ProgramSession, SessionError
+
+__all__ = ["ProgramSession", "SessionError", "StateFileError"]

@@ -1,0 +1,65 @@
+"""Buffers of a program whose bytes in DDR are found once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asm.image import Buffer
+from emulator.memory.areas import Bytes
+from emulator.memory.resetting import Area
+from emulator.program import Array, check_array, packed, travel_dtype, unpacked
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout
+from tx8isa.numbers.packing import storage_dtype
+
+
+class BoundTensor:
+    """A buffer at ``offset`` in DDR, ``size`` bytes of ``area``."""
+
+    def __init__(self, buffer: Buffer, area: Area, offset: int, size: int) -> None:
+        self.buffer, self.offset, self.size = buffer, offset, size
+        self.data: Bytes = area.data[offset : offset + size]
+        self._area, self._view = area, _plain_view(buffer, self.data)
+
+    def check(self, array: Array) -> None:
+        """InputError unless an array has the shape and dtype of the buffer."""
+        check_array(self.buffer, array)
+
+    def fill(self, array: Array) -> None:
+        """Write an array that was checked; InputError for an integer that the format does not hold."""
+        self._area.mark(self.offset, self.size)
+        if self._view is None:
+            self.data[:] = packed(self.buffer, array)
+        elif self._view.dtype == array.dtype:
+            self._view[...] = array
+        else:
+            with np.errstate(over="ignore"):  # a number too large for its format becomes an infinity
+                np.copyto(self._view, array, casting="unsafe")
+
+    def read(self, into: Array | None = None) -> Array:
+        """The array that the buffer holds; written into one that was checked, if there is one."""
+        if into is None:
+            return self.array_of(self.data)
+        if self._view is not None:
+            np.copyto(into, self._view, casting="unsafe")
+        else:
+            into[...] = self.array_of(self.data)
+        return into
+
+    def bytes_of(self, array: Array) -> Bytes:
+        """The bytes that the buffer has for an array; InputError for one that does not fit."""
+        return packed(self.buffer, array)
+
+    def array_of(self, data: Bytes) -> Array:
+        """The array that bytes of the buffer are."""
+        return unpacked(self.buffer, data)
+
+
+def _plain_view(buffer: Buffer, data: Bytes) -> Array | None:
+    """The bytes as an array, into which arrays of hosts are copied; None where that takes more."""
+    fmt, travels = Format.parse(buffer.format), travel_dtype(buffer)
+    stored = storage_dtype(fmt)
+    floats = travels.kind == "f" and (stored.kind == "f" or fmt is Format.BF16)
+    if fmt is Format.BOOL or Layout.parse(buffer.layout).blocked or not (stored == travels or floats):
+        return None
+    return data.view(stored).reshape(buffer.shape)

@@ -1,0 +1,141 @@
+"""A program that runs step by step: what is bound once, what stays from step to step, steps in a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from asm.image import Buffer
+from emulator.program import InputError
+from emulator.session import ProgramSession, SessionError
+
+from .arrays import convert
+from .program import Program
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Session:
+    """A program with memories of its own, in which every step finds what the step before left in its states.
+
+    ``state``: what the states are at first, by the names of their inputs, zeros for those that are not named;
+    ``threads``: of the host; ``timed``: simulate time, then ``cycles`` is that of the last step;
+    ``max_instructions``: of a tile in a step. Several sessions of one program share the pages of its
+    constants. docs/sessions.md is the tour.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        threads: int = 1,
+        state: Mapping[str, Any] | None = None,
+        timed: bool = False,
+        max_instructions: int | None = None,
+    ) -> None:
+        if not isinstance(program, Program):
+            raise SessionError(f"a session is one of a tx8.Program, not of {type(program).__name__}")
+        self.program = program
+        self._steps = ProgramSession(
+            program.emulated, max_instructions=max_instructions, threads=threads, timed=timed or None
+        )
+        if state:
+            self._steps.begin_with(self._converted(state, "input"))
+
+    @property
+    def steps(self) -> int:
+        """Complete steps since the states were set; a saved state knows its own."""
+        return self._steps.steps
+
+    @property
+    def cycles(self) -> int | None:
+        """Simulated cycles of the last step; None without ``timed``."""
+        return self._steps.cycles
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """Copies of the states after the last complete step, by the names of their inputs."""
+        return self._steps.state
+
+    def bind(self, arrays: Mapping[str, Array] | None = None, **named: Array) -> None:
+        """Let every step read these NumPy arrays as inputs and write these as outputs, by name.
+
+        They need the exact shape and type, because they are not copied: a step finds what they hold then.
+        """
+        self._steps.bind({**(arrays or {}), **named})
+
+    def run(self, *inputs: Any, **named: Any) -> dict[str, Array]:
+        """One step: the outputs that are no states, by name; what is bound as output is filled.
+
+        Inputs that are not bound, by position, by name, or as one mapping; converted as by ``Program.run``.
+        InputError for what does not fit, Fault when the program stops; the states are then as they were.
+        """
+        return self._steps.run(self._given(inputs, named))
+
+    def submit(self, *inputs: Any, **named: Any) -> Future[dict[str, Array]]:
+        """As ``run``, behind the steps that were submitted before; the future has what ``run`` returns."""
+        return self._steps.submit(self._given(inputs, named))
+
+    def set_state(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
+        """Give states other values, by the names of their inputs."""
+        self._steps.set_state(self._converted({**(arrays or {}), **named}, "input"))
+
+    def replace(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
+        """Give constants other values, by name, in this session alone (``tx8.compile(replaceable=...)``)."""
+        self._steps.replace(self._converted({**(arrays or {}), **named}, "constant"))
+
+    def reset(self) -> None:
+        """Give the states the values of the beginning."""
+        self._steps.reset()
+
+    def save(self, path: str | Path) -> int:
+        """Write the states to a file; its bytes."""
+        return self._steps.save(path)
+
+    def load(self, path: str | Path) -> None:
+        """Go on from the states in a file; StateFileError for one of another program, or a damaged one."""
+        self._steps.load(path)
+
+    def close(self, cancel: bool = False) -> None:
+        """Wait for what was submitted, or ``cancel`` what has not begun; later steps are refused."""
+        self._steps.close(cancel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=kind is not None)
+
+    def __repr__(self) -> str:
+        return f"<tx8.Session of {self.program.name}: step {self.steps}>"
+
+    def _given(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
+        """Inputs of a step by name; those by position are the ones that are no states, in order."""
+        if not named and len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            named, inputs = inputs[0], ()
+        states = dict(self.program.states)
+        names = [buffer.name for buffer in self.program.inputs if buffer.name not in states]
+        if len(inputs) > len(names):
+            raise InputError(
+                f"{len(inputs)} inputs given; a step has {len(names)}: {', '.join(names) or 'none'}"
+            )
+        values = dict(zip(names, inputs, strict=False))
+        twice = next((name for name in named if name in values), None)
+        if twice is not None:
+            raise InputError(f"input '{twice}' is given twice, by position and by name")
+        return self._converted({**values, **named}, "input")
+
+    def _converted(self, values: Mapping[str, Any], kind: str) -> dict[str, Array]:
+        """Values as arrays of their buffers; a name that the program does not have is left to the session."""
+        buffers: dict[str, Buffer] = {b.name: b for b in self.program.image.buffers if b.kind == kind}
+        return {
+            name: convert(buffers[name], value) if name in buffers else np.asarray(value)
+            for name, value in values.items()
+        }
