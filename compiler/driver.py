@@ -17,7 +17,7 @@ from compiler.codegen import write_program
 from tx8isa.machine.description import Machine
 
 if TYPE_CHECKING:
-    from compiler.codegen.core_work import CoreWork
+    from compiler.evaluation.core_work import CoreWork
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
 

@@ -12,6 +12,7 @@ from tx8isa.numbers.formats import Format
 
 from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
+from .moves import within_scratchpad
 from .phase import Constant, Scratch, Target
 from .registers import TILE, Registers
 from .spilling import Spills
@@ -82,10 +83,8 @@ class Kernel:
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
-    count: int = 0
-    """Engine instructions so far."""
-    _counted: int = 0
-    """Lines of code that ``_instructions_since`` has counted."""
+    count: int = 0  # engine instructions so far
+    _counted: int = 0  # lines of code that ``_instructions_since`` has counted
     _synchronized_at: int = -1
     """Value of ``count`` when all tiles met last."""
     _symbols: set[str] = field(default_factory=set)
@@ -140,6 +139,7 @@ class Kernel:
 
     def emit(self, mnemonic: str, /, **arguments: Argument) -> None:
         """Write one engine instruction. ValueError if its record has other operands."""
+        mnemonic, arguments = within_scratchpad(mnemonic, arguments)
         syntax = syntax_of(mnemonic)
         syntax.check(arguments)
         self._begin_item()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_attr_def, region_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator
@@ -72,7 +72,8 @@ class GroupOp(TensorOperation):
     member is used outside of the group. ``node`` is that of the first member that is not a cast, which is the
     anchor if there is one. ``tag`` names the pattern that made the group, ``template`` is a number that equal
     groups share. ``cut`` says how the work is divided (tiles, sizes, choices), ``estimate`` how many cycles
-    that is expected to take, ``spm_size`` how many bytes of the scratchpad it needs.
+    that is expected to take, ``spm_size`` how many bytes of the scratchpad it needs. ``stages``: how many
+    members each stage of a sequence has, where the operators of the members do not say where stages begin.
     """
 
     name = "tx8be.group"
@@ -81,6 +82,7 @@ class GroupOp(TensorOperation):
     template = opt_attr_def(IntegerAttr)
     spm_size = opt_attr_def(IntegerAttr)
     cut = opt_attr_def(DictionaryAttr)
+    stages = opt_attr_def(DenseArrayBase)
     estimate = opt_attr_def(IntegerAttr)
     traits = traits_def(NoTerminator(), IsolatedFromAbove())
 
@@ -121,6 +123,12 @@ class GroupOp(TensorOperation):
                 raise self.refuse(f"{name} {attribute.value.data} is negative")
         if self.cut is not None:
             _check_cut(self, self.cut)
+        if self.stages is not None:
+            self._check_stages([int(count) for count in self.stages.get_values()])
+
+    def _check_stages(self, counts: list[int]) -> None:
+        if len(counts) < 2 or min(counts) < 1 or sum(counts) != len(self.members):
+            raise self.refuse(f"stages of {counts} members do not make up its {len(self.members)} members")
 
     def _check_members(self) -> None:
         for op in self.body.block.ops:

@@ -9,9 +9,9 @@ import msgspec
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
-from compiler.codegen.core_work import CoreWork
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import GroupOp, TensorOperation
+from compiler.evaluation.core_work import CoreWork
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned

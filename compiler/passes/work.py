@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
@@ -21,10 +22,10 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.record import ChainNode, Cut, Placement, StageExchange, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
-from compiler.passes.patterns.sequences import SequenceKind, kind_of
+from compiler.passes.patterns.sequences import SLICES, SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
-from .base import Context, in_storage_order
+from .base import Context, in_storage_order, main_member
 
 Symbols = Callable[[SSAValue], str]
 """Gives the symbol of a value in DDR."""
@@ -60,11 +61,14 @@ class _Builder:
         """A sequence, a chain of pointwise operations, or an anchor with its steps."""
         cut, kind = cut_of(group), kind_of_group(group)
         if kind is not None:
-            return self._sequence(kind, stages_in(group.members, kind), group.results[0], cut)
-        first, *others = group.members
-        if others and not LOWERINGS[first.op].anchor:
-            return self._chain(group, cut)
-        return self._anchored(group.members, group.results[0], cut)
+            return self._sequence(kind, stages_of_group(group), group.results[0], cut)
+        return self._stage(group.members, group.results[0], cut)
+
+    def _stage(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> Work:
+        """A chain of pointwise operations, or an anchor with its steps."""
+        if len(members) > 1 and not LOWERINGS[members[0].op].anchor:
+            return self._chain(members, result, cut)
+        return self._anchored(members, result, cut)
 
     def _anchored(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> Work:
         """An operation with the steps after it. A cast is not a step: it decides the format of the output."""
@@ -90,7 +94,7 @@ class _Builder:
         for member in (member for members in stages for member in members if is_alias(member)):
             self.between[member.results[0]] = self.between[before_exchanges(member.operands[0])]
         works = [
-            self._anchored(members, value)
+            self._stage(members, value)
             for members, value in zip(computing, [*results, result], strict=True)
         ]
         made = together(kind, works, cut)
@@ -109,21 +113,25 @@ class _Builder:
                 symbol = self.tensor(self.outer(each.operands[0]) or each.operands[0]).symbol
                 yield StageExchange(each.kind, symbol, each.axis.data, begun, *rows)
 
-    def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
-        """Pointwise operations, each of which may use inputs of the group and results of earlier ones."""
-        inputs = list(group.operands)
+    def _chain(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None) -> Work:
+        """Pointwise operations, each of which may use inputs of the chain and results of earlier ones."""
+        inner = {value for member in members for value in member.results}
+        used = (value for member in members for value in member.operands if value not in inner)
+        inputs = list(dict.fromkeys(self.outer(value) or value for value in used))
         numbers = {value: at for at, value in enumerate(inputs)}
         nodes = []
-        for member in group.members:
+        for member in members:
             operands: list[int | None] = [None] * (max(operand_positions(member)) + 1)
             for at, value in zip(operand_positions(member), member.operands, strict=True):
-                operands[at] = numbers[self.outer(value) or value]
+                operands[at] = numbers[value if value in inner else self.outer(value) or value]
             call = call_of(self.context, member, self.outer) if isinstance(member, NodeOperation) else None
             nodes.append(ChainNode(member.op, call, tuple(operands), format_of(member.results[0].type)))
             numbers[member.results[0]] = len(inputs) + len(nodes) - 1
         tensors = tuple(self.tensor(value) for value in inputs)
-        output = self.tensor(group.results[0])
-        return Work(group.node.data, "Chain", None, tensors, output, nodes=tuple(nodes), cut=cut)
+        name = main_member(members).node.data
+        return Work(
+            name, "Chain", None, tensors, self.tensor(result), _is_last(result), nodes=tuple(nodes), cut=cut
+        )
 
     def single(
         self,
@@ -140,7 +148,7 @@ class _Builder:
             inputs = tuple(self.tensor(self.outer(value) or value) for value in operation.operands)
             return Work(name, operation.op, None, inputs, output, orders=orders, steps=steps, cut=cut)
         call = call_of(self.context, operation, self.outer)
-        last = order_of(operation.results[0].type) in (Order.CHANNELS_LAST, Order.BLOCKED)
+        last = _is_last(operation.results[0])
         operands = tuple(self._operands(operation, call))
         compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
         return Work(name, operation.op, call, operands, output, last, compute, steps, cut)
@@ -171,6 +179,11 @@ class _Builder:
 
     def tensor(self, value: SSAValue) -> DdrTensor:
         return tensor_of(self.context, value, self.between.get(value) or self.symbols(value))
+
+
+def _is_last(value: SSAValue) -> bool:
+    """Whether the channels of a value are its last axis in DDR."""
+    return order_of(value.type) in (Order.CHANNELS_LAST, Order.BLOCKED)
 
 
 def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str, SSAValue]] | None:
@@ -204,16 +217,19 @@ def unaliased(value: SSAValue) -> SSAValue:
 
 def stages_of_group(group: GroupOp) -> list[list[TensorOperation]]:
     """The stages of a group that is a sequence; one for any other."""
+    if group.stages is not None:
+        members = iter(group.members)
+        return [list(islice(members, int(count))) for count in group.stages.get_values()]
     kind = kind_of_group(group)
-    return [group.members] if kind is None else stages_in(group.members, kind)
+    return [group.members] if kind is None else _stages_in(group.members, kind)
 
 
 def kind_of_group(group: GroupOp) -> SequenceKind | None:
     """The kind of sequence that a group is; None for any other group."""
-    return kind_of([member.op for member in group.members])
+    return SLICES if group.stages is not None else kind_of([member.op for member in group.members])
 
 
-def stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[list[TensorOperation]]:
+def _stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[list[TensorOperation]]:
     """The members of a group, divided into stages: each operator that can begin a stage does."""
     stages = [[members[0]]]
     for member in members[1:]:

@@ -27,6 +27,8 @@ class DdrTensor:
     """A tensor in DDR. ``shape`` is in the order of storage; ``value`` has the data of a constant.
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
+    ``base`` is its address if that is not the symbol: a part of a tensor in DDR, or a buffer in the scratchpad
+    of the tile (``codegen/moves.py``).
     """
 
     symbol: str
@@ -34,6 +36,7 @@ class DdrTensor:
     shape: Shape
     value: Array | None = None
     blocked: bool = False
+    base: Value | None = None
 
     @property
     def size(self) -> int:
@@ -49,8 +52,8 @@ class DdrTensor:
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     def at(self, element: Value) -> Value:
-        """DDR address of an element, counted in the order of storage."""
-        return Address(self.symbol) + element * self.bytes_each
+        """The address of an element, counted in the order of storage."""
+        return (Address(self.symbol) if self.base is None else self.base) + element * self.bytes_each
 
     def viewed(self, *shape: int) -> DdrTensor:
         """The same elements in another shape."""

@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
 from compiler.lowering.stack.stages import JOIN
 from compiler.passes.base import Context, operations
-from compiler.passes.patterns import SequencePattern
+from compiler.passes.patterns import ANY, SequencePattern
 from compiler.passes.work import is_alias, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
@@ -198,7 +198,8 @@ class _Stacker:
 
     def _can_stack(self, operation: GroupOp) -> bool:
         """Whether the pattern and the lowering of stacks allow a group."""
-        allowed = operation.members[0].op in self.pattern.operators
+        operators = self.pattern.operators
+        allowed = ANY in operators or operation.members[0].op in operators
         return allowed and self.pattern.kind.takes(self._work(operation))
 
     def _work(self, operation: GroupOp) -> Work:
@@ -252,10 +253,14 @@ class _Stacker:
         """Replace the groups of a stack by one group, at the place of the last of them."""
         members: Members = []
         aliases = {each: self._aliases(each, stack.groups) for each in stack.groups}
+        counts: list[int] = []
         for each in stack.groups:
-            members += aliases[each]
-            members += dissolve(each)
+            stage = [*aliases[each], *dissolve(each)]
+            members += stage
+            counts.append(len(stage))
         made = group(members, self.pattern.tag)
+        if self.pattern.kind.operators == (ANY,):
+            made.attributes["stages"] = DenseArrayBase.from_list(i64, counts)
         write_decision(made, stack.result.best)
 
     @staticmethod

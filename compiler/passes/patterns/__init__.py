@@ -19,12 +19,11 @@ from compiler.operators import OPERATORS
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.suggestions import hint
 
-from .sequences import KINDS, SequenceKind
+from .sequences import ANY, KINDS, SequenceKind
 
 NONE = "none"
 """The set that groups nothing: every operation runs in a phase of its own."""
 
-ANY = "*"
 _KEYS = ("tag", "sequence", "priority")
 _SEQUENCE_KEYS = ("tag", "operators", "most")
 _FOLDER = Path(__file__).parent
@@ -130,7 +129,8 @@ def _sequences(where: str, kind: SequenceKind, table: Any) -> SequencePattern:
     tag, operators, most = (table[key] for key in _SEQUENCE_KEYS)
     if not isinstance(tag, str) or not tag:
         raise PatternError(f"{where}: tag must be a text; found {tag!r}")
-    if not isinstance(operators, str) or not set(operators.split("|")) <= set(kind.operators):
+    possible = {ANY, *OPERATORS} if kind.operators == (ANY,) else set(kind.operators)
+    if not isinstance(operators, str) or not set(operators.split("|")) <= possible:
         allowed = "|".join(kind.operators)
         raise PatternError(f"{where}: operators must be some of {allowed}; found {operators!r}")
     if not isinstance(most, int) or isinstance(most, bool) or most < 2:

@@ -10,8 +10,12 @@ from compiler.lowering.pools.pooled import POOLED, can_be_pooled, check_pooled, 
 from compiler.lowering.record import Placement, Work
 from compiler.lowering.sharded.layers import SHARDED, can_be_sharded, layers_of
 from compiler.lowering.sharded.placement import sharded_placement
+from compiler.lowering.sliced.placement import can_be_sliced, check_sliced, sliced_placement
 from compiler.lowering.stack.placement import stack_placement
 from compiler.lowering.stack.stages import STACKED, can_be_stage, stages_of
+
+ANY = "*"
+"""In place of an operator: every one."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class SequenceKind:
     """How groups become one phase.
 
     ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
-    together. ``operators``: those at which a group begins. ``takes`` says whether a group can be one of a
+    together. ``operators``: those at which a group begins, ANY for all. ``takes`` says whether a group can be one of a
     sequence, ``check`` raises ValueError for a sequence that is not possible, and ``place`` says where the
     tiles have the values of one that has a cut. ``longest``: of sequences that end with the same group, or
     within one that saves time, only the longest is tried.
@@ -39,7 +43,8 @@ SHARDS = SequenceKind(
     "sharded", "Sharded", SHARDED, can_be_sharded, layers_of, sharded_placement, longest=True
 )
 POOLED_CONVOLUTIONS = SequenceKind("pooled", "Pooled", POOLED, can_be_pooled, check_pooled, pooled_placement)
-KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS)
+SLICES = SequenceKind("sliced", "Sliced", (ANY,), can_be_sliced, check_sliced, sliced_placement)
+KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 
 
 def kind_of(operators: Sequence[str]) -> SequenceKind | None:

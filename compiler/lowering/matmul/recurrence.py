@@ -33,13 +33,12 @@ from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import Array
+from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.recurrent.recurrence import GATES
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
-
-from .record import Engine, Work, lowering
 
 _MOST_BLOCK_ROWS = 512
 _RESERVED_BYTES = 4096

@@ -1,0 +1,54 @@
+"""Loads and stores of values that stay in the scratchpad, which are moves within it.
+
+Lowerings read and write a value in the scratchpad of a tile like one in DDR, by ``rdma`` and ``wdma`` with the
+address of its buffer in place of a DDR address. These engines reach the scratchpad on one side only; the TDMA
+moves bytes within it, with as many loops.
+"""
+
+from __future__ import annotations
+
+from compiler.codegen.expr import Value, buffers_of, highest
+from compiler.codegen.spm import SpmOverflow
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_COUNT, MOST_MOVES
+
+from .tree import Argument
+
+_MOVE = "td.gatherscatter"
+_LEVELS = 3
+"""Loops of a load, a store and a move."""
+
+
+def within_scratchpad(mnemonic: str, arguments: dict[str, Argument]) -> tuple[str, dict[str, Argument]]:
+    """A load or store between two places of the scratchpad as a move; anything else as it is.
+
+    SpmOverflow if a move cannot have so many bytes or blocks: smaller slices have fewer.
+    """
+    engine, _, token = mnemonic.partition(".")
+    if engine not in ("rdma", "wdma"):
+        return mnemonic, arguments
+    side, packed = ("src", "dst") if engine == "rdma" else ("dst", "src")
+    outside = arguments[side]
+    if not isinstance(outside, Value) or not any(buffers_of(outside)):
+        return mnemonic, arguments
+    size = Format.parse(token).bits // 8
+    count = _number(arguments["n"]) * size
+    moved: dict[str, Argument] = {"dst": arguments["dst"], "src0": arguments["src"], "n": count}
+    blocks: Value = 1
+    for level in range(_LEVELS):
+        trips = _number(arguments.get(f"iter{level}", 1))
+        if trips != 1:
+            blocks = blocks * trips
+            step = _number(arguments.get(f"stride{level}", 0)) * size
+            moved |= {f"{side}_stride{level}": step, f"{side}_iter{level}": trips}
+    if highest(count) > LARGEST_COUNT or highest(blocks) > MOST_MOVES:
+        raise SpmOverflow(
+            f"a move of {highest(blocks)} blocks of {highest(count)} bytes; at most {MOST_MOVES} of {LARGEST_COUNT}"
+        )
+    return _MOVE, moved if blocks == 1 else moved | {f"{packed}_stride0": count, f"{packed}_iter0": blocks}
+
+
+def _number(argument: Argument) -> Value:
+    if not isinstance(argument, Value):
+        raise TypeError(f"a count or a distance is expected; found {argument!r}")
+    return argument

@@ -1,0 +1,60 @@
+"""Which groups can be stages of a sliced sequence, and where the tiles have its values."""
+
+from __future__ import annotations
+
+from compiler.codegen.phase import Target
+from compiler.dialect.homes import WHOLE, Home
+from compiler.dialect.orders import Order
+from compiler.lowering.record import LOWERINGS, Placement, Work
+from compiler.operators import OPERATORS
+
+from .shares import Axis, Undividable, candidate_axes, divide
+from .sliced import SLICES, division_of
+
+_MOST_BITS = 32
+"""Bits of the widest elements that loads and stores move."""
+
+
+def can_be_sliced(work: Work) -> bool:
+    """Whether a group can be a stage: the engines compute it, on compact tensors, by a lowering of its own."""
+    entry = LOWERINGS[work.op]
+    tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
+    return (
+        entry.lower is not None
+        and not work.stages
+        and not work.updates
+        and work.orders in (None, (Order.PLAIN, Order.PLAIN))
+        and not (entry.on_core is not None and (work.call is None or entry.on_core(work.call)))
+        and all(t is None or (not t.blocked and t.fmt.bits <= _MOST_BITS) for t in tensors)
+        and not work.channels_last
+        and all(node.call is None or OPERATORS[node.op].needs is not None for node in work.nodes)
+        and (work.call is None or OPERATORS[work.op].needs is not None)
+    )
+
+
+def check_sliced(work: Work) -> None:
+    """ValueError if the tiles cannot share the values of a sequence in any way."""
+    for axis, parts in candidate_axes(work.output.shape, max(work.output.shape, default=1)):
+        try:
+            divide(work, axis, parts)
+        except Undividable:
+            continue
+        return
+    raise Undividable("the stages have no common division")
+
+
+def sliced_placement(target: Target, work: Work) -> Placement:
+    """The values between the stages are in the scratchpads; there are no exchanges."""
+    assert work.cut is not None
+    division = division_of(work, work.cut)
+    made = {stage.work.output.symbol: stage.work.output for stage in division.stages}
+    homes = {
+        symbol: _home(len(tensor.shape), division.made[symbol])
+        for symbol, tensor in made.items()
+        if symbol != work.output.symbol
+    }
+    return Placement(homes, ())
+
+
+def _home(rank: int, axis: Axis) -> Home:
+    return Home(tuple(SLICES if at == axis else WHOLE for at in range(rank)))
