@@ -139,7 +139,7 @@ class Kernel:
 
     def emit(self, mnemonic: str, /, **arguments: Argument) -> None:
         """Write one engine instruction. ValueError if its record has other operands."""
-        mnemonic, arguments = within_scratchpad(mnemonic, arguments)
+        mnemonic, arguments = within_scratchpad(mnemonic, arguments, self._kept)
         syntax = syntax_of(mnemonic)
         syntax.check(arguments)
         self._begin_item()

@@ -7,11 +7,13 @@ moves bytes within it, with as many loops.
 
 from __future__ import annotations
 
-from compiler.codegen.expr import Value, buffers_of, highest
-from compiler.codegen.spm import SpmOverflow
+from collections.abc import Mapping
+
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_COUNT, MOST_MOVES
 
+from .expr import Operation, Value, Variable, buffers_of, highest
+from .spm import SpmOverflow
 from .tree import Argument
 
 _MOVE = "td.gatherscatter"
@@ -19,17 +21,19 @@ _LEVELS = 3
 """Loops of a load, a store and a move."""
 
 
-def within_scratchpad(mnemonic: str, arguments: dict[str, Argument]) -> tuple[str, dict[str, Argument]]:
+def within_scratchpad(
+    mnemonic: str, arguments: dict[str, Argument], kept: Mapping[Variable, Value]
+) -> tuple[str, dict[str, Argument]]:
     """A load or store between two places of the scratchpad as a move; anything else as it is.
 
-    SpmOverflow if a move cannot have so many bytes or blocks: smaller slices have fewer.
+    ``kept`` are the values of variables. SpmOverflow if a move cannot have so many bytes or blocks: smaller slices have fewer.
     """
     engine, _, token = mnemonic.partition(".")
     if engine not in ("rdma", "wdma"):
         return mnemonic, arguments
     side, packed = ("src", "dst") if engine == "rdma" else ("dst", "src")
     outside = arguments[side]
-    if not isinstance(outside, Value) or not any(buffers_of(outside)):
+    if not isinstance(outside, Value) or not _in_buffer(outside, kept):
         return mnemonic, arguments
     size = Format.parse(token).bits // 8
     count = _number(arguments["n"]) * size
@@ -46,6 +50,15 @@ def within_scratchpad(mnemonic: str, arguments: dict[str, Argument]) -> tuple[st
             f"a move of {highest(blocks)} blocks of {highest(count)} bytes; at most {MOST_MOVES} of {LARGEST_COUNT}"
         )
     return _MOVE, moved if blocks == 1 else moved | {f"{packed}_stride0": count, f"{packed}_iter0": blocks}
+
+
+def _in_buffer(value: Value, kept: Mapping[Variable, Value]) -> bool:
+    """Whether an address is in a buffer of the scratchpad."""
+    if isinstance(value, Operation):
+        return _in_buffer(value.left, kept) or _in_buffer(value.right, kept)
+    if isinstance(value, Variable) and value in kept:
+        return _in_buffer(kept[value], kept)
+    return any(buffers_of(value))
 
 
 def _number(argument: Argument) -> Value:

@@ -94,18 +94,17 @@ class _Builder:
         for member in (member for members in stages for member in members if is_alias(member)):
             self.between[member.results[0]] = self.between[before_exchanges(member.operands[0])]
         works = [
-            self._stage(members, value)
-            for members, value in zip(computing, [*results, result], strict=True)
+            self._stage(members, value) for members, value in zip(computing, [*results, result], strict=True)
         ]
         made = together(kind, works, cut)
-        return made if cut is None else replace(made, exchanges=tuple(self._exchanges(kind)))
+        return made if cut is None else replace(made, exchanges=tuple(self._exchanges()))
 
-    def _exchanges(self, kind: SequenceKind) -> Iterator[StageExchange]:
+    def _exchanges(self) -> Iterator[StageExchange]:
         """The exchanges in a group, each before the stage that begins after it."""
         assert isinstance(self.operation, GroupOp)
-        begun = 0
+        begun, begins = 0, {members[0] for members in stages_of_group(self.operation)}
         for each in tensor_operations(self.operation.body.block):
-            begun += each.op in kind.operators
+            begun += each in begins
             if isinstance(each, ExchangeOperation):
                 before, after = home_of(each.operands[0]), home_of(each.results[0])
                 assert before is not None and after is not None

@@ -217,7 +217,7 @@ def _packed(program: Program) -> list[bytes]:
 def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
     """The program in the bytes of an entry."""
     from asm.image import read_image
-    from compiler.codegen.core_work import CoreWork
+    from compiler.evaluation.core_work import CoreWork
     from compiler.driver import Program
 
     view, parts, at = memoryview(data), [], _LENGTHS.size

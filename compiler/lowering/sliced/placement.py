@@ -8,8 +8,8 @@ from compiler.dialect.orders import Order
 from compiler.lowering.record import LOWERINGS, Placement, Work
 from compiler.operators import OPERATORS
 
-from .shares import Axis, Undividable, candidate_axes, divide
-from .sliced import SLICES, division_of
+from .shares import Needed, Undividable, divide, possible_shares
+from .sliced import SLICES, division_of, exchanges_of
 
 _MOST_BITS = 32
 """Bits of the widest elements that loads and stores move."""
@@ -33,10 +33,10 @@ def can_be_sliced(work: Work) -> bool:
 
 
 def check_sliced(work: Work) -> None:
-    """ValueError if the tiles cannot share the values of a sequence in any way."""
-    for axis, parts in candidate_axes(work.output.shape, max(work.output.shape, default=1)):
+    """ValueError if tiles cannot share the values of a sequence in any way."""
+    for share in possible_shares(work.output.shape, max(work.output.shape, default=1)):
         try:
-            divide(work, axis, parts)
+            divide(work, share.axis, share.count, gathering=True)
         except Undividable:
             continue
         return
@@ -44,17 +44,14 @@ def check_sliced(work: Work) -> None:
 
 
 def sliced_placement(target: Target, work: Work) -> Placement:
-    """The values between the stages are in the scratchpads; there are no exchanges."""
+    """The homes of the values between the stages, and the all-gathers of those that all tiles need whole."""
     assert work.cut is not None
     division = division_of(work, work.cut)
-    made = {stage.work.output.symbol: stage.work.output for stage in division.stages}
-    homes = {
-        symbol: _home(len(tensor.shape), division.made[symbol])
-        for symbol, tensor in made.items()
-        if symbol != work.output.symbol
-    }
-    return Placement(homes, ())
+    made = [(stage.work.output, stage.result) for stage in division.stages[:-1]]
+    homes = {output.symbol: _home(len(output.shape), share) for output, share in made}
+    return Placement(homes, tuple(exchanges_of(division)))
 
 
-def _home(rank: int, axis: Axis) -> Home:
+def _home(rank: int, share: Needed) -> Home:
+    axis = None if share is None else share.axis
     return Home(tuple(SLICES if at == axis else WHOLE for at in range(rank)))

@@ -9,47 +9,49 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.record import LOWERINGS, ChainNode, Step, Work
 from compiler.operators.record import Call
 
-from .shares import Axis, Stage, Undividable, shared_call
+from .shares import Needed, Stage, Undividable, shared_call
 
-Placed = Callable[[DdrTensor, Axis], DdrTensor]
+Placed = Callable[[DdrTensor, Needed], DdrTensor]
 """Gives a tile's share of a tensor as a tensor of its own."""
 
 
-def shared_work(stage: Stage, parts: int, placed: Placed) -> Work:
-    """The work of a tile; Undividable if an operator means something else on shares."""
+def shared_work(stage: Stage, output: DdrTensor, placed: Placed) -> Work:
+    """The work of a tile, with its share of the result as ``output``.
+
+    Undividable if the lowering does not support the shares.
+    """
     work = stage.work
-    inputs = _operands(work.inputs, stage.inputs, placed)
-    output = placed(work.output, stage.result)
-    call = None if work.call is None else _shared(work.call, stage.inputs, parts)
-    steps = tuple(
-        _shared_step(step, axes, parts, placed) for step, axes in zip(work.steps, stage.steps, strict=True)
-    )
-    nodes = tuple(_shared_node(node, axes, parts) for node, axes in zip(work.nodes, stage.nodes, strict=True))
-    made = replace(work, inputs=inputs, output=output, call=call, steps=steps, nodes=nodes, cut=None)
+    call = None if work.call is None else _shared(work.call, stage.inputs)
     check = LOWERINGS[work.op].check
     problem = check(call) if check is not None and call is not None else None
     if problem is not None:
         raise Undividable(f"{work.op} {problem}")
-    return made
-
-
-def _operands(
-    tensors: Sequence[DdrTensor | None], axes: Sequence[Axis], placed: Placed
-) -> tuple[DdrTensor | None, ...]:
-    pairs = zip(tensors, axes, strict=True)
-    return tuple(None if tensor is None else placed(tensor, axis) for tensor, axis in pairs)
-
-
-def _shared_step(step: Step, axes: Sequence[Axis], parts: int, placed: Placed) -> Step:
     return replace(
-        step, call=_shared(step.call, axes, parts), operands=_operands(step.operands, axes, placed)
+        work,
+        inputs=_operands(work.inputs, stage.inputs, placed),
+        output=output,
+        call=call,
+        steps=tuple(_step(*each, placed) for each in zip(work.steps, stage.steps, strict=True)),
+        nodes=tuple(_node(*each) for each in zip(work.nodes, stage.nodes, strict=True)),
+        cut=None,
     )
 
 
-def _shared_node(node: ChainNode, axes: Sequence[Axis], parts: int) -> ChainNode:
-    return node if node.call is None else replace(node, call=_shared(node.call, axes, parts))
+def _operands(
+    tensors: Sequence[DdrTensor | None], shares: Sequence[Needed], placed: Placed
+) -> tuple[DdrTensor | None, ...]:
+    pairs = zip(tensors, shares, strict=True)
+    return tuple(None if tensor is None else placed(tensor, share) for tensor, share in pairs)
 
 
-def _shared(call: Call, axes: Sequence[Axis], parts: int) -> Call:
+def _step(step: Step, shares: Sequence[Needed], placed: Placed) -> Step:
+    return replace(step, call=_shared(step.call, shares), operands=_operands(step.operands, shares, placed))
+
+
+def _node(node: ChainNode, shares: Sequence[Needed]) -> ChainNode:
+    return node if node.call is None else replace(node, call=_shared(node.call, shares))
+
+
+def _shared(call: Call, shares: Sequence[Needed]) -> Call:
     """A call on shares; operands that are not in memory are whole."""
-    return shared_call(call, (*axes, *(None,) * (len(call.inputs) - len(axes))), parts)
+    return shared_call(call, (*shares, *(None,) * (len(call.inputs) - len(shares))))

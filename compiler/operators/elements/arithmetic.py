@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, INTEGERS, Array, GraphError
-from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
@@ -66,7 +65,6 @@ register(
         rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_mod,
-        needs=elementwise,
     )
 )
 
@@ -120,7 +118,6 @@ def _register_power(name: str, summary: str, types: Types) -> None:
             rules=(operands_broadcast,),
             shapes=broadcast_result,
             reference=_power,
-            needs=elementwise,
             internal=True,
         )
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import Array
-from compiler.operators.boxes.forms import elementwise
 from compiler.operators.record import Attribute, Call, Expansion, Input, Operator, Output, Types, register
 from compiler.operators.types import FLOAT, NUMERIC, broadcast_result, operands_broadcast, same_shape
 
@@ -48,7 +47,6 @@ def unary(
             shapes=same_shape,
             reference=reference,
             expansion=expansion,
-            needs=elementwise,
         )
     )
 
@@ -76,7 +74,6 @@ def binary(
             rules=(operands_broadcast,),
             shapes=broadcast_result,
             reference=reference,
-            needs=elementwise,
         )
     )
 
@@ -99,6 +96,5 @@ def variadic(
             rules=(operands_broadcast,),
             shapes=broadcast_result,
             reference=reference,
-            needs=elementwise,
         )
     )

@@ -20,14 +20,7 @@ from compiler.operators.record import (
 )
 from compiler.operators.types import ANY, FLOAT, INT64
 
-from .axes import (
-    axes_is_vector,
-    axes_valid,
-    reduced_axes,
-    reduced_shapes,
-    reduction_needs,
-    something_to_average,
-)
+from .axes import axes_is_vector, axes_valid, reduced_axes, reduced_shapes, something_to_average
 from .folds import (
     Fold,
     fold_by_halves,
@@ -102,7 +95,6 @@ def _lowered(
             shapes=reduced_shapes,
             reference=reference,
             expansion=expansion,
-            needs=reduction_needs,
         )
     )
 

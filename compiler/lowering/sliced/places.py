@@ -1,0 +1,166 @@
+"""Where a tile has its shares of the values of a sequence: in DDR, or in buffers of its scratchpad."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from compiler.codegen.expr import Address, Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import DdrTensor, dma_format
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.teams.team import Team, meet, power_of_two, send
+from compiler.lowering.record import Work
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.layouts import LINE_BYTES
+
+from .shares import Division, Needed, Share, Stage, shape_of_share
+
+DTE, DDR = "dte", "ddr"
+"""The ways of an exchange."""
+
+
+@dataclass
+class Places:
+    """The addresses of the shares of this tile, for the code of a phase.
+
+    ``exchange`` is the way of shares that the tiles give each other.
+    """
+
+    kernel: Kernel
+    work: Work
+    division: Division
+    exchange: str
+    addresses: dict[tuple[str, Needed], Value] = field(default_factory=dict)
+    """Of the shares, and of whole values, that do not begin at a symbol."""
+    loaded: list[int] = field(default_factory=list)
+    """Bytes of the shares that were loaded."""
+
+    @property
+    def exchanges(self) -> bool:
+        return any(map(self.division.gathers, self.division.stages))
+
+    def reserve(self) -> None:
+        """Give what tiles gather its place: other tiles may write to it from here on."""
+        for stage in filter(self.division.gathers, self.division.stages):
+            output = stage.work.output
+            size = self._bytes(output, None)
+            if self.exchange == DDR:
+                place: Value = self.kernel.scratch("gathered", size)
+            else:
+                place = self.kernel.buffer("gathered", size)
+                self.kernel.receive(place)
+            self.addresses[output.symbol, None] = place
+
+    def prepare(self, stage: Stage) -> None:
+        """Give the operands and the result of a stage their addresses; some operands are loaded."""
+        for tensor, share in stage.uses():
+            if share is not None and (tensor.symbol, share) not in self.addresses:
+                self.addresses[tensor.symbol, share] = self._address(tensor, share)
+        output, share = stage.work.output, stage.result
+        if self.division.gathers(stage):
+            assert share is not None
+            self.addresses[output.symbol, share] = self._part(output, share)
+        elif (
+            output.symbol == self.work.output.symbol and share is not None and share.contiguous(output.shape)
+        ):
+            self.addresses[output.symbol, share] = self._run(output, share)
+        else:
+            self.addresses[output.symbol, share] = self.kernel.buffer("share", self._bytes(output, share))
+
+    def operand(self, tensor: DdrTensor, share: Needed) -> DdrTensor:
+        """This tile's share of an operand as a tensor of its own."""
+        base = self.addresses.get((tensor.symbol, share))
+        if share is None:
+            return tensor if base is None else replace(tensor, base=base)
+        return replace(tensor, shape=share.of(tensor.shape), base=base, value=None)
+
+    def result(self, stage: Stage) -> DdrTensor:
+        """The tensor that a tile's part of a stage computes."""
+        output, share = stage.work.output, stage.result
+        return replace(
+            output, shape=shape_of_share(output.shape, share), base=self.addresses[output.symbol, share]
+        )
+
+    def complete(self, stage: Stage) -> None:
+        """After a stage: give other tiles the share, or store it where the lowering could not."""
+        output, share = stage.work.output, stage.result
+        if self.division.gathers(stage):
+            self._give(output, share)
+        elif (
+            output.symbol == self.work.output.symbol
+            and share is not None
+            and not share.contiguous(output.shape)
+        ):
+            self._copy("wdma", output, share, self.addresses[output.symbol, share])
+
+    def bytes_during(self, number: int) -> int:
+        """Bytes of the shares in the scratchpad that exist while a stage is computed."""
+        stages = self.division.stages
+        last = {tensor.symbol: at for at, stage in enumerate(stages) for tensor, _ in stage.uses()}
+        total = sum(self.loaded)
+        for at, stage in enumerate(stages):
+            output = stage.work.output
+            gathered = self.division.gathers(stage)
+            begun = at <= number or (gathered and self.exchange == DTE)
+            if begun and last.get(output.symbol, at) >= number and not (gathered and self.exchange == DDR):
+                total += round_up(self._bytes(output, None if gathered else stage.result), LINE_BYTES)
+        return total
+
+    # --- addresses --------------------------------------------------------------------------------------
+
+    def _address(self, tensor: DdrTensor, share: Share) -> Value:
+        """The address of a share of an operand."""
+        if tensor.symbol not in self.division.wanted:
+            return self._run(tensor, share) if share.contiguous(tensor.shape) else self._loaded(tensor, share)
+        if self.division.wanted[tensor.symbol] is not None:
+            return next(place for (symbol, _), place in self.addresses.items() if symbol == tensor.symbol)
+        if not share.contiguous(tensor.shape):
+            raise SpmOverflow(f"the shares of axis {share.axis} of {tensor.symbol} are not contiguous")
+        return self._part(tensor, share)
+
+    def _part(self, tensor: DdrTensor, share: Share) -> Value:
+        """The address of a share of a value of which the tile has, or will have, all."""
+        whole = self.addresses[tensor.symbol, None]
+        return self.kernel.let(whole + self._number(share) * self._bytes(tensor, share))
+
+    def _run(self, tensor: DdrTensor, share: Share) -> Value:
+        """The address of a share that is a single run of DDR."""
+        return self.kernel.let(Address(tensor.symbol) + self._number(share) * self._bytes(tensor, share))
+
+    def _loaded(self, tensor: DdrTensor, share: Share) -> Value:
+        """The address in the scratchpad of a share that is many runs of DDR."""
+        size = self._bytes(tensor, share)
+        self.loaded.append(round_up(size, LINE_BYTES))
+        target = self.kernel.buffer("share", size)
+        self._copy("rdma", tensor, share, target)
+        return target
+
+    def _copy(self, engine: str, tensor: DdrTensor, share: Share, place: Value) -> None:
+        """Move a share that is many runs between DDR and the scratchpad."""
+        inner = math.prod(tensor.shape[share.axis :])
+        run, outer = inner // share.count, math.prod(tensor.shape[: share.axis])
+        outside = Address(tensor.symbol) + self._number(share) * (run * tensor.bytes_each)
+        dst, src = (place, outside) if engine == "rdma" else (outside, place)
+        token = dma_format(tensor.fmt).token
+        self.kernel.emit(f"{engine}.{token}", dst=dst, src=src, n=run, stride0=inner, iter0=outer)
+
+    def _number(self, share: Share) -> Value:
+        """The number of this tile's share."""
+        return self.kernel.tile // (self.division.tiles // share.count)
+
+    def _bytes(self, tensor: DdrTensor, share: Needed) -> int:
+        return math.prod(shape_of_share(tensor.shape, share)) * tensor.bytes_each
+
+    # --- exchanges --------------------------------------------------------------------------------------
+
+    def _give(self, output: DdrTensor, share: Needed) -> None:
+        """Give all tiles this tile's share, and get theirs."""
+        kernel, tiles = self.kernel, self.division.tiles
+        everyone = (1 << tiles) - 1
+        if self.exchange == DTE:
+            kernel.emit("ncc.wait")
+            others = kernel.let(everyone - power_of_two(kernel.tile))
+            place = self.addresses[output.symbol, share]
+            send(kernel, Team(tiles, kernel.tile, others), place, place, self._bytes(output, share))
+        meet(kernel, Team(tiles, kernel.tile, everyone))
