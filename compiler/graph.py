@@ -112,6 +112,49 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """A part of a tensor: for each axis the elements from a first one to below an end."""
+
+    intervals: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def whole(cls, shape: Shape) -> Box:
+        """All of a tensor."""
+        return cls(tuple((0, size) for size in shape))
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(max(end - begin, 0) for begin, end in self.intervals)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The index of the part in an array of the tensor's shape."""
+        return tuple(slice(begin, end) for begin, end in self.intervals)
+
+    def along(self, axis: int, begin: int, end: int) -> Box:
+        """The box with another interval along an axis."""
+        return Box((*self.intervals[:axis], (begin, end), *self.intervals[axis + 1 :]))
+
+    def within(self, shape: Shape) -> Box:
+        """What of the box lies in a tensor of a shape; it may be empty."""
+        axes = zip(self.intervals, shape, strict=True)
+        return Box(tuple((max(begin, 0), min(end, size)) for (begin, end), size in axes))
+
+    def united(self, other: Box) -> Box:
+        """The smallest box that holds both; neither may be empty."""
+        axes = zip(self.intervals, other.intervals, strict=True)
+        return Box(tuple((min(a, b), max(c, d)) for (a, c), (b, d) in axes))
+
+    def __str__(self) -> str:
+        return f"[{', '.join(f'{begin}:{end}' for begin, end in self.intervals)}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One operator application. An empty name is an optional input or output that is omitted."""
 

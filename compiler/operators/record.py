@@ -2,16 +2,17 @@
 
 A record states everything the compiler knows about an operator of the ONNX specification: operands, element
 types, attributes, the rules a node must satisfy, the shape of the result and the reference computation.
-Checking, inference, the reference run and the table of supported operators are derived from it.
+Checking, inference, the reference run, the table of supported operators and what a part of a result needs of
+the operands are derived from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.graph import Array, AttrValue, Graph, Node, Shape, Tensor
+from compiler.graph import Array, AttrValue, Box, Graph, Node, Shape, Tensor
 
 Reference = Callable[..., tuple[Array, ...]]
 """Computes the outputs of a call from its operands (:class:`Operator`)."""
@@ -158,6 +159,14 @@ computes.
 """
 
 
+Needs = Callable[[Call, int, Box], "tuple[Box | None, ...]"]
+"""The boxes of the operands that a box of one result, given by its number, is computed from.
+
+The box has elements. None is an operand that is not read; such operands at the end may be missing. Boxes may
+reach beyond their operands, as those of windows do: what is there is padding.
+"""
+
+
 def rule(check: Callable[[Call], str | None]) -> Rule:
     """Make a rule of a function; its docstring is the text for users."""
     if not check.__doc__:
@@ -171,6 +180,8 @@ class Operator:
 
     ``reference(call, *arrays)`` computes the outputs: float operands arrive and float results leave as
     binary64, integers and truth values in their own dtype, and an omitted operand is None.
+
+    An operator without ``needs`` says nothing about parts: any part of a result takes the operands whole.
 
     A ``precise`` operator has an expansion whose intermediate results leave the range or the precision of
     short formats: it is computed in FP32 whatever the compute type.
@@ -187,6 +198,7 @@ class Operator:
     rules: tuple[Rule, ...] = ()
     dtypes: Callable[[Call], tuple[str, ...]] | None = None  # of the outputs, where constraints do not say
     expansion: Expansion | None = None
+    needs: Needs | None = None
     internal: bool = False  # only expansions and rewrites use the operator
     precise: bool = False
 
@@ -201,6 +213,30 @@ class Operator:
         dtypes = self.dtypes(call) if self.dtypes else [self._dtype(call, out) for out in declared]
         named = zip(call.outputs, dtypes, shapes, strict=False)
         return tuple(Tensor(name, dtype, shape) for name, dtype, shape in named if name)
+
+    def needed(self, call: Call, boxes: Sequence[Box | None]) -> tuple[Box | None, ...]:
+        """For each operand of a call the smallest known box from which boxes of the results are computed.
+
+        ``boxes`` has one for each result, None or empty where nothing of it is wanted. None in the answer is
+        an operand of which nothing is read; what a constant operand fixes is known and not read.
+        """
+        found: list[Box | None] = [None] * len(call.inputs)
+        for number, box in enumerate(boxes):
+            if box is None or not box.size:
+                continue
+            for at, part in enumerate(self._needs(call, number, box)):
+                inside = part.within(call.shape(at)) if part is not None and call.has(at) else None
+                if inside is not None and inside.size:
+                    before = found[at]
+                    found[at] = inside if before is None else before.united(inside)
+        return tuple(found)
+
+    def _needs(self, call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+        if self.needs is not None:
+            return self.needs(call, number, box)
+        declared = (self.inputs[min(at, len(self.inputs) - 1)] for at in range(len(call.inputs)))
+        pairs = zip(call.inputs, declared, strict=True)
+        return tuple(Box.whole(t.shape) if t is not None and not i.constant else None for t, i in pairs)
 
     def _dtype(self, call: Call, output: Output) -> str:
         for item, tensor in zip(self.inputs, call.inputs, strict=False):

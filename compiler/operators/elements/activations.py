@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from compiler.graph import FLOATS, Array
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
@@ -117,6 +118,7 @@ register(
         shapes=same_shape,
         reference=_prelu,
         expansion=_expand_prelu,
+        needs=elementwise,
     )
 )
 

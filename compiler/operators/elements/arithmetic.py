@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, INTEGERS, Array, GraphError
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
@@ -65,6 +66,7 @@ register(
         rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_mod,
+        needs=elementwise,
     )
 )
 
@@ -118,6 +120,7 @@ def _register_power(name: str, summary: str, types: Types) -> None:
             rules=(operands_broadcast,),
             shapes=broadcast_result,
             reference=_power,
+            needs=elementwise,
             internal=True,
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
@@ -82,6 +83,7 @@ register(
         rules=(known_type, same_width),
         shapes=same_shape,
         reference=_bit_cast,
+        needs=elementwise,
         dtypes=_dtypes,
     )
 )
@@ -97,6 +99,7 @@ register(
         rules=(known_type,),
         shapes=same_shape,
         reference=_cast,
+        needs=elementwise,
         dtypes=_dtypes,
     )
 )

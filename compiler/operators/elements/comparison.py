@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import INTEGERS, Array
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
 from compiler.operators.types import ANY, BOOL, NUMERIC, broadcast_result, operands_broadcast
 
@@ -47,6 +48,7 @@ register(
         rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_shift,
+        needs=elementwise,
     )
 )
 
@@ -65,5 +67,6 @@ register(
         rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_where,
+        needs=elementwise,
     )
 )

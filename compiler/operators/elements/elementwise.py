@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import Array
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.record import Attribute, Call, Expansion, Input, Operator, Output, Types, register
 from compiler.operators.types import FLOAT, NUMERIC, broadcast_result, operands_broadcast, same_shape
 
@@ -47,6 +48,7 @@ def unary(
             shapes=same_shape,
             reference=reference,
             expansion=expansion,
+            needs=elementwise,
         )
     )
 
@@ -74,6 +76,7 @@ def binary(
             rules=(operands_broadcast,),
             shapes=broadcast_result,
             reference=reference,
+            needs=elementwise,
         )
     )
 
@@ -96,5 +99,6 @@ def variadic(
             rules=(operands_broadcast,),
             shapes=broadcast_result,
             reference=reference,
+            needs=elementwise,
         )
     )

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.propagation import propagated
 from compiler.operators.record import (
     OPERATORS,
     Attribute,
     Call,
     Expansion,
     Input,
+    Needs,
     Operator,
     Output,
     Reference,
@@ -37,7 +39,7 @@ def composite(
     precise: bool = False,
     result: Callable[[Call], tuple[str, Shape]] | None = None,
 ) -> Operator:
-    """Register an operator whose shapes, dtypes and reference are those of its expansion.
+    """Register an operator whose shapes, dtypes, reference and needs are those of its expansion.
 
     ``result`` gives dtype and shape of the only output without expanding the call. An operator whose
     expansion makes arrays of a size that its operands do not bound must have it: the size of the result is
@@ -56,6 +58,7 @@ def composite(
             dtypes=_dtypes_of(expansion) if result is None else lambda call: (result(call)[0],),
             reference=_reference_of(expansion),
             expansion=expansion,
+            needs=_needs_of(expansion),
             precise=precise,
         )
     )
@@ -90,6 +93,17 @@ def _dtypes_of(expansion: Expansion) -> Callable[[Call], tuple[str, ...]]:
         return tuple(build.dtype(name) if name else "" for name in results)
 
     return dtypes
+
+
+def _needs_of(expansion: Expansion) -> Needs:
+    """Backwards through the nodes of an expansion."""
+
+    def needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+        build, results = _expanded(call, expansion)
+        found = propagated(build, build.nodes, {results[number]: box})
+        return tuple(found.get(tensor.name) if tensor is not None else None for tensor in call.inputs)
+
+    return needs
 
 
 def _reference_of(expansion: Expansion) -> Reference:

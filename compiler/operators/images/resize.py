@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import gathered, swapped
@@ -212,6 +212,12 @@ def _repeated(call: Call, x: Array) -> tuple[Array, ...]:
     return (x,)
 
 
+def _needs_of_repeat(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    axes = zip(box.intervals[2:], call.integers("times") or (), strict=True)
+    image = ((begin // often, -(-end // often)) for (begin, end), often in axes)
+    return (Box((*box.intervals[:2], *image)),)
+
+
 register(
     Operator(
         name="Repeat",
@@ -223,6 +229,7 @@ register(
         rules=(rank_within("X", 3, 4, "[N, C, L] or [N, C, H, W]"),),
         shapes=_repeated_shape,
         reference=_repeated,
+        needs=_needs_of_repeat,
         internal=True,
     )
 )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import broadcast_from
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, broadcast_shapes
 
@@ -85,6 +86,18 @@ def _attention(call: Call, *operands: Array | None) -> tuple[Array, ...]:
     return (np.transpose(result, result_order(call)),)
 
 
+def _needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    """All keys of the heads of the rows that are wanted."""
+    places = sorted(zip(result_order(call), box.intervals, strict=True))
+    *heads, rows, columns = (interval for _, interval in places)
+    q, k, v = (matrices(call, index) for index in range(3))
+    keys, channels = ((0, size) for size in k.shape[-2:])
+    views = zip((q, k, v), ((rows, channels), (keys, channels), (keys, columns)), strict=True)
+    boxes = [view.part(call.shape(at), Box((*heads, *own))) for at, (view, own) in enumerate(views)]
+    scores = Box((*heads, rows, keys))
+    return (*boxes, broadcast_from(call.shape(3), scores) if call.has(3) else None)
+
+
 register(
     Operator(
         name="FusedAttention",
@@ -102,6 +115,7 @@ register(
         rules=(views_are_inside, result_keeps_rows, matrices_fit, mask_broadcasts),
         shapes=_shapes,
         reference=_attention,
+        needs=_needs,
         internal=True,
     )
 )

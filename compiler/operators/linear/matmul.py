@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import FLOATS, Array, Shape
+from compiler.graph import FLOATS, Array, Box, Shape
+from compiler.operators.boxes.forms import broadcast_from
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import FLOAT, broadcast_shapes, rank_within
 
@@ -55,6 +56,14 @@ def _gemm(call: Call, a: Array, b: Array, c: Array | None = None) -> tuple[Array
     return (product if c is None else product + call.number("beta") * c,)
 
 
+def _needs_of_gemm(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    rows, columns = box.intervals
+    inner = (0, gemm_sizes(call)[0][1])
+    left = Box((inner, rows) if call.integer("transA") else (rows, inner))
+    right = Box((columns, inner) if call.integer("transB") else (inner, columns))
+    return left, right, broadcast_from(call.shape(2), box) if call.has(2) else None
+
+
 def _as_matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:
     """Shapes of matrices: a vector on the left is a row, on the right a column (numpy.matmul)."""
     return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
@@ -93,6 +102,36 @@ def _matmul(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
     return (np.asarray(np.matmul(a, b)),)
 
 
+def _needs_of_matmul(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """Rows of A and columns of B. Of the inner axis what a known matrix has zeros for is left out.
+
+    So a band matrix, as interpolation has, reads a window. An infinity beside it does not become NaN.
+    """
+    a, b = _as_matrices(call.shape(0), call.shape(1))
+    is_row, is_column = call.tensor(0).rank == 1, call.tensor(1).rank == 1
+    outer = list(box.intervals)
+    columns = (0, 1) if is_column else outer.pop()
+    rows = (0, 1) if is_row else outer.pop()
+    batch, inner = Box(tuple(outer)), (0, a[-1])
+    if call.values[0] is not None and not is_row:
+        inner = _nonzero(np.moveaxis(call.values[0][..., slice(*rows), :], -1, 0))
+    elif call.values[1] is not None and not is_column:
+        inner = _nonzero(np.moveaxis(call.values[1][..., slice(*columns)], -2, 0))
+    left = (*broadcast_from(a[:-2], batch).intervals, rows, inner)
+    right = (*broadcast_from(b[:-2], batch).intervals, inner, columns)
+    return Box(left[-1:] if is_row else left), Box(right[:-1] if is_column else right)
+
+
+def _nonzero(parts: Array) -> tuple[int, int]:
+    """From the first to the last part that is not all zeros; all of them if there is none."""
+    first, end = 0, len(parts)
+    while first < end and not parts[first].any():
+        first += 1
+    while end > first and not parts[end - 1].any():
+        end -= 1
+    return (first, end) if first < end else (0, len(parts))
+
+
 register(
     Operator(
         name="Gemm",
@@ -114,6 +153,7 @@ register(
         ),
         shapes=_gemm_shapes,
         reference=_gemm,
+        needs=_needs_of_gemm,
     )
 )
 
@@ -127,5 +167,6 @@ register(
         rules=(no_scalars, matmul_inner_sizes_agree, batches_broadcast),
         shapes=_matmul_shapes,
         reference=_matmul,
+        needs=_needs_of_matmul,
     )
 )

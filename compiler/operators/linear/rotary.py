@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import broadcast_from
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import permuted, reshaped, sliced
@@ -73,6 +74,15 @@ def _rotary(call: Call, x: Array, cosine: Array, sine: Array) -> tuple[Array, ..
     return (rows * cosine + rows[..., np.abs(turn) - 1] * np.sign(turn) * sine,)
 
 
+def _needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """The features and their partners."""
+    (begin, end), turn = box.intervals[-1], call.integers("turn") or ()
+    places = [*range(begin, end), *(abs(at) - 1 for at in turn[begin:end])]
+    both = box.along(len(box.intervals) - 1, min(places), max(places) + 1)
+    tables = (broadcast_from(call.shape(index), box) for index in (1, 2))
+    return (features(call).part(call.shape(0), both), *tables)
+
+
 register(
     Operator(
         name="Rotary",
@@ -84,6 +94,7 @@ register(
         rules=(view_is_inside, turn_names_features, tables_broadcast),
         shapes=_shapes,
         reference=_rotary,
+        needs=_needs,
         internal=True,
     )
 )

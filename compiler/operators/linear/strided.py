@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.reshaping import box_between
 from compiler.operators.record import Call
 
 
@@ -29,6 +30,24 @@ class Strided:
         """The largest element number it reaches."""
         reach = zip(self.shape, self.strides, strict=True)
         return self.offset + sum((size - 1) * step for size, step in reach)
+
+    def part(self, operand: Shape, box: Box) -> Box:
+        """A box of an operand of a shape that holds what the view shows of it in a box of its own.
+
+        Exact where every axis of the view goes along one axis of the operand.
+        """
+        steps = compact(operand).strides
+        low = [self.offset // step % size for step, size in zip(steps, operand, strict=True)]
+        high, first, last = list(low), self.offset, self.offset
+        for (begin, end), stride in zip(box.intervals, self.strides, strict=True):
+            first, last = first + begin * stride, last + (end - 1) * stride
+            axis = next(at for at, step in enumerate(steps) if step <= max(stride, 1))
+            often = stride // steps[axis]
+            low[axis] += begin * often
+            high[axis] += (end - 1) * often + (operand[axis] if stride % steps[axis] else 0)
+        if any(place >= size for place, size in zip(high, operand, strict=True)):
+            return box_between(operand, first, last)
+        return Box(tuple((begin, end + 1) for begin, end in zip(low, high, strict=True)))
 
     def of(self, operand: Array) -> Array:
         """The elements of an operand that it shows, read-only."""

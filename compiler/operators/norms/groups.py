@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from compiler.graph import Array
+from compiler.graph import Array, Box
+from compiler.operators.boxes.forms import whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, reshaped, standardized
@@ -35,6 +36,14 @@ def one_value_per_channel(call: Call) -> str | None:
     return f"{[list(shape) for shape in found]}, X {list(call.shape(0))}"
 
 
+def _needs_of_groups(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """Whole groups."""
+    channels, each = box.intervals[1], call.shape(0)[1] // call.integer("groups")
+    whole = whole_along(box, call.shape(0), range(2, call.tensor(0).rank))
+    values = Box((channels,))
+    return whole.along(1, channels[0] // each * each, -(-channels[1] // each) * each), values, values
+
+
 register(
     Operator(
         name="NormalizedGroups",
@@ -46,6 +55,7 @@ register(
         rules=(one_value_per_channel,),
         shapes=same_shape,
         reference=_normalized_groups,
+        needs=_needs_of_groups,
         internal=True,
     )
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import FLOATS, Array, Shape
+from compiler.graph import FLOATS, Array, Box, Shape
+from compiler.operators.boxes.forms import broadcast_from, whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import averaged, standardized
@@ -48,6 +49,10 @@ def _batch_norm(call: Call, x: Array, *parameters: Array) -> tuple[Array, ...]:
     return ((x - mean) / np.sqrt(variance + call.number("epsilon")) * scale + shift,)
 
 
+def _needs_of_batch_norm(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    return (box, *[Box(box.intervals[1:2])] * 4)
+
+
 register(
     Operator(
         name="BatchNormalization",
@@ -78,6 +83,7 @@ register(
         ),
         shapes=same_shape,
         reference=_batch_norm,
+        needs=_needs_of_batch_norm,
     )
 )
 
@@ -124,6 +130,14 @@ def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
     return call.shape(0), folded, folded
 
 
+def _needs_of_layer_norm(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    """The rows whole; scale and bias where the first result is, while the statistics do without them."""
+    rows = whole_along(box, call.shape(0), normalized_axes(call))
+    if number:
+        return (rows,)
+    return (rows, *(broadcast_from(t.shape, box) if t is not None else None for t in call.inputs[1:]))
+
+
 def _expand_layer_norm(build: Builder, call: Call) -> tuple[str, ...] | None:
     """The lowering computes the first result only; the statistics are computed again, by other operators."""
     if not call.wants(1) and not call.wants(2):
@@ -152,6 +166,7 @@ register(
         shapes=_layer_norm_shapes,
         reference=_layer_norm,
         expansion=_expand_layer_norm,
+        needs=_needs_of_layer_norm,
     )
 )
 
@@ -172,6 +187,7 @@ register(
         rules=(axis_in_range, scale_and_bias_broadcast, something_to_normalize),
         shapes=same_shape,
         reference=_rms_norm,
+        needs=_needs_of_layer_norm,
     )
 )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array
+from compiler.graph import Array, Box
+from compiler.operators.boxes.forms import whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register
-from compiler.operators.types import FLOAT, axis_in_range, same_shape
+from compiler.operators.types import FLOAT, axis_in_range, axis_of, same_shape
 
 from .normalization import something_to_normalize
 
@@ -17,6 +18,10 @@ def _softmax(call: Call, x: Array) -> tuple[Array, ...]:
     axis = call.integer("axis")
     shifted = np.exp(x - x.max(axis=axis, keepdims=True))
     return (shifted / shifted.sum(axis=axis, keepdims=True),)
+
+
+def _needs_of_softmax(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    return (whole_along(box, call.shape(0), (axis_of(call),)),)
 
 
 register(
@@ -30,6 +35,7 @@ register(
         rules=(axis_in_range, something_to_normalize),
         shapes=same_shape,
         reference=_softmax,
+        needs=_needs_of_softmax,
     )
 )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import broadcast_from
 from compiler.operators.record import Call, Operator, Output, Types, register, rule
 from compiler.operators.types import rank_within
 from compiler.operators.windows.conv import (
     GROUP,
     channels_match,
+    conv_needs,
     conv_sums,
     conv_window,
     group_divides,
@@ -46,6 +48,12 @@ def _conv(
     return (requantised(call, sums, scale if per_map is None else per_map),)
 
 
+def _needs_of_conv(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    x, w, bias = conv_needs(call, number, box)
+    scales = Box.whole(call.shape(3)) if call.has(3) else None
+    return x, w, bias, bias if call.has(3) and call.tensor(3).size > 1 else scales
+
+
 register(
     Operator(
         name="Int8Conv",
@@ -68,6 +76,7 @@ register(
         shapes=_conv_shapes,
         dtypes=result_dtypes,
         reference=_conv,
+        needs=_needs_of_conv,
         internal=True,
     )
 )
@@ -88,6 +97,13 @@ def _matmul(
     return (requantised(call, sums, scale),)
 
 
+def _needs_of_matmul(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    rows, columns = box.intervals[:-1], box.intervals[-1]
+    values = (broadcast_from(t.shape, box) if t is not None else None for t in call.inputs[2:])
+    inner = (0, call.shape(1)[0])
+    return Box((*rows, inner)), Box((inner, columns)), *values
+
+
 register(
     Operator(
         name="Int8MatMul",
@@ -100,6 +116,7 @@ register(
         shapes=lambda call: ((*call.shape(0)[:-1], call.shape(1)[1]),),
         dtypes=result_dtypes,
         reference=_matmul,
+        needs=_needs_of_matmul,
         internal=True,
     )
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.elements.casting import CAST_NUMBERS, NUMBERS
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import broadcast_result, operands_broadcast, same_shape
@@ -37,6 +38,7 @@ register(
         outputs=(Output("y", _SIGNED),),
         shapes=broadcast_result,
         reference=_quantised,
+        needs=elementwise,
         rules=(operands_broadcast,),
         internal=True,
         precise=True,
@@ -59,6 +61,7 @@ register(
         outputs=(Output("y", _SINGLE),),
         shapes=broadcast_result,
         reference=_dequantised,
+        needs=elementwise,
         rules=(operands_broadcast,),
         internal=True,
         precise=True,
@@ -86,6 +89,7 @@ register(
         shapes=same_shape,
         dtypes=lambda call: (offset_dtype(call),),
         reference=_offset,
+        needs=elementwise,
         internal=True,
     )
 )

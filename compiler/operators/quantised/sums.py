@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Array
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import same_shape
 
@@ -71,6 +72,7 @@ register(
         rules=(_of_one_shape,),
         shapes=same_shape,
         reference=lambda call, a, b: (summed_bytes(sum_quantisation(call), a, b),),
+        needs=elementwise,
         internal=True,
     )
 )

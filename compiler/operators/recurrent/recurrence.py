@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
 from compiler.operators.elements.activations import sigmoid
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped, sliced
@@ -59,6 +59,16 @@ def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
     return (result,)
 
 
+def _needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    """The steps up to those that are wanted, in the order of time; the cells of an LSTM come after all."""
+    steps, _, columns = call.shape(0)
+    (begin, end), batch, _ = box.intervals
+    begin, end = (begin if end <= steps else 0, steps) if call.integer("backwards") else (0, end)
+    state = Box((batch, (0, call.shape(1)[0])))
+    shift = Box.whole(call.shape(4)) if call.has(4) else None
+    return Box(((begin, end), batch, (0, columns))), Box.whole(call.shape(1)), state, state, shift
+
+
 register(
     Operator(
         name="Recurrence",
@@ -79,6 +89,7 @@ register(
         rules=(sizes_agree,),
         shapes=_shapes,
         reference=_recurrence,
+        needs=_needs,
         internal=True,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.graph import Shape
+from compiler.graph import Box, Shape
 from compiler.operators.record import Call, rule
 from compiler.operators.types import axis_from_front
 
@@ -48,3 +48,13 @@ def reduced_shapes(call: Call) -> tuple[Shape, ...]:
     axes, keep = reduced_axes(call), call.integer("keepdims")
     sizes = enumerate(call.shape(0))
     return (tuple(1 if axis in axes else size for axis, size in sizes if keep or axis not in axes),)
+
+
+def reduction_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """All elements of the reduced axes."""
+    axes, kept = reduced_axes(call), iter(box.intervals)
+    intervals = []
+    for axis, size in enumerate(call.shape(0)):
+        own = next(kept) if call.integer("keepdims") or axis not in axes else (0, 0)
+        intervals.append((0, size) if axis in axes else own)
+    return (Box(tuple(intervals)),)

@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import whole_along
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
@@ -44,6 +45,10 @@ def _top_indices(call: Call, x: Array) -> tuple[Array, ...]:
     return (np.ascontiguousarray(np.moveaxis(order[..., : call.integer("count")], -1, axis)),)
 
 
+def _needs_of_top(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    return (whole_along(box, call.shape(0), (axis_of(call),)),)
+
+
 register(
     Operator(
         name="TopIndices",
@@ -59,6 +64,7 @@ register(
         ),
         shapes=_top_shapes,
         reference=_top_indices,
+        needs=_needs_of_top,
         internal=True,
     )
 )

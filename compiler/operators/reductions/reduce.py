@@ -20,7 +20,14 @@ from compiler.operators.record import (
 )
 from compiler.operators.types import ANY, FLOAT, INT64
 
-from .axes import axes_is_vector, axes_valid, reduced_axes, reduced_shapes, something_to_average
+from .axes import (
+    axes_is_vector,
+    axes_valid,
+    reduced_axes,
+    reduced_shapes,
+    reduction_needs,
+    something_to_average,
+)
 from .folds import (
     Fold,
     fold_by_halves,
@@ -95,6 +102,7 @@ def _lowered(
             shapes=reduced_shapes,
             reference=reference,
             expansion=expansion,
+            needs=reduction_needs,
         )
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import span_of
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import ANY, INDEX, INT64, axis_in_range, axis_of, same_shape
 
@@ -28,6 +29,13 @@ def _gather(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
     return (np.take(x, indices, axis=axis_of(call)),)
 
 
+def _needs_of_gather(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    axis, rank, known = axis_of(call), call.tensor(1).rank, call.values[1]
+    rows = Box(box.intervals[axis : axis + rank])
+    span = span_of(None if known is None else known[rows.slices], call.shape(0)[axis])
+    return Box((*box.intervals[:axis], span, *box.intervals[axis + rank :])), rows
+
+
 register(
     Operator(
         name="Gather",
@@ -39,6 +47,7 @@ register(
         rules=(axis_in_range, known_indices_in_range),
         shapes=_gather_shapes,
         reference=_gather,
+        needs=_needs_of_gather,
     )
 )
 
@@ -68,6 +77,12 @@ def _gather_elements(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
     return (x[_places(call, indices)],)
 
 
+def _needs_of_gather_elements(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    axis, known = axis_of(call), call.values[1]
+    span = span_of(None if known is None else known[box.slices], call.shape(0)[axis])
+    return box.along(axis, *span), box
+
+
 register(
     Operator(
         name="GatherElements",
@@ -79,6 +94,7 @@ register(
         rules=(axis_in_range, indices_have_the_rank, known_indices_in_range),
         shapes=_index_shape,
         reference=_gather_elements,
+        needs=_needs_of_gather_elements,
     )
 )
 
@@ -120,6 +136,16 @@ def _gather_nd(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
     return (x[(*rows, *np.moveaxis(indices, -1, 0))],)
 
 
+def _needs_of_gather_nd(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    batch, known = call.integer("batch_dims"), call.values[1]
+    rank, depth = call.tensor(1).rank - 1, call.shape(1)[-1]
+    rows = Box((*box.intervals[:rank], (0, depth)))
+    chosen = None if known is None else np.moveaxis(known[rows.slices], -1, 0)
+    sizes = enumerate(call.shape(0)[batch : batch + depth])
+    spans = (span_of(None if chosen is None else chosen[at], size) for at, size in sizes)
+    return Box((*box.intervals[:batch], *spans, *box.intervals[rank:])), rows
+
+
 register(
     Operator(
         name="GatherND",
@@ -131,6 +157,7 @@ register(
         rules=(index_rows_fit, known_index_rows_in_range),
         shapes=_gather_nd_shapes,
         reference=_gather_nd,
+        needs=_needs_of_gather_nd,
     )
 )
 
@@ -154,6 +181,19 @@ def _scatter_elements(call: Call, x: Array, indices: Array, updates: Array) -> t
 
 def _scatter_nd(call: Call, x: Array, indices: Array, updates: Array) -> tuple[Array, ...]:
     return _scattered(call, x, tuple(np.moveaxis(indices, -1, 0)), updates)
+
+
+def _needs_of_scatter_elements(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """Any index along the axis may name a place in the box."""
+    axis = axis_of(call)
+    rows = box.along(axis, 0, call.shape(1)[axis])
+    return box, rows, rows
+
+
+def _needs_of_scatter_nd(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """Any row of indices may name a place in the box; of the slices only what is in the box is needed."""
+    rows, depth = call.shape(1)[:-1], call.shape(1)[-1]
+    return box, Box.whole(call.shape(1)), Box((*Box.whole(rows).intervals, *box.intervals[depth:]))
 
 
 @rule
@@ -180,6 +220,7 @@ register(
         rules=(axis_in_range, indices_have_the_rank, known_indices_in_range, updates_match_indices),
         shapes=same_shape,
         reference=_scatter_elements,
+        needs=_needs_of_scatter_elements,
     )
 )
 
@@ -195,5 +236,6 @@ register(
         rules=(index_rows_fit, known_index_rows_in_range, updates_are_slices),
         shapes=same_shape,
         reference=_scatter_nd,
+        needs=_needs_of_scatter_nd,
     )
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import FLOATS, Array, Shape
+from compiler.graph import FLOATS, Array, Box, Shape
+from compiler.operators.boxes.forms import elementwise
+from compiler.operators.boxes.reshaping import before_reshape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.record import Attribute, Call, Input, Needs, Operator, Output, Types, register, rule
 from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range, axis_of, same_shape
 
 
@@ -58,6 +61,11 @@ def _reshape(call: Call, x: Array, shape: Array) -> tuple[Array, ...]:
     return (x.reshape(_reshape_shapes(call)[0]),)
 
 
+def _needs_of_shape(shapes: Callable[[Call], tuple[Shape, ...]]) -> Needs:
+    """Those of an operator that gives its operand another shape."""
+    return lambda call, number, box: (before_reshape(call.shape(0), shapes(call)[0], box),)
+
+
 register(
     Operator(
         name="Reshape",
@@ -69,6 +77,7 @@ register(
         rules=(shape_is_vector, shape_entries_valid, reshape_keeps_elements),
         shapes=_reshape_shapes,
         reference=_reshape,
+        needs=_needs_of_shape(_reshape_shapes),
     )
 )
 
@@ -100,6 +109,7 @@ register(
         rules=(flatten_axis_in_range,),
         shapes=_flatten_shapes,
         reference=_flatten,
+        needs=_needs_of_shape(_flatten_shapes),
     )
 )
 
@@ -182,6 +192,11 @@ def _transpose(call: Call, x: Array) -> tuple[Array, ...]:
     return (x.transpose(permutation(call)),)
 
 
+def _needs_of_transpose(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    places = sorted(zip(permutation(call), box.intervals, strict=True))
+    return (Box(tuple(interval for _, interval in places)),)
+
+
 register(
     Operator(
         name="Transpose",
@@ -193,6 +208,7 @@ register(
         rules=(perm_is_permutation,),
         shapes=_transpose_shapes,
         reference=_transpose,
+        needs=_needs_of_transpose,
     )
 )
 
@@ -219,6 +235,15 @@ def _concat(call: Call, *pieces: Array) -> tuple[Array, ...]:
     return (np.concatenate(pieces, axis=call.integer("axis")),)
 
 
+def _needs_of_concat(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    axis, before, parts = axis_of(call), 0, []
+    begin, end = box.intervals[axis]
+    for at in range(len(call.inputs)):
+        parts.append(box.along(axis, begin - before, end - before))
+        before += call.shape(at)[axis]
+    return tuple(parts)
+
+
 def _expand_concat(build: Builder, call: Call) -> tuple[str, ...] | None:
     """Operands without elements are omitted."""
     filled = [tensor.name for tensor in call.inputs if tensor is not None and tensor.size]
@@ -239,6 +264,7 @@ register(
         shapes=_concat_shapes,
         reference=_concat,
         expansion=_expand_concat,
+        needs=_needs_of_concat,
     )
 )
 
@@ -256,6 +282,7 @@ register(
         outputs=(Output("output", ANY),),
         shapes=same_shape,
         reference=_identity,
+        needs=elementwise,
     )
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Shape
+from compiler.operators.boxes.forms import of_first_operand
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, permuted, reshaped
@@ -38,6 +39,7 @@ register(
         rules=(shape_broadcasts,),
         shapes=_expand_shapes,
         reference=_expand,
+        needs=of_first_operand,
     )
 )
 

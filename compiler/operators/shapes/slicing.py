@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import span_of
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import gathered, sliced
@@ -74,6 +75,11 @@ def _slice(call: Call, x: Array, *_: Array | None) -> tuple[Array, ...]:
     return (x[np.ix_(*(np.arange(r.start, r.stop, r.step) for r in slice_ranges(call)))],)
 
 
+def _needs_of_slice(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    chosen = (taken[begin:end] for taken, (begin, end) in zip(slice_ranges(call), box.intervals, strict=True))
+    return (Box(tuple((min(taken), max(taken) + 1) for taken in chosen)),)
+
+
 def _expand_slice(build: Builder, call: Call) -> tuple[str, ...] | None:
     """Axes with a negative step are gathered by known indices; the lowering takes positive steps."""
     ranges, x = slice_ranges(call), call.name(0)
@@ -104,6 +110,7 @@ register(
         shapes=_slice_shapes,
         reference=_slice,
         expansion=_expand_slice,
+        needs=_needs_of_slice,
     )
 )
 
@@ -215,6 +222,25 @@ def _pad(
     return (result,)
 
 
+def _taken(size: int, widths: tuple[int, int], mode: str) -> Array:
+    """The elements of an axis that a Pad in a mode other than constant puts one after another."""
+    begin, end = widths
+    kept = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
+    return np.pad(kept, (max(begin, 0), max(end, 0)), mode=mode)  # type: ignore[call-overload,no-any-return]
+
+
+def _needs_of_pad(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    mode, intervals = call.string("mode"), []
+    for size, widths, (begin, end) in zip(call.shape(0), pad_widths(call), box.intervals, strict=True):
+        if mode == "constant" or widths == (0, 0):
+            intervals.append((begin - widths[0], end - widths[0]))
+        else:
+            intervals.append(span_of(_taken(size, widths, mode)[begin:end], size))
+    kept = Box(tuple(intervals))
+    is_padded = kept.within(call.shape(0)) != kept
+    return (kept, None, Box.whole(call.shape(2)) if is_padded and call.has(2) else None)
+
+
 def _expand_pad(build: Builder, call: Call) -> tuple[str, ...] | None:
     """Padding with elements of the operand is a choice of elements by known indices, axis after axis."""
     mode, x = call.string("mode"), call.name(0)
@@ -222,11 +248,7 @@ def _expand_pad(build: Builder, call: Call) -> tuple[str, ...] | None:
         return None
     for axis, (begin, end) in enumerate(pad_widths(call)):
         if begin or end:
-            size = call.shape(0)[axis]
-            kept = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
-            widths = (max(begin, 0), max(end, 0))
-            chosen = np.pad(kept, widths, mode=mode)  # type: ignore[call-overload]
-            x = gathered(build, x, axis, chosen)
+            x = gathered(build, x, axis, _taken(call.shape(0)[axis], (begin, end), mode))
     return (x,)
 
 
@@ -249,5 +271,6 @@ register(
         shapes=_pad_shapes,
         reference=_pad,
         expansion=_expand_pad,
+        needs=_needs_of_pad,
     )
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Array, AttrValue, Shape
+from compiler.graph import Array, AttrValue, Box, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
@@ -82,6 +82,16 @@ def bias_shape(call: Call) -> str | None:
 
 def _shapes(call: Call) -> tuple[Shape, ...]:
     return ((call.shape(0)[0], call.shape(1)[0], *conv_window(call).output),)
+
+
+def conv_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """Of X the channels of the groups whose maps are wanted, and of W and B those maps."""
+    batch, (first, end), *positions = box.intervals
+    maps, channels = call.shape(1)[0] // call.integer("group"), call.shape(1)[1]
+    groups = (first // maps * channels, -(-end // maps) * channels)
+    image = conv_window(call).reached(Box(tuple(positions)))
+    weights = Box.whole(call.shape(1)).along(0, first, end)
+    return Box((batch, groups, *image.intervals)), weights, Box(((first, end),))
 
 
 def conv_sums(call: Call, x: Array, w: Array, b: Array | None = None) -> Array:
@@ -179,5 +189,6 @@ register(
         shapes=_shapes,
         reference=_conv,
         expansion=_expand_conv,
+        needs=conv_needs,
     )
 )

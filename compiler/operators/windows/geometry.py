@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Array
+from compiler.graph import Array, Box
 from compiler.operators.record import Attribute, Call, Rule, rule
 
 Ints = tuple[int, ...]
@@ -70,6 +70,16 @@ class Window:
             needed = (self.output[axis] - 1) * self.strides[axis] + self.extents[axis]
             widths.append((self.pads_begin[axis], max(needed - size - self.pads_begin[axis], 0)))
         return widths
+
+    def reached(self, positions: Box) -> Box:
+        """The part of the image, and of its padding, that the windows at some positions reach."""
+        axes = zip(positions.intervals, self.strides, self.pads_begin, self.extents, strict=True)
+        return Box(
+            tuple(
+                (begin * step - pad, (end - 1) * step - pad + extent)
+                for (begin, end), step, pad, extent in axes
+            )
+        )
 
     def padded(self, x: Array, fill: float | int) -> Array:
         """``x`` [N, C, *image] with its padding (:meth:`margins`)."""

@@ -5,7 +5,8 @@ The latter is a ReduceMax, or, behind a convolution, a pool in the order of the 
 
 from __future__ import annotations
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, Box, Shape
+from compiler.operators.boxes.forms import whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Call, Input, Operator, Output, register, rule
@@ -23,6 +24,10 @@ def _global_shapes(call: Call) -> tuple[Shape, ...]:
     return ((*shape[:2], *(1,) * len(shape[2:])),)
 
 
+def _needs_of_global(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    return (whole_along(box, call.shape(0), range(2, call.tensor(0).rank)),)
+
+
 def _global_average_pool(call: Call, x: Array) -> tuple[Array, ...]:
     return (x.mean(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
@@ -37,6 +42,7 @@ register(
         rules=(rank_within("X", 3, None, "batch, channels, space"), image_not_empty),
         shapes=_global_shapes,
         reference=_global_average_pool,
+        needs=_needs_of_global,
     )
 )
 
@@ -55,6 +61,7 @@ register(
         rules=(rank_within("X", 3, None, "batch, channels, space"), image_not_empty),
         shapes=_global_shapes,
         reference=_largest,
+        needs=_needs_of_global,
         internal=True,
     )
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import FLOATS, Array, Shape
+from compiler.graph import FLOATS, Array, Box, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
 from compiler.operators.types import FLOAT, INT64, rank_within
@@ -45,6 +45,11 @@ _GEOMETRY = (window_fits(pool_window), windows_touch_image(pool_window))
 def _shapes(call: Call) -> tuple[Shape, ...]:
     shape = (*call.shape(0)[:2], *pool_window(call).output)
     return shape, shape
+
+
+def _needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    image = pool_window(call).reached(Box(box.intervals[2:]))
+    return (Box((*box.intervals[:2], *image.intervals)),)
 
 
 def _max_pool(call: Call, x: Array) -> tuple[Array, ...]:
@@ -143,6 +148,7 @@ register(
         shapes=_shapes,
         reference=_max_pool,
         expansion=_expand_max_pool,
+        needs=_needs,
     )
 )
 
@@ -215,5 +221,6 @@ register(
         shapes=_shapes,
         reference=_average_pool,
         expansion=_expand_average_pool,
+        needs=_needs,
     )
 )

@@ -1,0 +1,110 @@
+"""The axes along which a call can be divided, found by asking its record what parts of the result need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from compiler.graph import Box, Shape
+from compiler.operators.record import Call, Operator
+
+_Boxes = tuple[Box | None, ...]
+_Needed = Callable[[int, int, int], _Boxes]
+_Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Following:
+    """How an operand is divided along with a result.
+
+    Units i to j of the result need the elements step * i - before to step * j + after of ``axis``, as far as
+    there are such elements, and the other axes whole.
+    """
+
+    axis: int
+    step: int
+    before: int
+    after: int
+
+    def part(self, whole: Box, span: tuple[int, int], shape: Shape) -> Box | None:
+        """What a span of units needs of an operand of a shape, of which the result needs ``whole``."""
+        begin, end = span[0] * self.step - self.before, span[1] * self.step + self.after
+        found = whole.along(self.axis, begin, end).within(shape)
+        return found if found.size else None
+
+
+@dataclass(frozen=True)
+class Division:
+    """An axis of a result that can be divided into units of ``unit`` elements.
+
+    ``operands`` has None for those of which every unit needs the same: they are replicated, or not read.
+    """
+
+    axis: int
+    unit: int
+    operands: tuple[Following | None, ...]
+
+
+def divisions(record: Operator, call: Call, number: int = 0) -> tuple[Division, ...]:
+    """The axes along which a result can be divided, each with the smallest unit that is possible.
+
+    At least one operand is divided too, along one axis. Axes of one element are left out.
+    """
+    shape = record.shapes(call)[number]
+    if 0 in shape:
+        return ()
+    whole = Box.whole(shape)
+
+    @cache
+    def needed(axis: int, begin: int, end: int) -> _Boxes:
+        return record.needed(call, [None] * number + [whole.along(axis, begin, end)])
+
+    found = []
+    for axis, size in enumerate(shape):
+        units = (unit for unit in range(1, size // 2 + 1) if size % unit == 0)
+        ways = (_divided(axis, unit, size // unit, call, needed) for unit in units)
+        way = next((way for way in ways if way is not None), None)
+        if way is not None:
+            found.append(way)
+    return tuple(found)
+
+
+def _divided(axis: int, unit: int, count: int, call: Call, needed: _Needed) -> Division | None:
+    """The division into ``count`` units, at least two; None if that is none."""
+    middle = (count - 1) // 2
+    spans = {(0, count), (0, 1), (1, count), (0, middle + 1), (middle + 1, count), (count - 1, count)}
+    spans |= {(middle, middle + 1), (middle + 1, middle + 2)}
+    boxes = {span: needed(axis, span[0] * unit, span[1] * unit) for span in sorted(spans)}
+    operands: list[Following | None] = []
+    for at in range(len(call.inputs)):
+        own = {span: found[at] for span, found in boxes.items()}
+        if len(set(own.values())) == 1:
+            operands.append(None)
+            continue
+        following = _following(own, count, call.shape(at))
+        if following is None:
+            return None
+        operands.append(following)
+    return Division(axis, unit, tuple(operands)) if any(operands) else None
+
+
+def _following(boxes: Mapping[_Span, Box | None], count: int, shape: Shape) -> Following | None:
+    """How an operand follows, of which spans of units need boxes; None if not along one axis in order."""
+    whole, middle = boxes[0, count], (count - 1) // 2
+    one, next_one = boxes[middle, middle + 1], boxes[middle + 1, middle + 2]
+    if whole is None or one is None or next_one is None:
+        return None
+    axes = [axis for axis in range(len(shape)) if one.intervals[axis] != whole.intervals[axis]]
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    (first, end), (next_first, _) = one.intervals[axis], next_one.intervals[axis]
+    if count == 2:  # the first begins, and the last ends, at a border
+        step = shape[axis] // 2
+        found = Following(axis, step, step - next_first, end - step)
+    else:
+        step = next_first - first
+        found = Following(axis, step, step * middle - first, end - step * (middle + 1))
+    expected = {span: found.part(whole, span, shape) for span in boxes}
+    return found if step > 0 and expected == boxes else None

@@ -1,0 +1,44 @@
+"""What records of several families say of the parts of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from compiler.graph import Array, Box, Shape
+from compiler.operators.record import Call
+
+
+def broadcast_from(shape: Shape, box: Box) -> Box:
+    """The part of an operand of a shape that is broadcast to a box, aligned at the last axis."""
+    first = len(box.intervals) - len(shape)
+    own = zip(shape, box.intervals[first:], strict=True)
+    return Box(tuple((0, 1) if size == 1 else interval for size, interval in own))
+
+
+def elementwise(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    """Of every operand, broadcast to the shape of the results, the elements at the same places."""
+    return tuple(None if item is None else broadcast_from(item.shape, box) for item in call.inputs)
+
+
+def of_first_operand(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    """As :func:`elementwise`, of the first operand alone."""
+    return (broadcast_from(call.shape(0), box),)
+
+
+def whole_along(box: Box, shape: Shape, axes: Collection[int]) -> Box:
+    """The box with all elements of a tensor of a shape along some axes."""
+    axes_of_box = enumerate(zip(box.intervals, shape, strict=True))
+    return Box(tuple((0, size) if axis in axes else own for axis, (own, size) in axes_of_box))
+
+
+def span_of(chosen: Array | None, size: int) -> tuple[int, int]:
+    """The interval of an axis of ``size`` elements that holds those chosen; all of it if they are not known.
+
+    Negative indices count from the end.
+    """
+    if chosen is None or not chosen.size:
+        return 0, size
+    places = np.where(chosen < 0, chosen + size, chosen)
+    return int(places.min()), int(places.max()) + 1
