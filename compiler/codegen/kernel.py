@@ -94,7 +94,7 @@ class Kernel:
     def __post_init__(self) -> None:
         self.registers = Registers(self.out, self.spills)
         self._body = self.tree
-        self.tile = Variable(TILE, 0, self.target.tiles - 1)
+        self.tile: Value = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
 
     def buffer(self, name: str, size: int) -> Value:

@@ -1,8 +1,8 @@
 """Loads and stores of values that stay in the scratchpad, which are moves within it.
 
-Lowerings read and write a value in the scratchpad of a tile like one in DDR, by ``rdma`` and ``wdma`` with the
-address of its buffer in place of a DDR address. These engines reach the scratchpad on one side only; the TDMA
-moves bytes within it, with as many loops.
+Lowerings read and write a value in the scratchpad of a tile like one in DDR, by ``rdma`` and ``wdma`` with
+the address of its buffer in place of a DDR address. These engines reach the scratchpad on one side only; the
+TDMA moves bytes within it, with as many loops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def within_scratchpad(
 ) -> tuple[str, dict[str, Argument]]:
     """A load or store between two places of the scratchpad as a move; anything else as it is.
 
-    ``kept`` are the values of variables. SpmOverflow if a move cannot have so many bytes or blocks: smaller slices have fewer.
+    ``kept`` are the values of variables. SpmOverflow if a move cannot have so many bytes or blocks: smaller
+    slices have fewer.
     """
     engine, _, token = mnemonic.partition(".")
     if engine not in ("rdma", "wdma"):
@@ -47,7 +48,8 @@ def within_scratchpad(
             moved |= {f"{side}_stride{level}": step, f"{side}_iter{level}": trips}
     if highest(count) > LARGEST_COUNT or highest(blocks) > MOST_MOVES:
         raise SpmOverflow(
-            f"a move of {highest(blocks)} blocks of {highest(count)} bytes; at most {MOST_MOVES} of {LARGEST_COUNT}"
+            f"a move of {highest(blocks)} blocks of {highest(count)} bytes; at most {MOST_MOVES} blocks of "
+            f"{LARGEST_COUNT} bytes are possible"
         )
     return _MOVE, moved if blocks == 1 else moved | {f"{packed}_stride0": count, f"{packed}_iter0": blocks}
 

@@ -217,8 +217,8 @@ def _packed(program: Program) -> list[bytes]:
 def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
     """The program in the bytes of an entry."""
     from asm.image import read_image
-    from compiler.evaluation.core_work import CoreWork
     from compiler.driver import Program
+    from compiler.evaluation.core_work import CoreWork
 
     view, parts, at = memoryview(data), [], _LENGTHS.size
     for length in _LENGTHS.unpack_from(data):

@@ -27,8 +27,8 @@ class DdrTensor:
     """A tensor in DDR. ``shape`` is in the order of storage; ``value`` has the data of a constant.
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
-    ``base`` is its address if that is not the symbol: a part of a tensor in DDR, or a buffer in the scratchpad
-    of the tile (``codegen/moves.py``).
+    ``base`` is its address if that is not the symbol: that of a part of a tensor, or of a buffer in the
+    scratchpad of the tile (``codegen/moves.py``).
     """
 
     symbol: str

@@ -1,5 +1,5 @@
 """Sequences of any operators of which each tile computes slices of its own, in one phase.
 
-How the values are divided follows from the records of the operators; what a tile computes of a value stays in its
-scratchpad for the next operator.
+How the values are divided follows from the records of the operators. What a tile computes of a value stays
+in its scratchpad for the next operator.
 """

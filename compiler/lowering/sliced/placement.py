@@ -16,7 +16,7 @@ _MOST_BITS = 32
 
 
 def can_be_sliced(work: Work) -> bool:
-    """Whether a group can be a stage: the engines compute it, on compact tensors, by a lowering of its own."""
+    """Whether a group can be a stage: the engines compute it, and its tensors are compact."""
     entry = LOWERINGS[work.op]
     tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
     return (

@@ -9,13 +9,13 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.record import LOWERINGS, ChainNode, Step, Work
 from compiler.operators.record import Call
 
-from .shares import Needed, Stage, Undividable, shared_call
+from .shares import Needed, SharedStage, Undividable, shared_call
 
 Placed = Callable[[DdrTensor, Needed], DdrTensor]
 """Gives a tile's share of a tensor as a tensor of its own."""
 
 
-def shared_work(stage: Stage, output: DdrTensor, placed: Placed) -> Work:
+def shared_work(stage: SharedStage, output: DdrTensor, placed: Placed) -> Work:
     """The work of a tile, with its share of the result as ``output``.
 
     Undividable if the lowering does not support the shares.

@@ -23,7 +23,7 @@ class Undividable(ValueError):
 
 
 @dataclass(frozen=True)
-class Share:
+class TileShare:
     """A tile's part of a value: one of ``count`` equal, contiguous parts of an axis.
 
     With fewer parts than tiles, neighbouring tiles have the same one.
@@ -49,17 +49,17 @@ class Share:
         size = shape[self.axis] // self.count
         return Box.whole(shape).along(self.axis, number * size, (number + 1) * size)
 
-    def seen_in(self, shape: Shape, other: Shape) -> Share:
+    def seen_in(self, shape: Shape, other: Shape) -> TileShare:
         """The same parts where the elements have another shape; Undividable if they are no parts there."""
         before = math.prod(shape[: self.axis])
         for axis in range(len(other)):
-            found = Share(axis, self.count)
+            found = TileShare(axis, self.count)
             if math.prod(other[:axis]) == before and found.possible(other):
                 return found
         raise Undividable(f"parts of axis {self.axis} of {shape} are none of {other}")
 
 
-Needed = Share | None
+Needed = TileShare | None
 """What a tile needs or has of a value; None: all of it."""
 
 
@@ -68,7 +68,7 @@ def shape_of_share(shape: Shape, share: Needed) -> Shape:
 
 
 @dataclass
-class Stage:
+class SharedStage:
     """One work of a sequence, with the shares of its result, of its operands and of those of its steps."""
 
     work: Work
@@ -90,7 +90,7 @@ class Stage:
 
 
 @dataclass
-class Division:
+class SequenceDivision:
     """A sequence divided among ``tiles`` tiles.
 
     ``wanted`` is what the users of each value that the stages make need of it. A value that they need whole,
@@ -98,20 +98,20 @@ class Division:
     """
 
     tiles: int
-    stages: list[Stage]
+    stages: list[SharedStage]
     wanted: dict[str, Needed]
 
-    def gathers(self, stage: Stage) -> bool:
+    def gathers(self, stage: SharedStage) -> bool:
         """Whether the tiles give each other their shares of the result of a stage."""
         return stage.result is not None and self.wanted[stage.work.output.symbol] is None
 
 
-def divide(work: Work, axis: int, tiles: int, gathering: bool) -> Division:
+def divide(work: Work, axis: int, tiles: int, gathering: bool) -> SequenceDivision:
     """The division in which tiles share an axis of the result; Undividable if it is not possible.
 
-    With ``gathering`` no tile computes alone what all need, where that can be shared.
+    With ``gathering`` the tiles share the computation of what all need, where that is possible.
     """
-    return _Divider(work, tiles, gathering).run(Share(axis, tiles))
+    return _Divider(work, tiles, gathering and tiles > 1).run(TileShare(axis, tiles))
 
 
 @dataclass
@@ -120,9 +120,9 @@ class _Divider:
     tiles: int
     gathering: bool
     wanted: dict[str, Needed] = field(default_factory=dict)
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[SharedStage] = field(default_factory=list)
 
-    def run(self, share: Share) -> Division:
+    def run(self, share: TileShare) -> SequenceDivision:
         shapes = {stage.output.symbol: stage.output.shape for stage in self.work.stages}
         result = self.work.output
         if not share.possible(result.shape):
@@ -134,7 +134,7 @@ class _Divider:
             for tensor, needed in stage.uses():
                 if tensor.symbol in shapes:
                     self._want(tensor, needed, shapes[tensor.symbol])
-        return Division(self.tiles, self.stages, self.wanted)
+        return SequenceDivision(self.tiles, self.stages, self.wanted)
 
     def _want(self, tensor: DdrTensor, needed: Needed, shape: Shape) -> None:
         """Note what is needed of a value that a stage makes in ``shape``.
@@ -146,12 +146,12 @@ class _Divider:
         if self.wanted.setdefault(tensor.symbol, share) != share:
             self.wanted[tensor.symbol] = None
 
-    def _stage(self, work: Work, wanted: Needed) -> Stage:
+    def _stage(self, work: Work, wanted: Needed) -> SharedStage:
         if wanted is not None:
             return self._shared(work, wanted)
         if self.gathering:
             for axis in range(len(work.output.shape)):
-                share = Share(axis, self.tiles)
+                share = TileShare(axis, self.tiles)
                 if share.possible(work.output.shape) and share.contiguous(work.output.shape):
                     try:
                         return self._shared(work, share)
@@ -159,9 +159,9 @@ class _Divider:
                         continue
         steps = tuple((None,) * len(step.operands) for step in work.steps)
         nodes = tuple((None,) * len(node.operands) for node in work.nodes)
-        return Stage(work, None, (None,) * len(work.inputs), steps, nodes)
+        return SharedStage(work, None, (None,) * len(work.inputs), steps, nodes)
 
-    def _shared(self, work: Work, share: Share) -> Stage:
+    def _shared(self, work: Work, share: TileShare) -> SharedStage:
         if work.nodes:
             return self._chain(work, share)
         steps: list[tuple[Needed, ...]] = []
@@ -171,11 +171,11 @@ class _Divider:
                 raise Undividable(f"{step.op} needs more than a share of what is computed before it")
             steps.insert(0, shares[: len(step.operands)])
         if work.call is None:  # an operation that a pass inserted: it computes each element by itself
-            return Stage(work, share, (share,) * len(work.inputs), tuple(steps))
+            return SharedStage(work, share, (share,) * len(work.inputs), tuple(steps))
         shares = needed_shares(work.op, work.call, work.output.shape, share, self.tiles)
-        return Stage(work, share, shares[: len(work.inputs)], tuple(steps))
+        return SharedStage(work, share, shares[: len(work.inputs)], tuple(steps))
 
-    def _chain(self, work: Work, share: Share) -> Stage:
+    def _chain(self, work: Work, share: TileShare) -> SharedStage:
         """A chain: what its nodes need of each other and of the inputs."""
         base = len(work.inputs)
         wanted: dict[int, Needed] = {base + len(work.nodes) - 1: share}
@@ -187,7 +187,7 @@ class _Divider:
             for value, needed in zip(node.operands, shares, strict=True):
                 if value is not None and wanted.setdefault(value, needed) != needed:
                     raise Undividable(f"{node.op} needs another share of a value than other operators")
-        return Stage(work, share, tuple(wanted.get(at) for at in range(base)), nodes=tuple(nodes))
+        return SharedStage(work, share, tuple(wanted.get(at) for at in range(base)), nodes=tuple(nodes))
 
     def _node(self, node: ChainNode, shape: Shape, needed: Needed) -> tuple[Needed, ...]:
         if node.call is None or needed is None:
@@ -195,7 +195,7 @@ class _Divider:
         return needed_shares(node.op, node.call, shape, needed, self.tiles)[: len(node.operands)]
 
 
-def needed_shares(op: str, call: Call, shape: Shape, share: Share, tiles: int) -> tuple[Needed, ...]:
+def needed_shares(op: str, call: Call, shape: Shape, share: TileShare, tiles: int) -> tuple[Needed, ...]:
     """What a tile needs of each operand of a call for its share of the result, which has a shape.
 
     Undividable if it is something else than an equal share or all of an operand, or if the operator means
@@ -206,6 +206,8 @@ def needed_shares(op: str, call: Call, shape: Shape, share: Share, tiles: int) -
         None if tensor is None else _share_of(op, at, tensor.shape, [box[at] for box in boxes])
         for at, tensor in enumerate(call.inputs)
     )
+    if share.count > 1 and not any(shares):
+        raise Undividable(f"{op} needs its operands whole for a share of axis {share.axis} of its result")
     (found, *_), expected = OPERATORS[op].shapes(shared_call(call, shares)), share.of(shape)
     if found != expected:
         raise Undividable(f"{op} of shares gives {found}, where the share of its result is {expected}")
@@ -218,7 +220,7 @@ def _share_of(op: str, at: int, shape: Shape, boxes: list[Box | None]) -> Needed
     if all(box is None or box == whole for box in boxes):
         return None
     for count in (count for count in range(parts, 1, -1) if parts % count == 0):
-        for share in (Share(axis, count) for axis in range(len(shape))):
+        for share in (TileShare(axis, count) for axis in range(len(shape))):
             if share.possible(shape) and boxes == [
                 share.box(shape, part * count // parts) for part in range(parts)
             ]:
@@ -236,10 +238,10 @@ def shared_call(call: Call, shares: tuple[Needed, ...]) -> Call:
     return replace(call, inputs=tuple(inputs), values=tuple(values))
 
 
-def possible_shares(shape: Shape, tiles: int) -> list[Share]:
+def possible_shares(shape: Shape, tiles: int) -> list[TileShare]:
     """Shares of a result that keep at least half of the tiles busy that can be; the most tiles first."""
     found = [
-        Share(axis, count)
+        TileShare(axis, count)
         for axis, size in enumerate(shape)
         for count in range(min(2, tiles), min(size, tiles) + 1)
         if size % count == 0 and 2 * count >= min(size, tiles)

@@ -27,20 +27,21 @@ from compiler.lowering.record import (
     lowering,
 )
 
-from .places import DDR, DTE, Places
+from .addresses import DDR, DTE, ShareAddresses
 from .shared_work import shared_work
-from .shares import Division, Stage, Undividable, divide, possible_shares
+from .shares import SequenceDivision, SharedStage, Undividable, divide, possible_shares
 
 SLICES = "slices"
 """The axis of the tiles that share the values."""
 _AXIS, _PART, _WHOLE = "axis", "part", "whole"
-"""In a cut: the axis of the result; the part of the free scratchpad that a stage may use, one half or less; and
-how the tiles get what they need whole: by an exchange over the DTE, through DDR, or by computing it."""
+"""In a cut: the axis of the result; the part of the free scratchpad that a stage may use; and how tiles get
+what all need: each computes it, or they compute shares and exchange them over the DTE or through DDR."""
 _PARTS = (1, 2, 4)
+"""One of so many parts of the free scratchpad."""
 _COMPUTED = "computed"
 
 
-def division_of(work: Work, cut: Cut) -> Division:
+def division_of(work: Work, cut: Cut) -> SequenceDivision:
     """The division that a cut describes; ValueError if the sequence has no such division."""
     axis, gathering = int(cut.choice(_AXIS, "0")), cut.choice(_WHOLE, _COMPUTED) != _COMPUTED
     return divide(work, axis, cut.parts(SLICES), gathering)
@@ -58,7 +59,7 @@ def divisions(target: Target, work: Work) -> Iterator[Cut]:
                 yield Cut(((SLICES, share.count),), (), ((_AXIS, str(share.axis)), (_WHOLE, whole)))
 
 
-def exchanges_of(division: Division) -> Iterator[StageExchange]:
+def exchanges_of(division: SequenceDivision) -> Iterator[StageExchange]:
     """The all-gathers of what all tiles need whole, each after the stage that computes it."""
     for at, stage in enumerate(division.stages):
         if division.gathers(stage):
@@ -81,9 +82,9 @@ def sliced(kernel: Kernel, work: Work) -> None:
     if division.tiles > kernel.target.tiles:
         raise ValueError(f"{division.tiles} shares, there are {kernel.target.tiles} tiles")
     exchanges_in(work, tuple(exchanges_of(division)))
-    places = Places(kernel, work, division, cut.choice(_WHOLE, _COMPUTED))
-    phase = _Phase(kernel, division, places, dict(cut.sizes).get(_PART, 1))
-    if places.exchanges:
+    addresses = ShareAddresses(kernel, work, division, cut.choice(_WHOLE, _COMPUTED))
+    phase = _Phase(kernel, division, addresses, dict(cut.sizes).get(_PART, 1))
+    if addresses.exchanges:
         enter(kernel)
     with kernel.if_below(kernel.tile, division.tiles):
         phase.run()
@@ -92,21 +93,21 @@ def sliced(kernel: Kernel, work: Work) -> None:
 @dataclass
 class _Phase:
     kernel: Kernel
-    division: Division
-    places: Places
+    division: SequenceDivision
+    addresses: ShareAddresses
     part: int
     """The stages use one of so many parts of the free scratchpad."""
 
     def run(self) -> None:
-        self.places.reserve()
+        self.addresses.reserve()
         for number, stage in enumerate(self.division.stages):
             with self.kernel.computing(stage.work.name):
                 self._compute(stage, number)
-                self.places.complete(stage)
+                self.addresses.complete(stage)
 
-    def _compute(self, stage: Stage, number: int) -> None:
-        self.places.prepare(stage)
-        work = shared_work(stage, self.places.result(stage), self.places.operand)
+    def _compute(self, stage: SharedStage, number: int) -> None:
+        self.addresses.prepare(stage)
+        work = shared_work(stage, self.addresses.result(stage), self.addresses.operand)
         entry = LOWERINGS[work.op]
         assert entry.lower is not None
         with self.kernel.registers.scope(), self._alone(number):
@@ -117,7 +118,7 @@ class _Phase:
         """The code inside is for a chip of one tile, with the bytes that the shares leave."""
         kernel = self.kernel
         target, tile, budget = kernel.target, kernel.tile, kernel.budget
-        free = (budget - self.places.bytes_during(number)) // self.part
+        free = (budget - self.addresses.bytes_during(number)) // self.part
         if free < SMALLEST_BUDGET:
             raise SpmOverflow(f"the shares leave {free} bytes of SPM")
         scratches = len(kernel.scratches)

@@ -1,7 +1,8 @@
 """Pass ``group_stack``: sequences of groups become one group where that saves time.
 
 There are kinds of sequences (``patterns.sequences``): stacks of convolutions and pools, products,
-normalizations and attention that are sharded over a mesh of tiles, and convolutions with a global pool.
+normalizations and attention that are sharded over a mesh of tiles, convolutions with a global pool, and
+groups of any operators of which each tile computes slices.
 
 What one of them computes for the next stays in the scratchpad. From every group backwards, the groups whose
 results only the stack uses are added one after another, and each sequence of groups on the way is a possible
@@ -22,7 +23,8 @@ from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
 from compiler.lowering.stack.stages import JOIN
 from compiler.passes.base import Context, operations
-from compiler.passes.patterns import ANY, SequencePattern
+from compiler.passes.patterns import SequencePattern
+from compiler.passes.patterns.sequences import ANY
 from compiler.passes.work import is_alias, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles

@@ -23,10 +23,10 @@ class SequenceKind:
     """How groups become one phase.
 
     ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
-    together. ``operators``: those at which a group begins, ANY for all. ``takes`` says whether a group can be one of a
-    sequence, ``check`` raises ValueError for a sequence that is not possible, and ``place`` says where the
-    tiles have the values of one that has a cut. ``longest``: of sequences that end with the same group, or
-    within one that saves time, only the longest is tried.
+    together. ``operators``: those at which a group begins, ANY for all. ``takes`` says whether a group can be
+    one of a sequence, ``check`` raises ValueError for a sequence that is not possible, and ``place`` says
+    where the tiles have the values of one that has a cut. ``longest``: of sequences that end with the same
+    group, or within one that saves time, only the longest is tried.
     """
 
     table: str

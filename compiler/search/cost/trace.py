@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from compiler.codegen.expr import Expr, Value, Variable, lanes, symbols_of
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.registers import TILE
 from compiler.codegen.tree import Argument, Issue, Item, Let, Loop
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -139,7 +140,7 @@ def _tiles_at_work(kernel: Kernel) -> int:
     low, high = 1, kernel.target.tiles
     while low < high:
         middle = (low + high + 1) // 2
-        if _has_work(kernel.tree, {kernel.tile.register: middle - 1}):
+        if _has_work(kernel.tree, {TILE: middle - 1}):
             low = middle
         else:
             high = middle - 1
@@ -159,7 +160,7 @@ def _sharing(kernel: Kernel, tiles: int, entered: Counter[int]) -> float:
     ``entered`` counts the tiles that execute a conditional block, by its identity.
     """
     items = _with_turns(kernel.tree)
-    turns = [_turns(items, {kernel.tile.register: tile}, entered) for tile in range(tiles)]
+    turns = [_turns(items, {TILE: tile}, entered) for tile in range(tiles)]
     return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
 
 
@@ -269,7 +270,7 @@ class _PhaseWalk:
     def __init__(self, kernel: Kernel, sharing: float, entered: Counter[int]) -> None:
         self.tiles, self.sharing, self.entered = kernel.target.tiles, sharing, entered
         self.constants = {constant.symbol for constant in kernel.constants}
-        self.registers: Registers = {kernel.tile.register: kernel.busiest}
+        self.registers: Registers = {TILE: kernel.busiest}
         self.events: list[Event] = []
         self.began = False
         """Whether the tiles have met, or something that is not constant has been loaded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.utils.exceptions import VerifyException
 
 from compiler import operators
@@ -111,6 +111,13 @@ def test_a_load_keeps_the_type() -> None:
     [
         ("template", IntegerAttr(-1, i64), "template -1 is negative"),
         ("spm_size", IntegerAttr(-8, i64), "spm_size -8 is negative"),
+        (
+            "stages",
+            DenseArrayBase.from_list(i64, [1, 9]),
+            r"stages of \[1, 9\] members do not make up its 2 members",
+        ),
+        ("stages", DenseArrayBase.from_list(i64, [2]), r"stages of \[2\] members do not make up"),
+        ("stages", DenseArrayBase.from_list(i64, [2, 0]), r"stages of \[2, 0\] members do not make up"),
         ("cut", DictionaryAttr({"rows": DictionaryAttr({})}), "cut has the parts .* found rows"),
         (
             "cut",
@@ -124,7 +131,9 @@ def test_a_load_keeps_the_type() -> None:
         ),
     ],
 )
-def test_attributes_of_groups_are_checked(name: str, value: IntegerAttr | DictionaryAttr, text: str) -> None:
+def test_attributes_of_groups_are_checked(
+    name: str, value: IntegerAttr | DictionaryAttr | DenseArrayBase, text: str
+) -> None:
     group = grouped()
     group.attributes[name] = value
     refused(group, text)

@@ -144,25 +144,27 @@ class Effect:
 
     graph: Callable[[], Graph]
     less: Callable[[Program], float]
+    residency: str = "on"
+    """Whether values stay in the scratchpads; where they do, small graphs become a single phase."""
 
 
 EFFECTS = {
     "rewrite": Effect(normalized_first, lines),
     "cast": Effect(pooled, constant_bytes),
-    "layout_init": Effect(pooled, phases),
+    "layout_init": Effect(pooled, phases, "off"),
     "layout_transmit": Effect(pooled, phases),
     "layout_align": Effect(pooled, wrong),
     "align_opt": Effect(pooled, phases),
     "cse": Effect(computed_twice, phases),
     "move_const": Effect(constants_of_two_sizes, place_of_the_largest),
     "const_norm": Effect(added_constant, phases),
-    "cast_fusion": Effect(large_product, phases),
+    "cast_fusion": Effect(large_product, phases, "off"),
     "group_pattern": Effect(pooled, phases),
-    "group_opt": Effect(pointwise, phases),
+    "group_opt": Effect(pointwise, phases, "off"),
     "group_mapping": Effect(large_product, cycles),
     "group_cost": Effect(large_product, cycles),
     "group_stack": Effect(bottleneck, phases),
-    "group_order": Effect(two_branches, barriers),
+    "group_order": Effect(two_branches, barriers, "off"),
     "barrier_opt": Effect(two_branches, wrong),
 }
 NEEDED = {
@@ -174,10 +176,10 @@ NEEDED = {
 """Passes without which there is no program of a graph, with what is raised then."""
 
 
-def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph) -> Program:
+def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph, residency: str = "on") -> Program:
     """The program of a compilation that leaves out a pass."""
     monkeypatch.setattr(compilation, "PIPELINE", tuple(step for step in PIPELINE if step.name != name))
-    return compile_graph(made, "fp16", 16)
+    return compile_graph(made, "fp16", 16, residency=residency)
 
 
 def test_every_pass_is_here() -> None:
@@ -187,8 +189,9 @@ def test_every_pass_is_here() -> None:
 @pytest.mark.parametrize("name", EFFECTS)
 def test_something_is_less_with_the_pass(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     effect = EFFECTS[name]
-    program = compile_graph(effect.graph(), "fp16", 16)
-    assert effect.less(program) < effect.less(without(monkeypatch, name, effect.graph()))
+    program = compile_graph(effect.graph(), "fp16", 16, residency=effect.residency)
+    other = without(monkeypatch, name, effect.graph(), effect.residency)
+    assert effect.less(program) < effect.less(other)
 
 
 @pytest.mark.parametrize("name", NEEDED)

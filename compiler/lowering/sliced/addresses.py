@@ -10,18 +10,22 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_format
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import Team, meet, power_of_two, send
+from compiler.graph import Shape
 from compiler.lowering.record import Work
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .shares import Division, Needed, Share, Stage, shape_of_share
+from .shares import Needed, SequenceDivision, SharedStage, TileShare, shape_of_share
+
+_Key = tuple[str, Needed, Shape]
+"""Symbol, share, and the shape in which the share is meant."""
 
 DTE, DDR = "dte", "ddr"
 """The ways of an exchange."""
 
 
 @dataclass
-class Places:
+class ShareAddresses:
     """The addresses of the shares of this tile, for the code of a phase.
 
     ``exchange`` is the way of shares that the tiles give each other.
@@ -29,9 +33,9 @@ class Places:
 
     kernel: Kernel
     work: Work
-    division: Division
+    division: SequenceDivision
     exchange: str
-    addresses: dict[tuple[str, Needed], Value] = field(default_factory=dict)
+    addresses: dict[_Key, Value] = field(default_factory=dict)
     """Of the shares, and of whole values, that do not begin at a symbol."""
     loaded: list[int] = field(default_factory=list)
     """Bytes of the shares that were loaded."""
@@ -50,39 +54,38 @@ class Places:
             else:
                 place = self.kernel.buffer("gathered", size)
                 self.kernel.receive(place)
-            self.addresses[output.symbol, None] = place
+            self.addresses[self._key(output, None)] = place
 
-    def prepare(self, stage: Stage) -> None:
+    def prepare(self, stage: SharedStage) -> None:
         """Give the operands and the result of a stage their addresses; some operands are loaded."""
         for tensor, share in stage.uses():
-            if share is not None and (tensor.symbol, share) not in self.addresses:
-                self.addresses[tensor.symbol, share] = self._address(tensor, share)
+            if share is not None and self._key(tensor, share) not in self.addresses:
+                self.addresses[self._key(tensor, share)] = self._address(tensor, share)
         output, share = stage.work.output, stage.result
-        if self.division.gathers(stage):
-            assert share is not None
-            self.addresses[output.symbol, share] = self._part(output, share)
-        elif (
-            output.symbol == self.work.output.symbol and share is not None and share.contiguous(output.shape)
-        ):
-            self.addresses[output.symbol, share] = self._run(output, share)
+        ends = output.symbol == self.work.output.symbol
+        if share is not None and self.division.gathers(stage):
+            place = self._part(output, share)
+        elif ends and share is not None and share.contiguous(output.shape):
+            place = self._run(output, share)
         else:
-            self.addresses[output.symbol, share] = self.kernel.buffer("share", self._bytes(output, share))
+            place = self.kernel.buffer("share", self._bytes(output, share))
+        self.addresses[self._key(output, share)] = place
 
     def operand(self, tensor: DdrTensor, share: Needed) -> DdrTensor:
         """This tile's share of an operand as a tensor of its own."""
-        base = self.addresses.get((tensor.symbol, share))
+        base = self.addresses.get(self._key(tensor, share))
         if share is None:
             return tensor if base is None else replace(tensor, base=base)
         return replace(tensor, shape=share.of(tensor.shape), base=base, value=None)
 
-    def result(self, stage: Stage) -> DdrTensor:
+    def result(self, stage: SharedStage) -> DdrTensor:
         """The tensor that a tile's part of a stage computes."""
         output, share = stage.work.output, stage.result
         return replace(
-            output, shape=shape_of_share(output.shape, share), base=self.addresses[output.symbol, share]
+            output, shape=shape_of_share(output.shape, share), base=self.addresses[self._key(output, share)]
         )
 
-    def complete(self, stage: Stage) -> None:
+    def complete(self, stage: SharedStage) -> None:
         """After a stage: give other tiles the share, or store it where the lowering could not."""
         output, share = stage.work.output, stage.result
         if self.division.gathers(stage):
@@ -92,7 +95,7 @@ class Places:
             and share is not None
             and not share.contiguous(output.shape)
         ):
-            self._copy("wdma", output, share, self.addresses[output.symbol, share])
+            self._copy("wdma", output, share, self.addresses[self._key(output, share)])
 
     def bytes_during(self, number: int) -> int:
         """Bytes of the shares in the scratchpad that exist while a stage is computed."""
@@ -107,28 +110,32 @@ class Places:
                 total += round_up(self._bytes(output, None if gathered else stage.result), LINE_BYTES)
         return total
 
+    def _key(self, tensor: DdrTensor, share: Needed) -> _Key:
+        """Equal for equal bytes; parts of an axis of an operand are others where it has another shape."""
+        return tensor.symbol, share, () if tensor.symbol in self.division.wanted else tensor.shape
+
     # --- addresses --------------------------------------------------------------------------------------
 
-    def _address(self, tensor: DdrTensor, share: Share) -> Value:
+    def _address(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address of a share of an operand."""
         if tensor.symbol not in self.division.wanted:
             return self._run(tensor, share) if share.contiguous(tensor.shape) else self._loaded(tensor, share)
         if self.division.wanted[tensor.symbol] is not None:
-            return next(place for (symbol, _), place in self.addresses.items() if symbol == tensor.symbol)
+            return next(place for key, place in self.addresses.items() if key[0] == tensor.symbol)
         if not share.contiguous(tensor.shape):
             raise SpmOverflow(f"the shares of axis {share.axis} of {tensor.symbol} are not contiguous")
         return self._part(tensor, share)
 
-    def _part(self, tensor: DdrTensor, share: Share) -> Value:
+    def _part(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address of a share of a value of which the tile has, or will have, all."""
-        whole = self.addresses[tensor.symbol, None]
+        whole = self.addresses[self._key(tensor, None)]
         return self.kernel.let(whole + self._number(share) * self._bytes(tensor, share))
 
-    def _run(self, tensor: DdrTensor, share: Share) -> Value:
+    def _run(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address of a share that is a single run of DDR."""
         return self.kernel.let(Address(tensor.symbol) + self._number(share) * self._bytes(tensor, share))
 
-    def _loaded(self, tensor: DdrTensor, share: Share) -> Value:
+    def _loaded(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address in the scratchpad of a share that is many runs of DDR."""
         size = self._bytes(tensor, share)
         self.loaded.append(round_up(size, LINE_BYTES))
@@ -136,7 +143,7 @@ class Places:
         self._copy("rdma", tensor, share, target)
         return target
 
-    def _copy(self, engine: str, tensor: DdrTensor, share: Share, place: Value) -> None:
+    def _copy(self, engine: str, tensor: DdrTensor, share: TileShare, place: Value) -> None:
         """Move a share that is many runs between DDR and the scratchpad."""
         inner = math.prod(tensor.shape[share.axis :])
         run, outer = inner // share.count, math.prod(tensor.shape[: share.axis])
@@ -145,7 +152,7 @@ class Places:
         token = dma_format(tensor.fmt).token
         self.kernel.emit(f"{engine}.{token}", dst=dst, src=src, n=run, stride0=inner, iter0=outer)
 
-    def _number(self, share: Share) -> Value:
+    def _number(self, share: TileShare) -> Value:
         """The number of this tile's share."""
         return self.kernel.tile // (self.division.tiles // share.count)
 
@@ -161,6 +168,6 @@ class Places:
         if self.exchange == DTE:
             kernel.emit("ncc.wait")
             others = kernel.let(everyone - power_of_two(kernel.tile))
-            place = self.addresses[output.symbol, share]
+            place = self.addresses[self._key(output, share)]
             send(kernel, Team(tiles, kernel.tile, others), place, place, self._bytes(output, share))
         meet(kernel, Team(tiles, kernel.tile, everyone))

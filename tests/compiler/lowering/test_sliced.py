@@ -1,0 +1,112 @@
+"""Sliced sequences: right results without hazards, the same bytes as separate phases, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import emulator
+from asm.image import read_image, write_image
+from compiler.driver import Program, compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.passes.groups import group_stack
+from compiler.tools.run import check, random_inputs
+from network_draws import drawn, inputs_of, problems, setting
+from planned_cuts import plan_with_cut
+from sliced_nets import branches, heads, rows, whole_operand
+
+NETS: dict[str, Callable[[], Graph]] = {
+    "rows": rows,
+    "branches": branches,
+    "heads": heads,
+    "whole operand": whole_operand,
+}
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if barriers took so long that every sequence is worth it."""
+    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+def tags(program: Program) -> list[str | None]:
+    assert program.report is not None
+    return [phase.tag for phase in program.report.phases]
+
+
+def results(made: Graph, program: Program) -> dict[str, bytes]:
+    """The outputs, which are near the reference and the same on two threads, without hazards."""
+    inputs = random_inputs(made, {}, 7)
+    assert all(verdict.ok for verdict in check(program, inputs).verdicts.values())
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    found = loaded.run(inputs, strict=True)
+    assert loaded.hazards == ()
+    again = loaded.run(inputs, threads=2)
+    assert all(again[name].tobytes() == value.tobytes() for name, value in found.items())
+    return {name: value.tobytes() for name, value in found.items()}
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("dtype", "tiles"), [("fp16", 16), ("bf16", 6), ("fp16", 1)])
+def test_the_bytes_of_separate_phases(name: str, dtype: str, tiles: int) -> None:
+    made = NETS[name]()
+    sliced, separate = (compile_graph(made, dtype, tiles, residency=way) for way in ("on", "off"))
+    assert "sliced" in tags(sliced)
+    assert len(tags(sliced)) < len(tags(separate))
+    assert results(made, sliced) == results(made, separate)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_near_the_reference_where_sums_have_another_order(name: str) -> None:
+    """In FP32 a lowering may add up the numbers of a share in another order than those of the whole."""
+    made = NETS[name]()
+    sliced = compile_graph(made, "fp32")
+    assert "sliced" in tags(sliced)
+    results(made, sliced)
+
+
+@pytest.mark.parametrize("seed", range(3, 90, 5))
+def test_random_networks(seed: int, tmp_path: Path) -> None:
+    """Networks of rows (``network_draws``), as groups that are as long as possible."""
+    net, made = drawn(seed)
+    found = problems(made, inputs_of(net), replace(setting(seed), search="fast"), tmp_path)
+    assert not found
+
+
+def with_cut(made: Graph, tiles: int, folder: Path, **choices: str) -> Program:
+    """The program whose only sliced sequence is divided as a plan says."""
+    cut = {"tiles": {"slices": tiles}, "sizes": {"part": 1}, "choices": {"axis": "0"} | choices}
+    return compile_graph(made, "fp16", 16, plan=plan_with_cut(made, "fp16", 16, "sliced", cut, folder))
+
+
+@pytest.mark.parametrize("whole", ["computed", "dte", "ddr"])
+@pytest.mark.parametrize("tiles", [16, 6])
+def test_every_way_to_what_all_tiles_need(whole: str, tiles: int, tmp_path: Path) -> None:
+    made = whole_operand()
+    program = with_cut(made, tiles, tmp_path, whole=whole)
+    assert results(made, program) == results(made, compile_graph(made, "fp16", residency="off"))
+    assert ("dte.broadcast" in program.text) == (whole == "dte")
+
+
+def test_less_scratchpad_for_the_stages(tmp_path: Path) -> None:
+    made = rows()
+    cut = {"tiles": {"slices": 16}, "sizes": {"part": 4}, "choices": {"axis": "0"}}
+    plan = plan_with_cut(made, "fp16", 16, "sliced", cut, tmp_path)
+    results(made, compile_graph(made, "fp16", plan=plan))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "axis", "said"),
+    [
+        (7, "0", "axis 0 of .* has no 7 equal parts"),
+        (32, "0", "32 shares, there are 16 tiles"),
+        (9, "1", "Softmax needs its operands whole for a share of axis 1 of its result"),
+        (2, "5", "axis 5 of .* has no 2 equal parts"),
+    ],
+)
+def test_a_plan_with_another_division(tiles: int, axis: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=said):
+        with_cut(rows(), tiles, tmp_path, axis=axis)

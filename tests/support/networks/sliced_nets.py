@@ -1,0 +1,73 @@
+"""Small networks whose operators become one sliced sequence."""
+
+from __future__ import annotations
+
+from compiler.graph import Graph
+from compiler_harness import graph, ints
+
+
+def rows() -> Graph:
+    """A product of two inputs, softmax, and numbers of each row: the tiles share the rows of all values."""
+    return graph(
+        [
+            ("MatMul", ["x", "w"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 1}),
+            ("Exp", ["b"], ["c"], {}),
+            ("ReduceMax", ["c", "axes"], ["d"], {}),
+            ("Sub", ["c", "d"], ["e"], {}),
+            ("Softmax", ["e"], ["y"], {"axis": 1}),
+        ],
+        {"x": (96, 80), "w": (80, 72)},
+        {"axes": ints(1)},
+        opset=20,
+    )
+
+
+def branches() -> Graph:
+    """A value with three users, one of which needs its columns."""
+    return graph(
+        [
+            ("Softmax", ["x"], ["a"], {"axis": 2}),
+            ("Transpose", ["a"], ["b"], {"perm": (0, 2, 1)}),
+            ("Softmax", ["b"], ["c"], {"axis": 2}),
+            ("Exp", ["a"], ["d"], {}),
+            ("MatMul", ["c", "d"], ["e"], {}),
+            ("Softmax", ["e"], ["y"], {"axis": 2}),
+        ],
+        {"x": (12, 32, 24)},
+        {},
+        opset=20,
+    )
+
+
+def heads() -> Graph:
+    """Heads of a matrix, one for each tile, although the columns of a head are many runs of DDR."""
+    return graph(
+        [
+            ("Reshape", ["x", "split"], ["a"], {}),
+            ("Transpose", ["a"], ["b"], {"perm": (0, 2, 1, 3)}),
+            ("Softmax", ["b"], ["c"], {"axis": 3}),
+            ("Transpose", ["c"], ["d"], {"perm": (0, 1, 3, 2)}),
+            ("MatMul", ["c", "d"], ["e"], {}),
+            ("Softmax", ["e"], ["f"], {"axis": 3}),
+            ("Transpose", ["f"], ["y"], {"perm": (0, 2, 1, 3)}),
+        ],
+        {"x": (1, 20, 16 * 12)},
+        {"split": ints(1, 20, 16, 12)},
+        opset=20,
+    )
+
+
+def whole_operand() -> Graph:
+    """A product whose right operand is computed: every tile needs all of it."""
+    return graph(
+        [
+            ("MatMul", ["x", "w"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 1}),
+            ("MatMul", ["s", "b"], ["c"], {}),
+            ("Softmax", ["c"], ["y"], {"axis": 1}),
+        ],
+        {"x": (96, 128), "w": (128, 64), "s": (48, 96)},
+        {},
+        opset=20,
+    )
