@@ -1,4 +1,4 @@
-"""Random calls of the operators, internal ones too, that ``operator_draws`` has no arrays for."""
+"""Random calls of every operator of ONNX and of the internal ones: those of ``operator_cases``, and more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from box_cases import PartCase
 from compiler.graph import Array
 from compiler.operators.linear.rotary import halves, neighbours
+from operator_cases import DRAWS
 from operator_draws import Operands, Random, normal, small
 
 Drawn = Callable[[Random], PartCase]
@@ -368,3 +369,14 @@ OTHERS: dict[str, Drawn] = {
     "TopIndices": _top("TopIndices"),
     "TopK": _top("TopK"),
 }
+
+DRAWN = sorted({*DRAWS, *OTHERS})
+
+
+def drawn(op: str, seed: int) -> tuple[PartCase, Random]:
+    """A call of an operator, and the generator for what is done with it."""
+    rng = np.random.default_rng([seed, *op.encode()])
+    if op in OTHERS:
+        return OTHERS[op](rng), rng
+    operands, attrs = DRAWS[op](rng)
+    return PartCase(op, operands, attrs), rng
