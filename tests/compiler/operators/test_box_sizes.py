@@ -32,9 +32,8 @@ _CONV = call("Conv", "1x8x20x20 16x8x3x3 16", pads=(1, 1, 1, 1))
 _GROUPED = call("Conv", "1x8x20x20 16x2x1x1 16", group=4)
 _POOL = call("MaxPool", "1x8x20x20", kernel_shape=(2, 2), strides=(2, 2))
 _HEADS = call("Attention", "1x8x16x4 1x2x16x4 1x2x16x4")
-_IDENTITY = PartCase(
-    "MatMul", {"a": np.ones((4, 6), np.float32), "b": np.eye(6, dtype=np.float32)}, known=["b"]
-)
+_BAND = np.eye(6, dtype=np.float32)
+_BANDED = PartCase("MatMul", {"a": np.ones((4, 6), np.float32), "b": _BAND}, known=["b"])
 _RESIZE = call("Resize", "1x2x16 - - =1,2,32", mode="linear")
 _PAD, _BACKWARDS = call("Pad", "6 =2,3 ()"), call("Slice", "20 =19 =-30 =0 =-1")
 TIGHT: list[tuple[PartCase, str, str]] = [
