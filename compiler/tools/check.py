@@ -6,6 +6,7 @@ Groups are not formed here, and rewrites are not applied: they can make one oper
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,8 @@ from compiler.frontend import Reader
 from compiler.graph import Graph, GraphError, Node, RefusedNode
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Engine
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
+from compiler.operators.boxes.divisions import is_divisible
 from compiler.operators.expansion.expander import Expander
 from compiler.passes.rewrite import refusal_of
 
@@ -49,12 +51,18 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape."""
+    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape.
+
+    ``parts`` is how many nodes there are after expansion. Of those that ``whole`` counts by operators, a part
+    of the result is not computed from a part of an operand: they cannot be divided along an axis.
+    """
 
     source: str
     supported: bool
     operators: list[Row]
     problems: list[str]
+    parts: int
+    whole: dict[str, int]
 
     def json(self) -> str:
         """As JSON, which docs/compiler_tools.md describes; each row has its ``count`` too."""
@@ -99,15 +107,26 @@ def check_model(read: Reader, path: Path) -> Check:
         supported = False
         if not survey.fates and not survey.problems:
             raise
-    rows = _rows(survey, used)
+    expander = Expander(survey.graph())
+    rows = _rows(survey, used, expander)
     supported = supported and all(row.state != "refused" for row in rows)
     problems = [text for error in survey.problems for text in error.messages]
-    return Check(str(path), supported, rows, problems)
+    return Check(str(path), supported, rows, problems, len(expander.nodes), _whole(expander))
 
 
-def _rows(survey: Survey, used: set[str] | None) -> list[Row]:
+def _whole(expander: Expander) -> dict[str, int]:
+    """How many nodes after expansion cannot be divided, by operators; single numbers do not count."""
+    graph, found = expander.state(), Counter[str]()
+    for node in expander.nodes:
+        call, record = call_of(graph, node), OPERATORS[node.op]
+        single = all(tensor is None or tensor.size <= 1 for tensor in (*call.inputs, *record.infer(call)))
+        if not single and not is_divisible(record, call):
+            found[node.op] += 1
+    return dict(sorted(found.items()))
+
+
+def _rows(survey: Survey, used: set[str] | None, expander: Expander) -> list[Row]:
     """The rows by operator, refused ones last. ``used``: the nodes of the graph, None if it was refused."""
-    expander = Expander(survey.graph())
     found: dict[tuple[str, ...], Row] = {}
     for fate in survey.fates:
         row = _row(fate, expander, used)
@@ -188,6 +207,9 @@ def _summary(check: Check) -> Iterator[str]:
     yield f"{check.source}: {total} node{'s' * (total != 1)}"
     if on_core:
         yield f"{on_core} with elements computed one by one on the kernel core"
+    if check.whole:
+        count = sum(check.whole.values())
+        yield f"{count} of {check.parts} after expansion not divisible ({', '.join(check.whole)})"
     yield "all supported" if check.supported else f"{refused} refused" if refused else "not supported"
 
 

@@ -32,8 +32,10 @@ _CONV = call("Conv", "1x8x20x20 16x8x3x3 16", pads=(1, 1, 1, 1))
 _GROUPED = call("Conv", "1x8x20x20 16x2x1x1 16", group=4)
 _POOL = call("MaxPool", "1x8x20x20", kernel_shape=(2, 2), strides=(2, 2))
 _HEADS = call("Attention", "1x8x16x4 1x2x16x4 1x2x16x4")
-_BAND = np.eye(6, dtype=np.float32)
-_BANDED = PartCase("MatMul", {"a": np.ones((4, 6), np.float32), "b": _BAND}, known=["b"])
+_BAND, _SPARSE = np.eye(16, dtype=np.float32), np.zeros((16, 16), np.float32)
+_SPARSE[[3, 12]] = 1
+_LEFT = np.ones((4, 16), np.float32)
+_BANDED, _THINNED = (PartCase("MatMul", {"a": _LEFT, "b": b}, known=["b"]) for b in (_BAND, _SPARSE))
 _RESIZE = call("Resize", "1x2x16 - - =1,2,32", mode="linear")
 _PAD, _BACKWARDS = call("Pad", "6 =2,3 ()"), call("Slice", "20 =19 =-30 =0 =-1")
 TIGHT: list[tuple[PartCase, str, str]] = [
@@ -46,6 +48,7 @@ TIGHT: list[tuple[PartCase, str, str]] = [
     (call("MatMul", "3x4x6 6x8"), "[1:2, 0:2, 3:5]", "[1:2, 0:2, 0:6] [0:6, 3:5]"),
     (call("MatMul", "6 3x6x8"), "[1:2, 3:5]", "[0:6] [1:2, 0:6, 3:5]"),
     (_BANDED, "[0:2, 3:5]", "[0:2, 3:5] [3:5, 3:5]"),
+    (_THINNED, "[0:2, 3:5]", "[0:2, 0:16] [0:16, 3:5]"),
     (call("Gemm", "6x4 6x8 8", transA=1), "[1:2, 3:5]", "[0:6, 1:2] [0:6, 3:5] [3:5]"),
     (_CONV, "[0:1, 4:8, 5:10, 0:20]", "[0:1, 0:8, 4:11, 0:20] [4:8, 0:8, 0:3, 0:3] [4:8]"),
     (_CONV, "[0:1, 4:8, 0:5, 19:20]", "[0:1, 0:8, 0:6, 18:20] [4:8, 0:8, 0:3, 0:3] [4:8]"),
@@ -76,6 +79,7 @@ TIGHT: list[tuple[PartCase, str, str]] = [
     (_HEADS, "[0:1, 4:6, 3:5, 0:4]", "[0:1, 4:6, 3:5, 0:4]" + " [0:1, 1:2, 0:16, 0:4]" * 2 + " None" * 4),
     (_RESIZE, "[0:1, 0:1, 8:16]", "[0:1, 0:1, 3:9] None None None"),
     (call("LRN", "1x16x4", size=3), "[0:1, 4:6, 1:2]", "[0:1, 3:7, 1:2]"),
+    (call("LRN", "1x8x4", size=3), "[0:1, 4:6, 1:2]", "[0:1, 0:8, 1:2]"),
     (call("CumSum", "3x8 =1"), "[0:1, 0:3]", "[0:1, 0:3] None"),
     (call("Shape", "3x8"), "[0:2]", "None"),
     (call("DepthToSpace", "1x8x4x4", blocksize=2), "[0:1, 0:1, 2:4, 0:8]", "[0:1, 0:7, 1:2, 0:4]"),
@@ -129,6 +133,9 @@ def said(case: PartCase) -> str:
 DIVISIONS: list[tuple[PartCase, str]] = [
     (call("Add", "4x6 6"), "0/1: 0*1 -; 1/1: 1*1 0*1"),
     (call("MatMul", "2x8x6 6x4"), "0/1: 0*1 -; 1/1: 1*1 -; 2/1: - 1*1"),
+    (_THINNED, "0/1: 0*1 -; 1/1: - 1*1"),
+    (_BANDED, "0/1: 0*1 -"),
+    (_RESIZE, "1/1: 1*1 - - -; 2/2: 2*1-1+1 - - -"),
     (call("Softmax", "4x6"), "0/1: 0*1"),
     (_CONV, "1/1: - 0*1 0*1; 2/1: 2*1-1+1 - -; 3/1: 3*1-1+1 - -"),
     (_GROUPED, "1/4: 1*2 0*4 0*4; 2/1: 2*1 - -; 3/1: 3*1 - -"),
