@@ -93,16 +93,10 @@ def divisible_share(graph: Graph) -> float:
     return sum(found) / len(found)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "squeezenet",
-        "block",
-        "transformer-128x256",
-        "encoder",
-        pytest.param("resnet50", marks=pytest.mark.long),
-    ],
-)
+_LARGE = pytest.param("resnet50", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "block", "transformer-128x256", "encoder", _LARGE])
 def test_nearly_all_nodes_can_be_divided(example: SimpleNamespace, name: str, tmp_path: Path) -> None:
     sizes = example.make.SIZES
     if name in sizes:

@@ -17,7 +17,7 @@ from compiler.graph import NEWEST_OPSET, Array, Box, Description, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.expansion.builder import widened
 from compiler.operators.record import Call, Operator, resolve
-from operator_draws import Random
+from operator_draws import Random, small
 
 Compute = Callable[[Sequence[Array | None]], Sequence[Array]]
 """The results of a call for other operands of the same shapes."""
@@ -69,6 +69,24 @@ class PartCase:
                 return [np.asarray(array) for array in self.record.reference(call, *wide)]
 
         return compute
+
+
+Drawn = Callable[[Random], PartCase]
+"""Draws a random call."""
+
+
+def some_shape(rng: Random, lowest: int = 1, highest: int = 4) -> list[int]:
+    """Of ``lowest`` to ``highest`` axes."""
+    return small(rng, 1, 6, small(rng, lowest, highest, 1)[0])
+
+
+def broadcasting(rng: Random, count: int, shape: list[int]) -> list[list[int]]:
+    """A shape, and others that broadcast to it."""
+    found = []
+    for _ in range(count):
+        cut = small(rng, 0, len(shape), 1)[0]
+        found.append([1 if rng.random() < 0.3 else size for size in shape][cut:])
+    return [shape, *found]
 
 
 def some_box(rng: Random, shape: tuple[int, ...]) -> Box:
