@@ -7,9 +7,10 @@ Groups are not formed here, and rewrites are not applied: they can make one oper
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from compiler.frontend import Reader
 from compiler.graph import Graph, GraphError, Node, RefusedNode
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Engine
-from compiler.operators import OPERATORS, call_of
+from compiler.operators import OPERATORS, Call, Operator, call_of
 from compiler.operators.boxes.divisions import is_divisible
 from compiler.operators.expansion.expander import Expander
 from compiler.passes.rewrite import refusal_of
@@ -27,6 +28,8 @@ from .support import engines_text
 
 _SHOWN_NODES = 3
 """Names of nodes in a row of the table."""
+_FEW = 64
+"""Elements of constants that are compared, such as the bounds of a slice; others are the same or not."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -116,13 +119,28 @@ def check_model(read: Reader, path: Path) -> Check:
 
 def _whole(expander: Expander) -> dict[str, int]:
     """How many nodes after expansion cannot be divided, by operators; single numbers do not count."""
-    graph, found = expander.state(), Counter[str]()
+    graph, found, known = expander.state(), Counter[str](), dict[Any, bool]()
     for node in expander.nodes:
-        call, record = call_of(graph, node), OPERATORS[node.op]
-        single = all(tensor is None or tensor.size <= 1 for tensor in (*call.inputs, *record.infer(call)))
-        if not single and not is_divisible(record, call):
-            found[node.op] += 1
-    return dict(sorted(found.items()))
+        call = call_of(graph, node)
+        key = _same_calls(node.op, call)
+        if key not in known:
+            known[key] = _is_whole(OPERATORS[node.op], call)
+        found[node.op] += known[key]
+    return {op: count for op, count in sorted(found.items()) if count}
+
+
+def _is_whole(record: Operator, call: Call) -> bool:
+    sizes = (tensor.size for tensor in (*call.inputs, *record.infer(call)) if tensor is not None)
+    return any(size > 1 for size in sizes) and not is_divisible(record, call)
+
+
+def _same_calls(op: str, call: Call) -> Hashable:
+    """What calls have in common of which parts need the same: layers that are written out have many."""
+    shapes = tuple(None if tensor is None else tensor.shape for tensor in call.inputs)
+    values = [
+        value.tobytes() if value is not None and value.size <= _FEW else id(value) for value in call.values
+    ]
+    return op, shapes, tuple(sorted(call.attrs.items())), tuple(values), tuple(map(bool, call.outputs))
 
 
 def _rows(survey: Survey, used: set[str] | None, expander: Expander) -> list[Row]:
