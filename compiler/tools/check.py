@@ -6,9 +6,11 @@ Groups are not formed here, and rewrites are not applied: they can make one oper
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,7 +19,8 @@ from compiler.frontend import Reader
 from compiler.graph import Graph, GraphError, Node, RefusedNode
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Engine
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, Call, Operator, call_of
+from compiler.operators.boxes.divisions import is_divisible
 from compiler.operators.expansion.expander import Expander
 from compiler.passes.rewrite import refusal_of
 
@@ -25,6 +28,8 @@ from .support import engines_text
 
 _SHOWN_NODES = 3
 """Names of nodes in a row of the table."""
+_FEW = 64
+"""Elements of constants that are compared, such as the bounds of a slice; others are the same or not."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -49,12 +54,18 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape."""
+    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape.
+
+    ``parts`` is how many nodes there are after expansion. Of those that ``whole`` counts by operators, a part
+    of the result is not computed from a part of an operand: they cannot be divided along an axis.
+    """
 
     source: str
     supported: bool
     operators: list[Row]
     problems: list[str]
+    parts: int
+    whole: dict[str, int]
 
     def json(self) -> str:
         """As JSON, which docs/compiler_tools.md describes; each row has its ``count`` too."""
@@ -99,15 +110,41 @@ def check_model(read: Reader, path: Path) -> Check:
         supported = False
         if not survey.fates and not survey.problems:
             raise
-    rows = _rows(survey, used)
+    expander = Expander(survey.graph())
+    rows = _rows(survey, used, expander)
     supported = supported and all(row.state != "refused" for row in rows)
     problems = [text for error in survey.problems for text in error.messages]
-    return Check(str(path), supported, rows, problems)
+    return Check(str(path), supported, rows, problems, len(expander.nodes), _whole(expander))
 
 
-def _rows(survey: Survey, used: set[str] | None) -> list[Row]:
+def _whole(expander: Expander) -> dict[str, int]:
+    """How many nodes after expansion cannot be divided, by operators; single numbers do not count."""
+    graph, found, known = expander.state(), Counter[str](), dict[Any, bool]()
+    for node in expander.nodes:
+        call = call_of(graph, node)
+        key = _same_calls(node.op, call)
+        if key not in known:
+            known[key] = _is_whole(OPERATORS[node.op], call)
+        found[node.op] += known[key]
+    return {op: count for op, count in sorted(found.items()) if count}
+
+
+def _is_whole(record: Operator, call: Call) -> bool:
+    sizes = (tensor.size for tensor in (*call.inputs, *record.infer(call)) if tensor is not None)
+    return any(size > 1 for size in sizes) and not is_divisible(record, call)
+
+
+def _same_calls(op: str, call: Call) -> Hashable:
+    """What calls have in common of which parts need the same: layers that are written out have many."""
+    shapes = tuple(None if tensor is None else tensor.shape for tensor in call.inputs)
+    values = [
+        value.tobytes() if value is not None and value.size <= _FEW else id(value) for value in call.values
+    ]
+    return op, shapes, tuple(sorted(call.attrs.items())), tuple(values), tuple(map(bool, call.outputs))
+
+
+def _rows(survey: Survey, used: set[str] | None, expander: Expander) -> list[Row]:
     """The rows by operator, refused ones last. ``used``: the nodes of the graph, None if it was refused."""
-    expander = Expander(survey.graph())
     found: dict[tuple[str, ...], Row] = {}
     for fate in survey.fates:
         row = _row(fate, expander, used)
@@ -188,6 +225,9 @@ def _summary(check: Check) -> Iterator[str]:
     yield f"{check.source}: {total} node{'s' * (total != 1)}"
     if on_core:
         yield f"{on_core} with elements computed one by one on the kernel core"
+    if check.whole:
+        count = sum(check.whole.values())
+        yield f"{count} of {check.parts} after expansion not divisible ({', '.join(check.whole)})"
     yield "all supported" if check.supported else f"{refused} refused" if refused else "not supported"
 
 

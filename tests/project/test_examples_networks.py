@@ -13,6 +13,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from compiler.graph import Graph
+from compiler.operators import OPERATORS, call_of
+from compiler.operators.boxes.divisions import is_divisible
+from compiler.operators.expansion.expander import expand_graph
+from compiler.passes.rewrite import simplified
+from onnx_models import imported
 from paths import ROOT
 
 FOLDER = ROOT / "examples/networks"
@@ -78,6 +84,26 @@ def test_the_block_is_the_beginning_of_the_network(example: SimpleNamespace) -> 
     whole.graph.output.append(inner)
     assert [node.op_type for node in block.graph.node].count("Conv") == 5
     assert np.array_equal(by_onnxruntime(block, pixels), by_onnxruntime(whole, pixels))
+
+
+def divisible_share(graph: Graph) -> float:
+    """Of the nodes that the passes see, the share that can be divided along an axis."""
+    graph = expand_graph(simplified(graph))
+    found = [is_divisible(OPERATORS[node.op], call_of(graph, node)) for node in graph.nodes]
+    return sum(found) / len(found)
+
+
+_LARGE = pytest.param("resnet50", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "block", "transformer-128x256", "encoder", _LARGE])
+def test_nearly_all_nodes_can_be_divided(example: SimpleNamespace, name: str, tmp_path: Path) -> None:
+    sizes = example.make.SIZES
+    if name in sizes:
+        model = example.make.transformer(sizes[name])
+    else:
+        model = example.make.resnet_block() if name == "block" else example.light.light_model(name)
+    assert divisible_share(imported(model, tmp_path)) >= 0.9
 
 
 # --- the comparison -----------------------------------------------------------------------

@@ -16,6 +16,7 @@ THINNED = {
     "tests/compiler/frontend": 6,
     "tests/compiler/lowering": 32,
     "tests/compiler/operators/domains": 4,
+    "tests/compiler/operators/test_box": 4,
     "tests/compiler/operators/test_operator_records.py": 4,
     "tests/compiler/operators/test_onnx_corpus.py": 4,
     "tests/compiler/operators/test_operators_random.py": 12,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -51,23 +52,27 @@ def divisions(record: Operator, call: Call, number: int = 0) -> tuple[Division, 
 
     At least one operand is divided too, along one axis. Axes of one element are left out.
     """
+    return tuple(_divisions(record, call, number))
+
+
+def is_divisible(record: Operator, call: Call) -> bool:
+    """Whether the first result that is wanted can be divided along an axis."""
+    number = next(at for at, name in enumerate(call.outputs) if name)
+    return next(_divisions(record, call, number), None) is not None
+
+
+def _divisions(record: Operator, call: Call, number: int) -> Iterator[Division]:
     shape = record.shapes(call)[number]
-    if 0 in shape:
-        return ()
     whole = Box.whole(shape)
 
     @cache
     def needed(axis: int, begin: int, end: int) -> _Boxes:
         return record.needed(call, [None] * number + [whole.along(axis, begin, end)])
 
-    found = []
-    for axis, size in enumerate(shape):
+    for axis, size in enumerate(shape if whole.size else ()):
         units = (unit for unit in range(1, size // 2 + 1) if size % unit == 0)
         ways = (_divided(axis, unit, size // unit, call, needed) for unit in units)
-        way = next((way for way in ways if way is not None), None)
-        if way is not None:
-            found.append(way)
-    return tuple(found)
+        yield from itertools.islice((way for way in ways if way is not None), 1)
 
 
 def _divided(axis: int, unit: int, count: int, call: Call, needed: _Needed) -> Division | None:

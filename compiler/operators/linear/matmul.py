@@ -103,33 +103,37 @@ def _matmul(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
 
 
 def _needs_of_matmul(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Rows of A and columns of B. Of the inner axis what a known matrix has zeros for is left out.
-
-    So a band matrix, as interpolation has, reads a window. An infinity beside it does not become NaN.
-    """
+    """Rows of A, columns of B, and of the inner axis what :func:`_rows_of_band` says."""
     a, b = _as_matrices(call.shape(0), call.shape(1))
     is_row, is_column = call.tensor(0).rank == 1, call.tensor(1).rank == 1
     outer = list(box.intervals)
     columns = (0, 1) if is_column else outer.pop()
     rows = (0, 1) if is_row else outer.pop()
-    batch, inner = Box(tuple(outer)), (0, a[-1])
-    if call.values[0] is not None and not is_row:
-        inner = _nonzero(np.moveaxis(call.values[0][..., slice(*rows), :], -1, 0))
-    elif call.values[1] is not None and not is_column:
-        inner = _nonzero(np.moveaxis(call.values[1][..., slice(*columns)], -2, 0))
+    batch, inner = Box(tuple(outer)), _rows_of_band(call.values[1], columns, a[-1])
     left = (*broadcast_from(a[:-2], batch).intervals, rows, inner)
     right = (*broadcast_from(b[:-2], batch).intervals, inner, columns)
     return Box(left[-1:] if is_row else left), Box(right[:-1] if is_column else right)
 
 
-def _nonzero(parts: Array) -> tuple[int, int]:
-    """From the first to the last part that is not all zeros; all of them if there is none."""
-    first, end = 0, len(parts)
-    while first < end and not parts[first].any():
-        first += 1
-    while end > first and not parts[end - 1].any():
-        end -= 1
-    return (first, end) if first < end else (0, len(parts))
+_SMALLEST_BAND = 16
+"""Rows of a matrix of which a column with many zeros hardly is one by chance."""
+
+
+def _rows_of_band(known: Array | None, columns: tuple[int, int], size: int) -> tuple[int, int]:
+    """The rows that some columns of a known band matrix have, all ``size`` rows of another.
+
+    With a band matrix, as interpolation has, a product reads a window. Beside the window an infinity does not
+    become NaN. Any other matrix is taken whole, however many zeros it has: divisions are the same then.
+    """
+    if known is None or known.ndim != 2 or size < _SMALLEST_BAND:
+        return 0, size
+    begin, end = columns
+    for column in (begin, (begin + end) // 2, end - 1):
+        places = np.flatnonzero(known[:, column] != 0)
+        if places.size and places[-1] - places[0] >= size // 4:
+            return 0, size
+    filled = np.flatnonzero((known[:, begin:end] != 0).any(axis=1))
+    return (int(filled[0]), int(filled[-1]) + 1) if filled.size else (0, size)
 
 
 register(

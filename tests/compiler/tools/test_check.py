@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import helper
 from compiler.cli import main
 from compiler.frontend import load
 from compiler.graph import GraphError
+from compiler.operators import OPERATORS
 from onnx_models import model, saved, value
 from refused_models import one
 
@@ -139,6 +141,40 @@ def test_the_same_as_data(refused: Path, capsys: pytest.CaptureFixture[str]) -> 
     }
     assert by_name["Exp"]["state"] == "engines"
     assert by_name["Relu"]["state"] == "not examined"
+
+
+ROW = [
+    {"op": "Softmax", "inputs": ["q"], "outputs": ["s"]},
+    {"op": "Exp", "inputs": ["s"], "outputs": ["e"]},
+    {"op": "ReduceSum", "inputs": ["e"], "outputs": ["t"]},
+    {"op": "Sqrt", "inputs": ["t"], "outputs": ["y"]},
+]
+"""On a single row; a root of a single number is not worth counting."""
+
+
+def written(path: Path, rows: int) -> Path:
+    inputs = [{"name": "q", "dtype": "float32", "shape": [rows, 8]}]
+    path.write_text(json.dumps({"opset": 20, "inputs": inputs, "outputs": ["y"], "nodes": ROW}))
+    return path
+
+
+def test_what_cannot_be_divided_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "row.json", 1)
+    summary = checked(path, capsys)[1].splitlines()[-1]
+    counted = "2 of 4 after expansion not divisible (ReduceSum, Softmax)"
+    assert summary == f"{path}: 4 nodes, {counted}, all supported"
+    found = json.loads(checked(path, capsys, "--json")[1])
+    assert (found["parts"], found["whole"]) == (4, {"ReduceSum": 1, "Softmax": 1})
+    several = json.loads(checked(written(path, 2), capsys, "--json")[1])
+    assert (several["parts"], several["whole"]) == (4, {"ReduceSum": 1})
+
+
+def test_an_operator_that_says_nothing_of_parts_is_counted(
+    mixed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert json.loads(checked(mixed, capsys, "--json")[1])["whole"] == {}
+    monkeypatch.setitem(OPERATORS, "Relu", replace(OPERATORS["Relu"], needs=None))
+    assert "2 of 6 after expansion not divisible (Relu)" in checked(mixed, capsys)[1]
 
 
 def test_a_compilation_names_all_refusals_too(refused: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from compiler.evaluation.infer import infer_node
-from compiler.graph import Array, Box, Description, Node, Tensor
+from compiler.graph import NEWEST_OPSET, Array, Box, Description, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.expansion.builder import widened
 from compiler.operators.record import Call, Operator, resolve
-from operator_draws import Random
+from operator_draws import Random, small
 
 Compute = Callable[[Sequence[Array | None]], Sequence[Array]]
 """The results of a call for other operands of the same shapes."""
@@ -27,7 +27,8 @@ Compute = Callable[[Sequence[Array | None]], Sequence[Array]]
 class PartCase:
     """A call with its operands in order, None for one omitted; those in ``known`` are constants.
 
-    Operands that the record calls constant are so too. ``outputs`` is how many results are wanted.
+    Operands that the record calls constant are so too. ``outputs`` is how many results are wanted. Without
+    an operator set it is the newest.
     """
 
     op: str
@@ -35,6 +36,7 @@ class PartCase:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     known: Sequence[str] = ()
     outputs: int = 1
+    opset: int = NEWEST_OPSET
 
     @property
     def record(self) -> Operator:
@@ -51,12 +53,11 @@ class PartCase:
         fixed = {name for name, item in declared if item.constant} | set(self.known)
         constants = {name: array for name, array in given.items() if name in fixed}
         names = tuple(name if name in given else "" for name in self.operands)
-        opset = max(self.record.since, 28)
-        description = Description("case", "case", opset, (), (), constants, ())
+        description = Description("case", "case", self.opset, (), (), constants, ())
         tensors = {name: Tensor(name, array.dtype.name, array.shape) for name, array in given.items()}
         outputs = tuple(f"result{at}" for at in range(self.outputs))
         node = infer_node(description, Node(self.op, "n", names, outputs, dict(self.attrs)), tensors)
-        return resolve(node, opset, tensors, constants, len(self.record.inputs))
+        return resolve(node, self.opset, tensors, constants, len(self.record.inputs))
 
     def by_reference(self) -> Compute:
         """The reference of the record."""
@@ -68,6 +69,24 @@ class PartCase:
                 return [np.asarray(array) for array in self.record.reference(call, *wide)]
 
         return compute
+
+
+Drawn = Callable[[Random], PartCase]
+"""Draws a random call."""
+
+
+def some_shape(rng: Random, lowest: int = 1, highest: int = 4) -> list[int]:
+    """Of ``lowest`` to ``highest`` axes."""
+    return small(rng, 1, 6, small(rng, lowest, highest, 1)[0])
+
+
+def broadcasting(rng: Random, count: int, shape: list[int]) -> list[list[int]]:
+    """A shape, and others that broadcast to it."""
+    found = []
+    for _ in range(count):
+        cut = small(rng, 0, len(shape), 1)[0]
+        found.append([1 if rng.random() < 0.3 else size for size in shape][cut:])
+    return [shape, *found]
 
 
 def some_box(rng: Random, shape: tuple[int, ...]) -> Box:
