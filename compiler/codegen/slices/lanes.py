@@ -82,13 +82,23 @@ class Lanes:
             return
         table = self.kernel.buffer("lanes", WORD * self.segment * self.width)
         self.table = table
-        if self.rows % self.width:  # instructions compute on all lanes: those without a fold must be defined
-            self.kernel.emit("td.memset.fp32", dst=table, value=0.0, n=self.segment * self.width)
+        if self.resident:
+            self.define_unused_lanes()
         if self._padded:
             narrow = self.source.bytes_each * self.segment * self.width
             self.narrow = self.kernel.buffer("spread", narrow)
             fmt = self.source.fmt.token
             self.kernel.emit(f"td.memset.{fmt}", dst=self.narrow, value=0.0, n=self.segment * self.width)
+
+    def define_unused_lanes(self) -> None:
+        """Write all lanes, if some have no fold: instructions compute on all.
+
+        A shorter segment ends within a line, and engines overwrite the rest of that line. So several segments
+        need this before each.
+        """
+        if self.rows % self.width:
+            n = self.segment * self.width
+            self.kernel.emit("td.memset.fp32", dst=self.table, value=0.0, n=n)
 
     @property
     def rows(self) -> int:
@@ -197,6 +207,8 @@ class LaneSlice:
         return self.outer * (folds.axis * folds.inner) + axis_start * folds.inner + self.begin
 
     def _load(self, start: Value, count: Value) -> None:
+        if not self.lanes.resident:
+            self.lanes.define_unused_lanes()
         if self.lanes.by_engine:
             lanes = self.lanes
             grid, axis = Grid(self.count, 1, lanes.width), lanes.folds.axis

@@ -151,7 +151,7 @@ class Effect:
 EFFECTS = {
     "rewrite": Effect(normalized_first, lines),
     "cast": Effect(pooled, constant_bytes),
-    "layout_init": Effect(pooled, phases, "off"),
+    "layout_init": Effect(pooled, cycles),
     "layout_transmit": Effect(pooled, phases),
     "layout_align": Effect(pooled, wrong),
     "align_opt": Effect(pooled, phases),
