@@ -27,7 +27,7 @@ from .place import LOCAL, Program, Section, Spot, SymbolEntry, TooLarge
 
 _LOCAL = re.compile(r"\d+[fb]")
 _MOST_REPORTS = 10_000
-"""With so many mistakes, those told once counted each time, the assembly ends."""
+"""The assembly ends after this many mistakes; one that is printed only once counts each time it occurs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class DataFixup:
 
 @dataclass(frozen=True, slots=True)
 class ListingRow:
-    """What one line of the text became."""
+    """The addresses and bytes that one line of the text became."""
 
     source: Source
     index: int

@@ -300,7 +300,7 @@ class Program:
         return self._distances[address]
 
     def other_view(self, function: str, value: int, at: int) -> int:
-        """The same DDR byte in the engines' view (``ncc``) or the core's (``core``)."""
+        """The address of the same DDR byte in the engines' view (``ncc``) or the core's (``core``)."""
         windows, size = self.machine.windows, self.machine.windows.ddr_core_bytes
         core, ncc = windows.ddr_cached, windows.ddr_engine
         source, target = (core, ncc) if function == "ncc" else (ncc, core)

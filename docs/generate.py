@@ -277,7 +277,7 @@ def with_passes(page: str) -> str:
 
 
 def pass_summary(step: Pass) -> str:
-    """What the file of a pass says of it, behind the words that name it."""
+    """The summary of a pass: the docstring of its file after the words that name it."""
     text = " ".join((inspect.getmodule(type(step)).__doc__ or "").split())
     name = f"Pass ``{step.name}``: "
     if not text.startswith(name):

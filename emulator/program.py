@@ -237,7 +237,7 @@ def chip_name(chip: int, name: str) -> str:
 
 
 def _memory(buffer: Buffer) -> tuple[Any, ...]:
-    """Where a buffer is, and what it is there."""
+    """What two buffers have in common when they are the same memory with the same content."""
     return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype
 
 

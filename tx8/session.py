@@ -78,7 +78,7 @@ class Session:
         return self._steps.run(self._given(inputs, named))
 
     def submit(self, *inputs: Any, **named: Any) -> Future[dict[str, Array]]:
-        """As ``run``, behind the steps that were submitted before; the future has what ``run`` returns."""
+        """Queue a step after those submitted before; the future has what ``run`` returns."""
         return self._steps.submit(self._given(inputs, named))
 
     def set_state(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:

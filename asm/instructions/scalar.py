@@ -194,7 +194,7 @@ def place_scalar(record: Encoding, given: Sequence[Given], shift: int) -> tuple[
 def place_fields(
     record: Encoding, parts: Mapping[str, Node | Constant], shift: int
 ) -> tuple[int, list[Slot]]:
-    """As ``place_scalar``, field by field."""
+    """Place parts as ``place_scalar`` does, field by field."""
     base = record.match << shift
     slots: list[Slot] = []
     for name, part in parts.items():

@@ -154,7 +154,7 @@ class Template:
         self.encode = self._encoder()
 
     def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:
-        """What is probably not meant in a statement that is allowed."""
+        """Warnings of an allowed statement: what is probably not meant."""
         for slot in self.slots:
             if slot.wary:
                 atom, negative = single_atom(slot.node)
@@ -202,7 +202,7 @@ def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
 
 
 def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[int], check: Check) -> Encode:
-    """As ``_plain_encoder``; the limits are cached by the texts of the ``decisive`` atoms."""
+    """A ``_plain_encoder`` whose limits are cached by the texts of the ``decisive`` atoms."""
     known: dict[str | tuple[str, ...], Limits] = {}
     decided_by = itemgetter(*decisive) if decisive else _nothing
 

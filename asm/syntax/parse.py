@@ -182,7 +182,7 @@ class _Plain:
 
 @lru_cache(maxsize=256)  # repetitions bring the same line again and again
 def parse_with_grammar(text: str, start: int = 0) -> Operands:
-    """The same operands as ``parse_operands`` gives, parsed by Lark, which takes every text."""
+    """Parse operands with Lark, which takes every text; the result is that of ``parse_operands``."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
     matches = list(ATOM.finditer(text, start))

@@ -60,7 +60,7 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[list[Node], set[str]]:
-    """Of nodes in topological order those that the outputs depend on, and the names that these read."""
+    """The nodes (in topological order) that the outputs depend on, and the names that those nodes read."""
     wanted = set(outputs)
     kept = []
     for node in reversed(list(nodes)):

@@ -124,11 +124,11 @@ class Work:
     steps: tuple[Step, ...] = ()
     cut: Cut | None = None
     nodes: tuple[ChainNode, ...] = ()
-    """What a chain computes."""
+    """The operations of a chain."""
     stages: tuple[Work, ...] = ()
-    """What a sequence computes, in the order of computation."""
+    """The works of a sequence, in the order of computation."""
     exchanges: tuple[StageExchange, ...] | None = None
-    """What the tiles exchange between the stages; None leaves it to the lowering."""
+    """Exchanges of the tiles between the stages; None leaves them to the lowering."""
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
 

@@ -27,7 +27,7 @@ class ByteWeights:
     missing: Array | None
 
     def restored(self) -> Array:
-        """What the bytes stand for, in binary64."""
+        """The weights that the bytes stand for, in binary64."""
         return self.values * _along(self.scale.astype(np.float64), self.axis, self.values.ndim)
 
 
@@ -43,7 +43,7 @@ def byte_weights(known: KnownFloats) -> ByteWeights:
 
 
 def mean_error(known: KnownFloats, made: ByteWeights, mean: Array, groups: int = 1) -> Array:
-    """What the bytes of weights take from the mean of each output channel.
+    """The error that quantised weights cause in the mean of each output channel.
 
     ``mean`` has the mean of each input channel. The weights are [M, C / groups, ...] of a convolution, or a
     matrix. In binary64.

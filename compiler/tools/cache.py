@@ -93,7 +93,7 @@ class ProgramCache:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Of every entry and temporary file: seconds since its last use, size in bytes, path."""
+        """For every entry and temporary file: seconds since its last use, size in bytes, path."""
         now = time.time()
         for path in (path for path in self.folder.iterdir() if path.name != SECRET):
             try:

@@ -37,15 +37,15 @@ from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 _NOTHING = Pieces(0)
 _COPY, _UPDATE, _RECEIPT = range(3)
-"""What takes effect first of what comes at the same time."""
+"""Order in which messages that arrive at the same time take effect."""
 
 
 class Outgoing(NamedTuple):
-    """What a step has given."""
+    """The results of one step of a chip."""
 
     hops: list[tuple[Hop, Passage]]
     receipts: list[tuple[Receipt, int]]
-    """With the times at which they come."""
+    """Receipts, with the times at which they arrive."""
     worked: bool
     """Whether anything has happened."""
 

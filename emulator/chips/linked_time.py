@@ -24,7 +24,7 @@ class Departure(NamedTuple):
     ticket: int
     time: int
     position: int
-    """Of the message in the state of the simulation."""
+    """Position of the message in the state of the simulation."""
 
 
 class LinkedSimulator(Simulator):
@@ -38,9 +38,9 @@ class LinkedSimulator(Simulator):
         self.departed = 0
         """Messages that have left for other chips."""
         self._polled = np.full(len(tiles), _NEVER, dtype=np.int64)
-        """By tile: instructions before its last poll, if that was in vain once more."""
+        """For each tile: instructions before its last poll, if that was in vain once more."""
         self.outstanding = np.zeros(len(tiles), dtype=np.int64)
-        """By tile: copies to other chips that are not done."""
+        """For each tile: copies to other chips that are not done."""
 
     def polled(self, tile: Tile) -> None:
         again = self.polls[tile.number].again(tile.pc, self.logs[tile.number].written)

@@ -63,7 +63,7 @@ class ChipLink:
 
 
 class Rates(NamedTuple):
-    """What a message takes on a link."""
+    """Latency and rate of a link."""
 
     latency: int
     kilocycle: int
@@ -85,7 +85,7 @@ class ChipLinks:
     def __init__(self, number: int, chips: Chips, link_rates: Rates) -> None:
         self.number, self.chips, self.rates = number, chips, link_rates
         self.links = {neighbour: ChipLink() for neighbour in chips.neighbours(number)}
-        """By the chip that they lead to."""
+        """The links of this chip, keyed by the chip that they lead to."""
         self._waiting: list[tuple[int, int, int, int, Sent]] = []
         """Time, entrance, and what decides between messages of one time and entrance."""
 

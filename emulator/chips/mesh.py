@@ -134,7 +134,7 @@ class ChipMesh:
 
 
 class _Standing:
-    """The state in which all chips stand still, to see whether they do so for ever."""
+    """The state in which all chips have stopped, to see whether any can go on."""
 
     def __init__(self) -> None:
         self._registers: list[bytes] = []

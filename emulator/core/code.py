@@ -59,7 +59,7 @@ class Code:
         object.__setattr__(self, "translation", Translation(self.words))
 
     def index(self, address: int) -> int | None:
-        """Which word belongs to a core address; None where no instruction can begin."""
+        """The index of the word at a core address; None where no instruction can begin."""
         at, odd = divmod(address - self.base, PARCEL)
         return at if not odd and 0 <= at < self.words.size - 1 else None
 

@@ -67,7 +67,7 @@ def shortened() -> tuple[Scalar, ...]:
 
 @cache
 def operation_records() -> dict[int, tuple[Scalar, int]]:
-    """By operation of a word: the scalar instruction that it executes, and its length in parcels."""
+    """For each operation of a word: the scalar instruction that it executes, and its length in parcels."""
     full = enumerate(rv.scalar_instructions(), FIRST_SCALAR)
     short = enumerate(shortened(), FIRST_COMPRESSED)
     return {**{op: (record, FULL) for op, record in full}, **{op: (record, 1) for op, record in short}}

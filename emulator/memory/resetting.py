@@ -108,7 +108,7 @@ class Area:
     marks: Bytes
     shift: int
     byte: int
-    """What every byte is in the reset state."""
+    """Value of every byte in the reset state."""
 
     def mark(self, start: int, size: int) -> None:
         """Note that a range was written."""

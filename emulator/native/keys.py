@@ -39,7 +39,7 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int, compact:
 
 @dataclass(frozen=True, eq=False)
 class FixedMeaning:
-    """Parts of a meaning that are described once: whoever asks again gives the same object."""
+    """Parts of a meaning that are described once: later questions pass the same object."""
 
     parts: tuple[Any, ...]
 

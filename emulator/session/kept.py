@@ -18,7 +18,7 @@ class KeptBytes:
     def __init__(self, area: Area, offset: int, size: int) -> None:
         self._data = area.data[offset : offset + size]
         self.saved: Bytes = self._data.copy()
-        """What they were when the last run was complete."""
+        """The bytes as they were after the last complete run."""
         first, end = offset >> GRANULE_SHIFT, (offset + size - 1 >> GRANULE_SHIFT) + 1
         self._marks, self._before = area.marks[first:end], offset - (first << GRANULE_SHIFT)
         whole = offset + -offset % (1 << GRANULE_SHIFT) >> GRANULE_SHIFT, offset + size >> GRANULE_SHIFT

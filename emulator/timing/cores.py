@@ -116,7 +116,7 @@ def take_effect(chip: int, place: int) -> None:
 
 
 def leave(chip: int, place: int, row: int) -> None:
-    """The program exits. What every program takes is counted here; nobody knows when the chip spends it.
+    """The program exits. The fixed time of every program is counted here; when the chip spends it is unknown.
 
     A tile that gave its engines nothing has no slice of it: it would be the only one.
     """

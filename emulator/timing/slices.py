@@ -19,7 +19,7 @@ __all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Sink", "Track"]
 
 
 class Track(IntEnum):
-    """What was busy. The first seven are the engines' codes (``tx8isa.records.record.Engine``)."""
+    """The unit that was busy. The first seven are the engines' codes (``tx8isa.records.record.Engine``)."""
 
     CT = 0
     NE = 1
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
     """Slices that have become final, and what belongs to each row."""
 
     slices: npt.NDArray[np.void]
-    """Of ``SLICE``, in the order of ``ended`` for each tile and track."""
+    """Records of type ``SLICE``, in the order of ``ended`` for each tile and track."""
     ranges: npt.NDArray[np.int64]
     """[row, k, 3]: first byte, bytes, 1 when written; DDR offsets with ``queues.DDR`` added. Zero beyond
     ``sources``."""

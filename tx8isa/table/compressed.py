@@ -172,7 +172,7 @@ def expand(bits: int) -> tuple[Scalar, dict[str, int]] | None:
 
 @cache
 def _shorter() -> dict[str, tuple[Expansion, ...]]:
-    """By mnemonic of a scalar instruction what an assembler may choose for it."""
+    """For each mnemonic of a scalar instruction, the compressed forms that an assembler may choose for it."""
     texts = ((record, text) for record in _RECORDS for text in (record.expansion, *record.also))
     found: dict[str, tuple[Expansion, ...]] = {}
     for record, text in texts:

@@ -42,7 +42,7 @@ class CompactSlice:
 
     @property
     def bytes(self) -> int:
-        """Of the slice as it is in DDR."""
+        """Size of the slice as it is in DDR."""
         return self.positions * self.channels * self.each
 
     @property

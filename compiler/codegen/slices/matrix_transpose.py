@@ -159,7 +159,7 @@ class _SliceTransposer:
         return _PLANE_BYTES // self.each
 
     def slice_sizes(self, matrices: int, rows: int, columns: int) -> tuple[int, int]:
-        """Lines and columns of a slice: as large as two of them fit, with work for every tile."""
+        """Lines and columns of a slice: the largest of which two fit, with work for every tile."""
         kernel, each = self.kernel, self.each
         ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
         element_bytes = 2 * ends + each * (each + 2)

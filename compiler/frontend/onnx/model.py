@@ -44,7 +44,7 @@ def read_model(path: Path) -> ModelProto:
 
 
 def parse_model(data: bytes, path: Path) -> ModelProto:
-    """As ``read_model``, from the bytes of a file; ``path`` is what messages name and where its data are."""
+    """Parse the bytes of a file, as ``read_model`` does; messages name ``path``, data are beside it."""
     model = ModelProto()
     try:
         model.ParseFromString(data)

@@ -117,7 +117,7 @@ def _case(writer: Writer, site: Site) -> Results:
 
 
 def _if(writer: Writer, site: Site) -> Results:
-    """As ``_case``, of two branches."""
+    """Write ``stablehlo.if``, as ``_case`` does for two branches."""
     test = site.operand(0)
     known = site.known(test)
     if known is not None:

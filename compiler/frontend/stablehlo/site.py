@@ -238,7 +238,7 @@ class Site:
         return Value(self._moved(self._reshaped(value.name, held), order).name, shape)
 
     def transposed_later(self, value: Value, *order: int) -> Value:
-        """As ``transpose`` of a value without repetitions, written out only where the order matters."""
+        """Transpose a value without repetitions, with a node only where the order matters."""
         if self.graph.value(value.name) is not None:
             return self.transpose(value, *order)  # constants are computed at once
         shape, back = tuple(value.shape[axis] for axis in order), inverse(order)

@@ -234,7 +234,7 @@ class _RowBlock:
             kernel.emit(f"wdma.{rows.tensor.fmt.token}", dst=address, src=source, **loops)
 
     def _compact(self, rows: _StridedRows, grid: Grid) -> CompactSlice:
-        """What the rows of a grid are in DDR."""
+        """The rows of a grid in the form in which they are stored in DDR."""
         return CompactSlice(grid.room, 1, self.problem.size, rows.tensor.bytes_each, 1)
 
     def _long_runs(self, rows: _StridedRows, head: Value, heads: int) -> tuple[Value, dict[str, Argument]]:

@@ -86,7 +86,7 @@ class Requantisation:
         return into
 
     def _round(self, vector: Vector, data: Value) -> None:
-        """To whole numbers, unless the conversion to bytes does that and there is nothing to add."""
+        """Round to whole numbers, unless the conversion to bytes does that and there is nothing to add."""
         if self.y_zero:
             round_and_shift(vector, data, self.y_zero)
         if self.low > np.iinfo(np.int8).min:

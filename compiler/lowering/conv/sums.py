@@ -58,7 +58,7 @@ class SumParts:
 
     @property
     def matrices(self) -> Array:
-        """The right operands of the products, behind each other: four diagonal ones, and the last number."""
+        """The right operands of the products, contiguous: four diagonal ones, and the last number."""
         diagonals = [np.eye(_ROW) * part for part in (*self.left, *self.right)]
         last = np.zeros((2 * _ROW, _LAST_LANES))
         last[:_ROW, :_LAST_PARTS] = self.last

@@ -123,7 +123,7 @@ class ChunkShape:
 
 
 chunk_shape = lru_cache(1 << 14)(ChunkShape)
-"""The same, made once for all plans that have it."""
+"""``ChunkShape``, of which plans with equal chunks share one object."""
 
 
 @dataclass(frozen=True)

@@ -184,13 +184,13 @@ class MatmulPlan:
         return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
     def _rest_bytes(self, problem: MatmulProblem) -> int:
-        """Of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
+        """Bytes of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         raw = max(problem.left_raw, problem.right_raw, each)
         return (self.m + self.n) * BLOCK * (2 * raw + each) if problem.rest else 0
 
     def _tail_bytes(self, problem: MatmulProblem) -> int:
-        """Of columns beyond the last plane: the right operand as it is and for the engine, sums, epilogue."""
+        """Bytes for columns beyond the last plane: right operand, as stored and converted; sums; epilogue."""
         columns = self.tail(problem)
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         if not columns:
@@ -201,7 +201,7 @@ class MatmulPlan:
         return right + self.m * lanes * (2 * _SUMS + problem.extra) + _SPARE
 
     def cut(self) -> Cut:
-        """As the search names it."""
+        """This plan as a cut, the form in which the search stores it."""
         return Cut(
             tuple(zip(("batch", "m", "n"), self.grid, strict=True)),
             (("m", self.m), ("n", self.n), ("k", self.k)),

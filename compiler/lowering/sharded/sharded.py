@@ -98,7 +98,7 @@ class _Phase:
         self.gathered: dict[str, Gathered] = {}
         self.heads: dict[str, Heads] = {}
         self.targets: dict[str, Value] = {}
-        """Where what the next exchange brings will be."""
+        """Addresses at which the data of the next exchange will arrive."""
         self.tables: AttentionTables | None = None
         self.normalizer = Normalizer(kernel, layers)
 

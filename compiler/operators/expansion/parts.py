@@ -16,7 +16,7 @@ _MOST_RUNS = 8
 
 
 def reshaped(build: Builder, value: str, *shape: int) -> str:
-    """The same elements in another shape."""
+    """Reshape a value to ``shape``."""
     return build("Reshape", value, build.ints(*shape), allowzero=1)
 
 

@@ -25,7 +25,7 @@ from .values import Registers, in_scratchpad, value_of
 
 _FIRST_TURNS = 3
 _WALKED = _FIRST_TURNS + 3
-"""Of a loop with more turns than this only the first ones and the last are walked. The turns between are
+"""In a loop of more turns than this, only the first ones and the last are walked. The turns between are
 taken to be as long as the last of the first ones."""
 
 
@@ -81,7 +81,7 @@ class Wait(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """From here on so many tiles use DDR at the same time, on average."""
+    """From here on, ``tiles`` tiles use DDR at the same time, on average."""
 
     tiles: float
 
@@ -104,7 +104,7 @@ class TurnBegins(NamedTuple):
 
 
 class MoreTurns(NamedTuple):
-    """So many turns follow that take as long as the one that ends here."""
+    """The loop goes on for ``turns`` turns that take as long as the one that ends here."""
 
     turns: int
 
@@ -274,7 +274,7 @@ class _PhaseWalk:
         self.began = False
         """Whether the tiles have met, or something that is not constant has been loaded."""
         self._operands: dict[int, _Operands] = {}
-        """By the identity of the instructions of the tree."""
+        """Operands, keyed by the identity of the instructions of the tree."""
 
     def items(self, items: list[Item]) -> None:
         for item in items:

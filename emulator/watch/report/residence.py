@@ -83,7 +83,7 @@ class Residence:
 
 
 def _later(values: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    """Of each neighbouring pair of the last axis the second, or the first if that is empty; in one half."""
+    """Halve the last axis: of two neighbours the second is kept, or the first if that is empty."""
     pairs = values.reshape(*values.shape[:-1], -1, 2)
     folded = np.zeros_like(values)
     folded[..., : pairs.shape[-2]] = np.where(pairs[..., 1] != NOBODY, pairs[..., 1], pairs[..., 0])

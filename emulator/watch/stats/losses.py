@@ -102,7 +102,7 @@ def _needed(statistics: Statistics, tile: int, track: Track) -> float:
 
 
 def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceName) -> Iterator[_Loss]:
-    """What keeps the engine of the bound from working."""
+    """Losses that keep the engine of the bound from working."""
     who = f"{track.name} on tile {tile}"
     times = _times(statistics, tile, track)
     for holder in ENGINES:

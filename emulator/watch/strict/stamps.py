@@ -14,5 +14,5 @@ class Stamp(NamedTuple):
     agent: int
     """A register block of a DTE, or the core that has sent an update."""
     pc: int
-    """Of the instruction that has sent it."""
+    """Program counter of the instruction that has sent it."""
     vector: npt.NDArray[np.int64]

@@ -24,7 +24,7 @@ class Parameter:
 
     @property
     def declared(self) -> str:
-        """As C declares it: ``Data_Format fmt``."""
+        """The parameter as C declares it: ``Data_Format fmt``."""
         return f"{self.type}{'' if self.type.endswith('*') else ' '}{self.name}"
 
 

@@ -49,7 +49,7 @@ def kind_of(region: Region) -> str:
 
 
 def sort_key(region: Region) -> tuple[int, bool]:
-    """By which operand a comparator sorts, and whether the largest comes first.
+    """The operand by which a comparator sorts, and whether the largest comes first.
 
     Unsupported for one that sorts by several operands, or in another order.
     """

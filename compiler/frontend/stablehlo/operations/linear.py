@@ -121,4 +121,4 @@ REWRITES: dict[str, Rewriter] = {
     "stablehlo.dot": _dot,
     "stablehlo.convolution": _convolution,
 }
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

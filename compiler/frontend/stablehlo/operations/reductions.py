@@ -198,4 +198,4 @@ def _pool(site: Site, kind: str, x: Value, at: WindowAxes) -> Value:
 
 
 REWRITES: dict[str, Rewriter] = {"stablehlo.reduce": _reduce, "stablehlo.reduce_window": _reduce_window}
-"""As in ``elementwise``; a list has a value for each result."""
+"""Rewriters by operation, as in ``elementwise``; a list has a value for each result."""

@@ -102,4 +102,4 @@ REWRITES: dict[str, Rewriter] = {
     "stablehlo.concatenate": _concatenate,
     "stablehlo.pad": _pad,
 }
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

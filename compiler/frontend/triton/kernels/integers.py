@@ -25,7 +25,7 @@ Combined = Callable[[Indices, Indices], Indices]
 
 
 def uniform(value: Value, shape: Shape = ()) -> Indices:
-    """The same integer everywhere."""
+    """Indices that are all the same integer."""
     return Indices(value, (STILL,) * len(shape), shape)
 
 

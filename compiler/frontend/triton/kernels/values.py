@@ -123,7 +123,7 @@ def everywhere(shape: Shape) -> Region:
 
 @dataclass(frozen=True)
 class Splat:
-    """The same number of floats for all indices, known when compiling."""
+    """A block of floats whose elements are all one number, known when compiling."""
 
     number: float
     element: str
@@ -163,7 +163,7 @@ class SpmBlock:
         return self.fmt.bits // 8
 
     def viewed(self, shape: Shape, stored: tuple[bool, ...]) -> SpmBlock:
-        """The same elements under another shape."""
+        """This block with its elements in another shape."""
         return replace(self, shape=shape, stored=stored)
 
 

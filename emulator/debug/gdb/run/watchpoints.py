@@ -170,7 +170,7 @@ class Watches(Observer):
                 self._copied.append(Stop(number, text=text, watch=_name(watch), done=True))
 
     def origins(self) -> list[list[int | None]]:
-        """By tile: program counters that started the copies under way, in their order."""
+        """For each tile: program counters that started the copies under way, in their order."""
         return [
             [self.copies[id(work.copy)].pc for work in started if isinstance(work, Sent)]
             for started in self.system.traffic.started

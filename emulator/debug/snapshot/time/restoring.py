@@ -232,7 +232,7 @@ def _message_words(saved: SavedMessage) -> Iterator[tuple[int, int]]:
 
 
 RANGES_OF_A_COPY = 2
-"""What it reads and what it writes."""
+"""One range that a copy reads and one that it writes."""
 
 
 def _message_event(saved: SavedMessage) -> int:
