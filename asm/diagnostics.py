@@ -96,7 +96,7 @@ class AsmError(Tx8Error):
 
 
 def listed(diagnostics: Sequence[Diagnostic]) -> str:
-    """The text of so many diagnostics as a reader can take in, and the number of the others."""
+    """The text of the first ``MOST_SHOWN`` diagnostics, and the number of the others."""
     shown = diagnostics[:MOST_SHOWN]
     parts = [str(diagnostic) for diagnostic in shown]
     rest = len(diagnostics) - len(shown)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
-from asm.syntax.expressions import Address, Node, Unknown, Value, evaluate, number_of
+from asm.syntax.expressions import Address, Node, UnknownValue, Value, evaluate, number_of
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
@@ -51,14 +51,14 @@ class Volume:
             (self.characters, self.MOST_CHARACTERS, "characters"),
         ):
             if found > most:
-                raise TooLarge(f"macros, repetitions and repeated files make more than {most} {what}")
+                raise VolumeFault(f"macros, repetitions and repeated files make more than {most} {what}")
 
     def parse(self, characters: int) -> None:
         """Count the operands with operators and parentheses in such lines: to parse them takes longest."""
         self.parsed += characters
         if self.parsed > self.MOST_PARSED:
             message = f"macros and repetitions make more than {self.MOST_PARSED} characters of expressions"
-            raise TooLarge(message, "compute the value once, with .equ")
+            raise VolumeFault(message, "compute the value once, with .equ")
 
     def fill(self, size: int) -> None:
         """Count bytes of the image that no text and no file gives: filled or padded."""
@@ -69,7 +69,7 @@ class Volume:
         self.bytes = needed
 
 
-class TooLarge(Fault):
+class VolumeFault(Fault):
     """A program beyond its ``Volume``: the rest of the text is not read."""
 
     def __init__(self, message: str, help: str = "") -> None:
@@ -192,7 +192,7 @@ class Spot:
             help = did_you_mean("%" + function, known) or f"known: {' '.join(known)}"
             raise Fault(f"unknown function %{function}", at, help)
         if function.startswith("pcrel_") and not program.closed:
-            raise Unknown("the distance to a symbol", at)
+            raise UnknownValue("the distance to a symbol", at)
         if function == "pcrel_hi":
             return program.keep_distance(number_of(self.here), distance(argument, self.here, 0))
         value = number_of(argument, at)
@@ -248,7 +248,7 @@ class Program:
             if name in REGISTERS:
                 raise Fault(f"register {name} cannot be used in an expression", at)
             if not self.closed:
-                raise Unknown(f"{shown}, which is not defined above", at)
+                raise UnknownValue(f"{shown}, which is not defined above", at)
             raise Fault(f"undefined symbol {shown}", at, lambda: did_you_mean(name, self.known()))
         if symbol.value is None:
             return self._deferred(name, symbol, at)
@@ -267,7 +267,7 @@ class Program:
     def defined_value(self, symbol: SymbolEntry) -> Value:
         """Value of a symbol that is defined by an expression."""
         if symbol.busy:
-            raise Unknown("a symbol that is defined by itself")
+            raise UnknownValue("a symbol that is defined by itself")
         if symbol in self._found:
             return self._found[symbol]
         assert symbol.node is not None

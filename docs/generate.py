@@ -195,17 +195,17 @@ def section(instruction: Instruction) -> Iterator[str]:
     yield f"  is `{words}`."
 
 
-def assembled(instruction: Instruction) -> tuple[encoding.Decoded, str]:
+def assembled(instruction: Instruction) -> tuple[encoding.DecodedInstruction, str]:
     """The example as the assembler makes it: taken apart, and its words in hex."""
     image = asm.assemble(instruction.example)
     data = next(s.data for s in image.segments if s.section == ".text")
     decoded = encoding.decode(data)
-    if isinstance(decoded, encoding.Illegal):
+    if isinstance(decoded, encoding.IllegalBytes):
         raise ValueError(f"{instruction.example}: {decoded.reason}")
     return decoded, " ".join(f"{word:08x}" for (word,) in struct.iter_unpack("<I", data[: decoded.size]))
 
 
-def operand_table(instruction: Instruction, example: encoding.Decoded) -> Iterator[str]:
+def operand_table(instruction: Instruction, example: encoding.DecodedInstruction) -> Iterator[str]:
     rows = [
         (f"`{r.operand.name}`", r.place, r.allowed, r.default, meaning(instruction, r, example))
         for r in manual.operand_rows(instruction)
@@ -213,7 +213,7 @@ def operand_table(instruction: Instruction, example: encoding.Decoded) -> Iterat
     return table(("operand", "word", "allowed", "default", "meaning"), rows)
 
 
-def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.Decoded) -> str:
+def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.DecodedInstruction) -> str:
     """What an operand is, its packet field, and the bytes of the example."""
     parts = [row.use] if row.use else []
     parts.append(f"packet field `{row.operand.field}`")
@@ -223,7 +223,7 @@ def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.
     return "; ".join(parts)
 
 
-def touched(instruction: Instruction, extent: Extent, example: encoding.Decoded) -> int:
+def touched(instruction: Instruction, extent: Extent, example: encoding.DecodedInstruction) -> int:
     """Bytes that the example touches through an address."""
     return extent.length(*encoding.argument_values(instruction, extent.arguments, example.values))
 

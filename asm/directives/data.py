@@ -10,7 +10,7 @@ from asm.diagnostics import Fault
 from asm.instructions.operands import expression
 from asm.instructions.template import single_atom
 from asm.place import PAGE
-from asm.syntax.expressions import Node, Unary, Unknown, Value, evaluate, fraction, number_of, unescape
+from asm.syntax.expressions import Node, Unary, UnknownValue, Value, evaluate, fraction, number_of, unescape
 from asm.syntax.parse import String
 from asm.syntax.source import checksum
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
@@ -45,7 +45,7 @@ def _integers(size: int) -> Handler:
             try:
                 value: Value = evaluate(node, operands.atoms, spot)
                 code += integer_bytes(number_of(value), size, node.at)
-            except Unknown:
+            except UnknownValue:
                 waiting.append((len(code), node))
                 code += bytes(size)
         emit(call, bytes(code))

@@ -18,7 +18,7 @@ from asm.syntax.expressions import Atom, Node, Scope, Unary, Value, evaluate, ha
 from tx8isa.riscv.format import SCALAR_BYTES
 
 
-class NotPlain(Exception):
+class SymbolicLine(Exception):
     """A line whose bytes depend on symbols or on its address."""
 
 
@@ -64,15 +64,15 @@ class Slot(ABC):
         """Bits of a number; Fault when it is not allowed."""
 
     def plain(self, text: str, negative: bool) -> int:
-        """Bits of a single atom, from its text alone; NotPlain for a symbol, and where there is a doubt."""
+        """Bits of a single atom, from its text alone; SymbolicLine for a symbol, and in case of doubt."""
         if self.wary and self.doubt(text, negative) is not None:
-            raise NotPlain
+            raise SymbolicLine
         found = self.special(text, negative)
         if found is not None:
             return found
         number = literal(text, self.node.at)
         if number is None or self.needs_place:
-            raise NotPlain
+            raise SymbolicLine
         return self.bits(-number if negative else number)
 
     def resolve(self, atoms: Sequence[str], place: Place) -> int:
@@ -190,7 +190,7 @@ class Template:
 
 
 def not_plain(atoms: Sequence[str]) -> bytes:
-    raise NotPlain
+    raise SymbolicLine
 
 
 def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:

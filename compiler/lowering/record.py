@@ -80,7 +80,7 @@ class StageExchange:
     """What tiles give each other of a value in their scratchpads, before stage ``before`` of a sequence.
 
     ``kind``: ``all_gather``, every tile gets the shares of all along a mesh axis; or ``halo_exchange``, it
-    gets from its neighbours so many rows ``above`` and ``below`` its share.
+    gets from its neighbours ``above`` rows before and ``below`` rows after its share.
     """
 
     kind: str

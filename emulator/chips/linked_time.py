@@ -1,4 +1,4 @@
-"""Simulated time of a chip that others may send something: it goes only as far as it is told."""
+"""Simulated time of a chip with links: it advances only up to a given time."""
 
 from __future__ import annotations
 

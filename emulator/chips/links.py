@@ -70,7 +70,7 @@ class Rates(NamedTuple):
     """Bytes in 1000 cycles."""
 
     def ticks(self, size: int) -> int:
-        """Ticks in which so many bytes pass."""
+        """Ticks in which ``size`` bytes pass."""
         return size * _KILO * TICKS // self.kilocycle
 
 

@@ -91,7 +91,9 @@ class Code:
         """Bytes of the instruction at a core address, also where its word is marked."""
         at = address - self.base
         found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
-        return found.size if isinstance(found, encoding.Decoded) else rvc.length(int(self.text[at]))
+        return (
+            found.size if isinstance(found, encoding.DecodedInstruction) else rvc.length(int(self.text[at]))
+        )
 
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:

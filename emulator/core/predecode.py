@@ -103,7 +103,7 @@ def predecode(text: bytes) -> Words:
 def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
     """Decode the wide instruction at a parcel; its length, 1 when there is none."""
     found = encoding.decode(text, PARCEL * at)
-    if isinstance(found, encoding.Illegal):
+    if isinstance(found, encoding.IllegalBytes):
         return 1
     length = found.size // PARCEL
     decoded[at : at + length] = NOTHING
@@ -237,7 +237,7 @@ def explain(text: bytes, offset: int) -> str:
     word = int.from_bytes(text[offset : offset + 4], "little")
     if encoding.is_wide(word):
         found = encoding.decode(text, offset)
-        if isinstance(found, encoding.Illegal):
+        if isinstance(found, encoding.IllegalBytes):
             return found.reason
     shown = f"0x{word & 0xFFFF:04x}" if rvc.is_compressed(word) else f"0x{word:08x}"
     inside = _surrounding(text, offset)
@@ -250,6 +250,6 @@ def _surrounding(text: bytes, offset: int) -> Instruction | None:
     """The wide instruction that covers ``offset`` without starting there."""
     for start in range(max(offset % PARCEL, offset - 4 * 63), offset, PARCEL):
         found = encoding.decode(text, start)
-        if isinstance(found, encoding.Decoded) and start + found.size > offset:
+        if isinstance(found, encoding.DecodedInstruction) and start + found.size > offset:
             return found.instruction
     return None

@@ -148,7 +148,7 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
 
 
 def look_for(chip: int, place: int, what: int, which: int, count: int, there: int) -> None:
-    """Go on if so many copies or arrivals are there as the row at the cursor needs, or let the core wait.
+    """Go on if there are as many copies or arrivals as the row at the cursor needs, or let the core wait.
 
     What has polled until now has waited since its clock.
     """

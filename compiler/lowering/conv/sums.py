@@ -86,7 +86,7 @@ def _candidates(how: SumQuantisation) -> Iterator[SumParts]:
 
 
 def _parts(number: float, count: int, step: int) -> tuple[float, ...]:
-    """FP16 numbers whose sum is nearly a number; the last one is changed by so many units in its last
+    """FP16 numbers whose sum is nearly a number; the last one is changed by ``step`` units in its last
     place."""
     found = list[float]()
     for _ in range(count):

@@ -313,7 +313,7 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
 _MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
 _ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
 _SHORT_RUN = 8.0
-"""An element of a column, which lies by itself in DDR."""
+"""An element of a column, which is a run of its own in DDR."""
 _RUN, _MOVE = 4.3, 2.0
 """A contiguous run of DDR, which all tiles share; a block of a plane that the TDMA moves."""
 _UNHIDDEN = 0.07

@@ -115,10 +115,10 @@ class Heads:
 
 
 def whole_planes(columns: int, parts: int) -> bool:
-    """Whether so many parts of the columns are whole planes each."""
+    """Whether each of ``parts`` equal parts of the columns consists of whole planes."""
     return columns % (parts * BLOCK) == 0
 
 
 def whole_lines(size: int) -> bool:
-    """Whether something of so many bytes ends where the next begins: engines write whole lines."""
+    """Whether ``size`` bytes end at the end of a line: engines write whole lines."""
     return round_up(size, LINE_BYTES) == size

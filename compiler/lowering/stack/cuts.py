@@ -96,7 +96,7 @@ def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
 
 
 def _ways(target: Target, weights: int) -> tuple[str, ...]:
-    """Who may load so many bytes of weights; not what takes far longer than the other way."""
+    """The ways to load ``weights`` bytes of weights, without one that takes far longer than the other."""
     machine, tiles = target.machine, target.tiles
     if not weights or tiles == 1:
         return (OWN,)

@@ -40,7 +40,7 @@ def sliced(build: Builder, value: str, axis: int, start: int, end: int, step: in
 def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
     """Elements of one axis by known indices; runs of neighbours are moved together.
 
-    Of many runs, as where an image is continued by its mirror image, a very long one is moved by itself.
+    If there are many runs, as where an image is continued by its mirror image, long ones are moved alone.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     runs = np.split(indices, breaks)

@@ -89,14 +89,14 @@ class Sharing(NamedTuple):
         timeline.sharing = self.tiles
 
 
-class ConstantsLoaded(NamedTuple):
+class EndOfConstants(NamedTuple):
     """All instructions so far only load constants, or work on them."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
         timeline.ahead = timeline.now
 
 
-class TurnBegins(NamedTuple):
+class TurnBegin(NamedTuple):
     """The turn begins that stands for those that are not walked."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
@@ -112,7 +112,7 @@ class MoreTurns(NamedTuple):
         timeline.repeat(self.turns)
 
 
-Event = Command | Copy | CoreTime | Wait | Sharing | ConstantsLoaded | TurnBegins | MoreTurns
+Event = Command | Copy | CoreTime | Wait | Sharing | EndOfConstants | TurnBegin | MoreTurns
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class _PhaseWalk:
         kind = issue.record.meaning
         if isinstance(kind, Control) and kind.action in (Action.WAIT, Action.BARRIER, Action.SEND_WAIT):
             if kind.action is Action.BARRIER and not self.began:
-                self.events.append(ConstantsLoaded())
+                self.events.append(EndOfConstants())
                 self.began = True
             self.events.append(Wait(kind.action, issue.worker))
             return
@@ -338,7 +338,7 @@ class _PhaseWalk:
             return
         for number in range(_FIRST_TURNS):
             if number == _FIRST_TURNS - 1:
-                self.events.append(TurnBegins())
+                self.events.append(TurnBegin())
             self._turn(loop, number, turns[number])
         self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))
         self._turn(loop, len(turns) - 1, turns[-1])

@@ -22,7 +22,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64
 from tx8isa.records.record import Engine, Instruction, Operand
-from tx8isa.table.encoding import Decoded, decode, encoder
+from tx8isa.table.encoding import DecodedInstruction, decode, encoder
 from tx8isa.table.registry import by_mnemonic, instructions
 
 MACHINE, FOUR = chip(spm=SPM_BYTES), chip(4, SPM_BYTES)
@@ -143,7 +143,7 @@ class Program:
         found, at = [], 0
         while at < len(self.code):
             decoded = decode(self.code, at)
-            if not isinstance(decoded, Decoded):
+            if not isinstance(decoded, DecodedInstruction):
                 at += 4
                 continue
             values = list(decoded.values)
@@ -163,9 +163,9 @@ class Program:
         while at < len(self.code):
             decoded = decode(self.code, at)
             half = int.from_bytes(self.code[at : at + 2], "little")
-            if not isinstance(decoded, Decoded) and half and half & 3 != 3:
+            if not isinstance(decoded, DecodedInstruction) and half and half & 3 != 3:
                 return True
-            at += decoded.size if isinstance(decoded, Decoded) else 4
+            at += decoded.size if isinstance(decoded, DecodedInstruction) else 4
         return False
 
     def system(self, machine: Machine = MACHINE, **options: Any) -> System:

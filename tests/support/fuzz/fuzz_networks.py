@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from compiler.graph import ChipTooSmall
+from compiler.graph import CapacityError
 from network_draws import WHOLE_SPM_BYTES, drawn, inputs_of, problems, setting
 
 
@@ -22,7 +22,7 @@ def example(rng: Random) -> str:
     with tempfile.TemporaryDirectory() as folder:
         try:
             found = problems(made, inputs_of(net), how, Path(folder))
-        except ChipTooSmall as refusal:
+        except CapacityError as refusal:
             if how.spm_bytes >= WHOLE_SPM_BYTES:
                 raise
             return f"too large: {refusal}"
