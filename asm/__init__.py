@@ -66,7 +66,7 @@ def assemble_file(
 
 
 def disassemble(image: Image | bytes) -> str:
-    """Text that assembles to the same image; ImageError when the bytes are no image."""
+    """Text that assembles to the same image; ImageError when the bytes are not image."""
     from .disassembler import disassemble_image
     from .image import read_image
 

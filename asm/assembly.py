@@ -227,7 +227,9 @@ class Assembly:
                 fault = Fault(f"U+{ord(line[at]):04X} is half of a character", at)
                 raise AsmError([source.diagnostic(index, fault, 0)])
             if (at := odd_blank(line)) is not None:
-                self.report(source, index, Fault(f"U+{ord(line[at]):04X} is no space of this language", at))
+                self.report(
+                    source, index, Fault(f"U+{ord(line[at]):04X} is not a space of this language", at)
+                )
 
     def bring(self, path: Path, data: bytes, size: int) -> None:
         """Count ``size`` bytes that a file gives to the image: what it gives more than once is a fill."""

@@ -95,7 +95,7 @@ class Section:
     row_nodes: list[tuple[int, str]] = field(default_factory=list)
     """(first row, graph node) at every change of the node; an empty name for none."""
     marks: list[int] = field(default_factory=lambda: [-1, -1])
-    """Start and end of each range that is not RISC-V code, after a pair that is no range."""
+    """Start and end of each range that is not RISC-V code, after a pair that is not a range."""
     volume: Volume = field(default_factory=Volume)
     """Shared by all sections of a program."""
 
@@ -118,7 +118,7 @@ class Section:
         self.tail += size
 
     def append(self, data: bytes | memoryview) -> None:
-        """Append bytes that are no instructions."""
+        """Append bytes that are not instructions."""
         if self.nobits and any(data):
             raise Fault(f"section {self.name} holds no data", None, "use .space here, or another section")
         if self.nobits:

@@ -317,7 +317,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 def load(path: str | Path, machine: Machine | None = None) -> Program:
     """Read a program image, to run on ``machine`` or the one it was made for.
 
-    ImageError when it is no image or was damaged; MachineError when it was made for another machine than
+    ImageError when it is not an image or was damaged; MachineError when it was made for another machine than
     ``machine``, naming what differs, or does not describe its own.
     """
     path = Path(path)

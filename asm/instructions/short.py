@@ -56,7 +56,7 @@ class JumpForms(NamedTuple):
 
 
 def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpForms | None:
-    """The forms of a statement; None when it is no jump or branch to a label that can be compressed.
+    """The forms of a statement; None when it is not a jump or branch to a label that can be compressed.
 
     Unknown when an operand other than the label is decided by later text.
     """
@@ -86,7 +86,7 @@ def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpFo
 
 
 def jump_target(template: Template, atoms: Sequence[str], place: Place) -> Address | None:
-    """Where one of ``JumpForms`` goes, before the final layout; None when that is no place in a section."""
+    """The target of one of ``JumpForms`` before the final layout; None when it is in no section."""
     (slot,) = template.slots
     try:
         value = evaluate(slot.node, atoms, place)

@@ -52,7 +52,7 @@ class Slot(ABC):
         self.shift = shift
 
     def special(self, text: str, negative: bool) -> int | None:
-        """Bits of a word that is no number or symbol here, else None."""
+        """Bits of a word that is not a number or symbol here, else None."""
         return None
 
     def doubt(self, text: str, negative: bool) -> Fault | None:

@@ -180,7 +180,7 @@ class Registers:
             return self._slot(value)
         if isinstance(value, Operation):
             return self._operation(value)
-        raise TypeError(f"{value!r} is no expression")
+        raise TypeError(f"{value!r} is not an expression")
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)

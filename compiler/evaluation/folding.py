@@ -55,7 +55,7 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
     by_name = dict(zip([name for name in alone.output if name], found, strict=True))
     arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in alone.output]
     if any(array.dtype == object for array in arrays):
-        raise FoldingError("its result is no tensor of numbers")
+        raise FoldingError("its result is not a tensor of numbers")
     return arrays
 
 

@@ -142,7 +142,7 @@ def empty_interface(context: Context) -> Interface:
 
 
 def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
-    """Directives for inputs and outputs whose names are no symbols; ``image`` has their addresses."""
+    """Directives for inputs and outputs whose names are not symbols; ``image`` has their addresses."""
     lines = []
     for kind, tensor, fmt, symbol in (*interface_of(context, module), *empty_interface(context)):
         if symbol != tensor.name:

@@ -45,7 +45,7 @@ class CodeError(Tx8Error):
 class Code:
     """``words[i]`` belongs to the instruction at core address ``base + PARCEL*i``; ``text`` are the bytes.
 
-    One more word after the last is no instruction, so that the loop need not look for the end.
+    One more word after the last is not an instruction, so that the loop need not look for the end.
     """
 
     base: int
@@ -206,7 +206,7 @@ def _copy(code: Code, address: int, data: bytes) -> None:
 
 
 def _decode(code: Code) -> None:
-    """Decode the text; words outside the segments are no instructions."""
+    """Decode the text; words outside the segments are not instructions."""
     for address, size in code.runs:
         at = address - code.base
         first, end = -(-at // PARCEL), (at + size) // PARCEL

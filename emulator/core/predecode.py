@@ -9,7 +9,7 @@ An instruction may begin at every two bytes (a *parcel*), so each has the word o
 there, also inside another one. A compressed instruction is decoded as what it stands for, with an operation
 of its own that says how long it is.
 
-NOTHING is no instruction, or the inside of a wide one. A wide instruction is checked completely when
+NOTHING is not an instruction, or the inside of a wide one. A wide instruction is checked completely when
 it is decoded; its immediate is the record number and the worker (``tables.WORKER_SHIFT``), its rd the length
 in parcels.
 """

@@ -149,7 +149,7 @@ def _text(scope: dict[str, Any]) -> str:
 def _contents(scope: Mapping[str, Any], module: str, in_class: bool = False) -> Iterator[tuple[str, Any]]:
     """What a module has by name: plain constants, and its functions, also in classes and decorated.
 
-    Its other variables, in lower case, are no constants: what it remembers differs from process to process.
+    Its other variables, in lower case, are not constants: what it remembers differs from process to process.
     """
     for name, value in scope.items():
         for wrapper in ("__wrapped__", "fget", "func"):  # caches, static methods, properties

@@ -100,7 +100,7 @@ class ProgramSession:
     def replace(self, constants: Mapping[str, Array]) -> None:
         """Give constants of the program other values, by name, for this session alone.
 
-        SessionError for a name that is no constant, InputError for an array of another shape or type; then
+        SessionError for a name that is not a constant, InputError for an array of another shape or type; then
         none of them is changed.
         """
         packed = {

@@ -72,7 +72,7 @@ class Target:
 
     @property
     def packet(self) -> Packet | None:
-        """The packet that the bytes belong to; None when this is no transaction of a stream."""
+        """The packet that the bytes belong to; None when this is not a transaction of a stream."""
         if not self.user_id & _TRANSACTION:
             return None
         return Packet(self.user_id & 63, self.user_id >> 10 & 31)

@@ -61,7 +61,7 @@ SLICE = np.dtype(
         ("tile", "i2"),
         ("worker", "i1"),
         ("track", "i1"),
-        ("record", "i2"),  # number of the record (``tables.records()``), -1 when it is no instruction
+        ("record", "i2"),  # number of the record (``tables.records()``), -1 when it is not an instruction
         ("cause", "i1"),  # Cause of ``blocked``
         ("sources", "i1"),  # ranges of the instruction that are noted in ``Batch.ranges``
         ("number", "i8"),  # of the instruction on its tile, from 0, in program order; core: of the next one

@@ -49,7 +49,7 @@ def parse_model(data: bytes, path: Path) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError:
-        found = f"{len(data)} bytes that are no protobuf message"
+        found = f"{len(data)} bytes that are not a protobuf message"
         raise GraphError([f"{path}: not an ONNX model, or a damaged one: {found}"]) from None
     if not model.HasField("graph") or not model.graph.output:
         raise GraphError([f"{path}: not an ONNX model, or a damaged one: it has no graph with outputs"])

@@ -228,7 +228,7 @@ class Site:
         if order == tuple(range(value.rank)):
             return value
         if sorted(order) != list(range(value.rank)):
-            raise Unsupported(f"{list(order)} is no order of {value.rank} axes")
+            raise Unsupported(f"{list(order)} is not an order of {value.rank} axes")
         if value.order:
             return self.transposed_later(value, *order)
         shape = tuple(value.shape[axis] for axis in order)

@@ -66,8 +66,8 @@ class Requantisation:
     ) -> Aligned:
         """A slice of the result in its format from the sums, which are overwritten.
 
-        ``scales``: the address of those of its channels, where they are no number. ``into``: the place of a
-        result that is no float; None for a new buffer.
+        ``scales``: the address of those of its channels, where they are not number. ``into``: the place of a
+        result that is not a float; None for a new buffer.
         """
         if self.scale is None and scales is None:
             return sums
@@ -118,7 +118,7 @@ def scale_number(work: Work) -> float | None:
 def engine_stretches(stretch: Stretch, fmt: Format) -> list[Stretch]:
     """Slices of channels as parts that the matrix engine takes as they are: of bytes single planes.
 
-    A stretch of slices that are no whole planes but larger than one must have one slice.
+    A stretch of slices that are not whole planes but larger than one must have one slice.
     """
     whole, rest = divmod(stretch.size, BLOCK)
     if fmt is not Format.INT8 or stretch.size <= BLOCK:

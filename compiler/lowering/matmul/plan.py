@@ -210,7 +210,7 @@ class MatmulPlan:
 
 
 def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
-    """The plan that a cut names; ValueError when it gives tiles unequal numbers of steps, or is no plan."""
+    """The plan that a cut names; ValueError if it is no plan, or gives tiles unequal numbers of steps."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"))
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
     plan = MatmulPlan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))

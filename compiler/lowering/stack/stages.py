@@ -322,7 +322,7 @@ def _pieces(work: Work) -> list[tuple[DdrTensor, int]]:
     for tensor in work.inputs:
         assert tensor is not None
         if channel % BLOCK or any(tensor.symbol == other.symbol for other, _ in found):
-            raise ValueError("a piece that is no whole planes of the result, or is there twice")
+            raise ValueError("a piece that is not whole planes of the result, or is there twice")
         found.append((tensor, channel))
         channel += tensor.shape[-1]
     return found

@@ -10,7 +10,7 @@ from tx8isa.errors import Tx8Error
 
 
 class SnapshotError(Tx8Error):
-    """A file that is no complete snapshot, or a snapshot of another program, machine or emulator."""
+    """A file that is not a complete snapshot, or a snapshot of another program, machine or emulator."""
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

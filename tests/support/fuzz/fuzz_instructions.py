@@ -116,7 +116,9 @@ class Program:
         values, in_registers = list(case.values), 0
         operands = case.record.operands
         changed = rng.sample(range(len(operands)), min(rng.choice((0, 0, 1, 1, 2, 3)), len(operands)))
-        for i in changed:  # an immediate that is not legal is no instruction: most of them go to registers
+        for (
+            i
+        ) in changed:  # an immediate that is not legal is not an instruction: most of them go to registers
             if operands[i].words or rng.random() < 0.1:
                 values[i] = any_value(operands[i], rng)
         for i, operand in enumerate(operands):
@@ -158,7 +160,7 @@ class Program:
         return found
 
     def has_core_words(self) -> bool:
-        """Whether a word that is no instruction of the engines begins as a compressed one of the core."""
+        """Whether a word that is not an instruction of the engines begins as a compressed one of the core."""
         at = 0
         while at < len(self.code):
             decoded = decode(self.code, at)

@@ -1,7 +1,7 @@
 """Random networks, compiled, run and compared with onnxruntime.
 
 Some are drawn for a scratchpad that is smaller than that of any chip. One that the compiler refuses as too
-large for it is no finding; it is counted apart. The whole scratchpad is enough for every network.
+large for it is not a finding; it is counted apart. The whole scratchpad is enough for every network.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _kind(site: Site, x: Value) -> str:
     """What a reduction computes; on truth values it is ``and`` or ``or``."""
     kind = kind_of(site.region())
     if kind == SECOND:
-        raise Unsupported("its body returns its second operand, which is no reduction")
+        raise Unsupported("its body returns its second operand, which is not a reduction")
     if site.type_of(x) == "bool":
         return _OF_TRUTH.get(kind, kind)
     if kind in ("and", "or"):

@@ -285,7 +285,7 @@ def _region(mask: KernelValue | None, shape: Shape) -> Region:
     if isinstance(mask, Region):
         return mask
     raise UnsupportedOperation(
-        "a mask must compare positions along one axis at a time; this one is no box of indices"
+        "a mask must compare positions along one axis at a time; this one is not a box of indices"
     )
 
 
