@@ -15,7 +15,7 @@ from tx8isa.tools.suggestions import did_you_mean
 
 from .diagnostics import Fault
 
-PAGE = 4096
+SECTION_GRAIN = 4096
 """Every section starts on a multiple of this DDR offset; so no alignment in a section can be larger."""
 
 DDR = ".ddr"
@@ -319,5 +319,5 @@ class Program:
                 section.base = window + offset
             if section.size:
                 start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
-                offset = -(-(start + section.size) // PAGE) * PAGE
+                offset = -(-(start + section.size) // SECTION_GRAIN) * SECTION_GRAIN
         self.closed = True
