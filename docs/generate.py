@@ -182,7 +182,7 @@ def engine_page(page: Page, members: list[Instruction]) -> Iterator[str]:
 
 
 def section(instruction: Instruction) -> Iterator[str]:
-    """All about one instruction."""
+    """The section about one instruction."""
     decoded, words = assembled(instruction)
     yield from (f"## {instruction.mnemonic}", "", instruction.doc, "")
     yield from (f"    {manual.syntax(instruction)}", "")

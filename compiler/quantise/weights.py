@@ -32,7 +32,7 @@ class ByteWeights:
 
 
 def byte_weights(known: KnownFloats) -> ByteWeights:
-    """Each output channel in bytes that reach to its largest magnitude."""
+    """Quantise each output channel to bytes whose range ends at its largest magnitude."""
     values = known.values.astype(np.float64)
     others = tuple(at for at in range(values.ndim) if at != known.axis)
     largest = np.abs(values).max(axis=others)

@@ -122,17 +122,17 @@ class LinkedChip(System):
 
     @property
     def promise(self) -> int:
-        """Before this time the chip puts nothing on a link, unless others send it something."""
+        """The time before which the chip puts nothing on a link, unless others send it something."""
         return min(self._settled, self.links.next_time)
 
     @property
     def next_leaving(self) -> int:
-        """Before this time the chip puts nothing on a link without another round."""
+        """The time before which the chip puts nothing on a link without another round."""
         return min(self.time.next_departure, self.links.next_time)
 
     @property
     def _settled(self) -> int:
-        """Before this time nothing more of the chip itself comes to a link."""
+        """The time before which nothing more of the chip itself comes to a link."""
         time = self.time
         return min(time.next_deed, time.next_turn, time.next_departure, self._next_coming)
 

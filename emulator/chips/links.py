@@ -27,7 +27,7 @@ class Hop(NamedTuple):
     """A message that has passed a link."""
 
     time: int
-    """When its first byte comes to the chip."""
+    """Time at which its first byte comes to the chip."""
     source: int
     """The neighbour that it comes from."""
     number: int
@@ -53,7 +53,7 @@ class ChipLink:
     """One direction between two chips, and what it has carried."""
 
     free: int = 0
-    """When it can take the next message."""
+    """Time at which it can take the next message."""
     messages: int = 0
     bytes: int = 0
     busy: int = 0
@@ -75,7 +75,7 @@ class Rates(NamedTuple):
 
 
 def rates(machine: Machine, chips: Chips) -> Rates:
-    """Those of a machine's links."""
+    """Latency and rate of the links of a machine."""
     return Rates(ticks(chips.latency.value), max(round(chip_link_rate(machine) * _KILO), 1))
 
 
@@ -91,7 +91,7 @@ class ChipLinks:
 
     @property
     def next_time(self) -> int:
-        """When the next message comes to a link; ``HUGE`` when none waits."""
+        """Time at which the next message comes to a link; ``HUGE`` when none waits."""
         return self._waiting[0][0] if self._waiting else HUGE
 
     def leave(self, message: Sent, time: int) -> None:

@@ -12,7 +12,7 @@ from emulator.watch.strict.stamps import Stamp
 
 
 class MessageOrigin(NamedTuple):
-    """Who has sent a message: a tile of a chip, and how much that tile had sent to other chips before."""
+    """The sender of a message: a tile of a chip, and how much that tile had sent to other chips before."""
 
     chip: int
     tile: int
@@ -29,7 +29,7 @@ class RemoteCopy:
     target: Target
     pieces: Pieces
     data: Bytes
-    """All pieces, one after another."""
+    """The bytes of all pieces, one after another."""
     stamp: Stamp | None
     """What orders the sender's accesses; only in a strict run."""
 

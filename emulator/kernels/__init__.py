@@ -77,7 +77,7 @@ class Family(NamedTuple):
     formats: bool = True
     """Whether the maker takes the format: there is a kernel for each."""
     widths: bool = False
-    """Only the width of the format matters: formats of one width share a kernel."""
+    """Whether only the width of the format matters: formats of one width share a kernel."""
     rounded: bool = False
     """Whether it takes ``nearest``: False is the variant for every rounding mode but nearest even."""
     checked: bool = False

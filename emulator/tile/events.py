@@ -96,7 +96,7 @@ class Copy:
 
     @property
     def away(self) -> bool:
-        """Whether it goes to other chips; then all of its targets are there."""
+        """Whether the copy goes to other chips; then all of its targets are on them."""
         return self.targets[0].chip is not None
 
     def source_of(self, target: int) -> int:

@@ -76,7 +76,7 @@ class Simulator(Observer):
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self.ends: list[int] = []
-        """When the run is over: the time in ticks at which each tile exited or was stopped."""
+        """The time in ticks at which each tile exited or was stopped; known when the run is over."""
         self._places = tile_places(self.chip)
         """Positions of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)

@@ -171,7 +171,7 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
 
 
 def divide_tiles(tiles: int, heads: int, blocks: int) -> tuple[int, int]:
-    """Into how many parts heads and blocks of queries are divided: few blocks for the busiest tile."""
+    """The numbers of parts of heads and of blocks of queries: few blocks for the busiest tile."""
     ways = [(parts, tiles // parts) for parts in range(1, tiles + 1) if tiles % parts == 0]
     return min(ways, key=lambda way: (ceil_div(heads, way[0]) * ceil_div(blocks, way[1]), -way[0]))
 

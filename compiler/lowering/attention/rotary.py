@@ -123,7 +123,7 @@ def rotary(kernel: Kernel, work: Work) -> None:
 
 
 def _divide_tiles(tiles: int, problem: _RotaryProblem) -> tuple[int, int]:
-    """Into how many parts positions and heads are divided: little work for each tile, equally many heads."""
+    """The numbers of parts of positions and of heads: little work for each tile, equally many heads."""
     ways = [
         (parts, tiles // parts)
         for parts in range(1, tiles + 1)

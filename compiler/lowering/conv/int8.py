@@ -96,7 +96,7 @@ class Requantisation:
 
 
 def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
-    """That of a product of bytes; None for products of floats."""
+    """The requantisation of a product of bytes; None for products of floats."""
     if work.input(0).fmt is not Format.INT8:
         return None
     number = scale_number(work)
@@ -105,7 +105,7 @@ def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
 
 
 def requantisation(work: Work, scale: float | ChannelVector | None) -> Requantisation:
-    """That of a product of bytes with a scale."""
+    """The requantisation of a product of bytes with a scale."""
     x_zero, y_zero, low, high = (work.spec.integer(name) for name in ("x_zero", "y_zero", "low", "high"))
     return Requantisation(x_zero, y_zero, low, high, scale)
 

@@ -296,7 +296,7 @@ def _inner_sizes(problem: MatmulProblem) -> list[int]:
 
 
 def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
-    """Nothing, or all that two tiles need."""
+    """The ways to share: not at all, or everything that two tiles need."""
     names = {(False, False): [], (False, True): ["rows"], (True, False): ["columns"], (True, True): ["both"]}
     return ["none", *names[grid[1] > 1, grid[2] > 1]]
 

@@ -55,7 +55,7 @@ class ReductionPlan:
     """How tiles combine their results, one of ``WAYS``."""
 
     def cut(self) -> Cut:
-        """This plan as a Cut, the form that the search keeps."""
+        """This plan as a cut, the form in which the search stores it."""
         tiles = (("outer", self.runs), ("axis", self.parts))
         return Cut(tiles, (("axis", self.chunk),), (("way", "long"), ("exchange", self.exchange)))
 

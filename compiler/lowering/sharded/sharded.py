@@ -103,7 +103,7 @@ class _Phase:
         self.normalizer = Normalizer(kernel, layers)
 
     def _exchanges(self) -> tuple[StageExchange, ...]:
-        """Those of the work. Values must be exchanged where layers need them; weights can be, or not."""
+        """The exchanges of the work. Values must be exchanged where layers need them; weights need not."""
         weights = tuple(exchanges_of_weights(self.layers, self.mesh))
         values = exchanges_in(self.work, tuple(exchanges_of_values(self.layers, self.mesh)))
         return values if self.work.exchanges is not None else (*values, *weights)

@@ -95,7 +95,7 @@ class _Phase:
     ) -> None:
         self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
         self.gathered_biases = biases
-        """Those of which each tile loads a part for all."""
+        """Biases of which each tile loads a part for all."""
         everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
         self.team = sending_to(everyone, bands.count)
         begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
@@ -109,7 +109,7 @@ class _Phase:
         """Buffers that engines may read until the next wait for them, though all tiles meet before."""
 
     def run(self) -> None:
-        """All steps."""
+        """Compute all stages, exchange by exchange."""
         kernel = self.kernel
         self._load_weights(0)
         biases = [self._gather(each.run, each.base) for each in self.gathered_biases]

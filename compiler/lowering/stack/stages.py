@@ -62,7 +62,7 @@ class NeededRows:
         return NeededRows(self.step * stride, self.low * stride - begin, high, min(last, geometry.height))
 
     def joined(self, other: NeededRows) -> NeededRows:
-        """Those of both; ValueError if they do not advance alike."""
+        """The rows that two readers need together; ValueError if they do not advance alike."""
         if self.step != other.step:
             raise ValueError(f"rows in steps of {self.step} and {other.step}")
         return NeededRows(

@@ -155,7 +155,7 @@ class SavedUnit(_Record, frozen=True):
     """An engine: ``E_*``. Its next event follows from the instruction that it executes."""
 
     event: int
-    """When an engine without one tries again."""
+    """Time at which an engine without an instruction tries again."""
     free: int
     served: int
 
@@ -208,7 +208,7 @@ class SavedMessage(_Record, frozen=True):
     blocked: int
     cause: int
     transfer: SavedTransfer | None
-    """None for an update."""
+    """The transfer of a copy; None for a packet counter update."""
 
 
 class SavedFlow(_Record, frozen=True):

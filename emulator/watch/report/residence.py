@@ -28,7 +28,7 @@ class Residence:
         self.map = np.zeros((tiles, BLOCKS, COLUMNS), dtype=np.uint16)
         self._owner = np.zeros((tiles, BLOCKS), dtype=np.int64)
         self._column = np.zeros((tiles, BLOCKS), dtype=np.int64)
-        """Up to which column the block's map is drawn."""
+        """The column up to which the block's map is drawn."""
 
     @property
     def column_width(self) -> int:

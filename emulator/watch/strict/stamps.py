@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Stamp(NamedTuple):
-    """Who has sent a message, and how far it had seen all agents of all chips."""
+    """The sender of a message, and how far it had seen all agents of all chips."""
 
     agent: int
     """A register block of a DTE, or the core that has sent an update."""

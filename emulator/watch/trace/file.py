@@ -23,7 +23,7 @@ _LEVEL = 3
 
 
 _MOST_PROCESSES = 1000
-"""More than a chip has tiles that a trace of several chips shows."""
+"""Process numbers of a chip in a trace of several: more than a chip has tiles."""
 _NUMBERED = re.compile('"(pid|id)":([0-9]+)')
 
 

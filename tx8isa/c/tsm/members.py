@@ -45,7 +45,7 @@ class Member:
     name: str
     packet: Packet
     parameters: tuple[Parameter, ...]
-    """Those after the packet."""
+    """The parameters after the packet."""
     fills: tuple[tuple[str, str], ...]
     """Fields of the packet, or ``inter_type``, and the C expressions that they get, in order."""
     published: bool

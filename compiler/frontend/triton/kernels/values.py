@@ -112,7 +112,7 @@ class Region:
 
     @property
     def everywhere(self) -> bool:
-        """Whether it holds for every index for certain."""
+        """Whether the region is known to hold for every index."""
         return not self.conditions and all(map(self.whole, range(len(self.shape))))
 
 

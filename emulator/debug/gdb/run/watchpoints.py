@@ -60,7 +60,7 @@ class Origin:
 
     tile: int
     pc: int | None
-    """None: it was started before the snapshot with which the run began."""
+    """Program counter; None if the copy was started before the snapshot that the run began with."""
     copy: Copy
 
     def where(self, system: System) -> str:

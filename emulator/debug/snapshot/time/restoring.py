@@ -236,7 +236,7 @@ RANGES_OF_A_COPY = 2
 
 
 def _message_event(saved: SavedMessage) -> int:
-    """When a message needs attention next; while it flows, DDR says so."""
+    """Time at which a message needs attention next; while it flows, DDR says so."""
     if saved.phase == layout.FLOWING:
         return layout.HUGE
     if saved.phase == layout.BEFORE_FLOW and saved.transfer is not None:
