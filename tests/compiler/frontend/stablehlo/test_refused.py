@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a token": (
         one_operation("stablehlo.abs", [X], [X]).replace("tensor<2x3xf32>", "!stablehlo.token"),
-        "is no tensor; only tensors of numbers are supported",
+        "is not a tensor; only tensors of numbers are supported",
     ),
     "unsigned words at run time": (
         one_operation("stablehlo.convert", [X], [X.astype(np.uint32)]),
