@@ -59,14 +59,14 @@ def assemble_file(
     defines: Mapping[str, int | str] | None = None,
     machine: Machine | None = None,
 ) -> Image:
-    """As ``assemble``, for a file; Tx8Error when it cannot be read."""
+    """Assemble a file, as ``assemble`` does a text; Tx8Error when it cannot be read."""
     from tx8isa.tools.files import read_text
 
     return assemble(read_text(path), str(path), include_dirs, defines, machine)
 
 
 def disassemble(image: Image | bytes) -> str:
-    """Text that assembles to the same image; ImageError when the bytes are no image."""
+    """Text that assembles to the same image; ImageError when the bytes are not image."""
     from .disassembler import disassemble_image
     from .image import read_image
 

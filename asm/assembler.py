@@ -12,10 +12,10 @@ from asm.directives.call import directive
 from asm.instructions.operands import engine_template
 from asm.instructions.pseudo import NAMES, scalar_or_pseudo
 from asm.instructions.short import jump_forms
-from asm.instructions.template import NotPlain, Template
-from asm.syntax.expressions import Unknown
+from asm.instructions.template import SymbolicLine, Template
+from asm.syntax.expressions import UnknownValue
 from asm.syntax.parse import ATOM, Operands, parse_operands
-from asm.syntax.source import Included, Source, lines_of, statements
+from asm.syntax.source import IncludedFiles, Source, lines_of, statements
 from tx8isa.machine.description import Machine
 from tx8isa.table import registry
 from tx8isa.table.compressed import compressed_by_mnemonic
@@ -41,7 +41,7 @@ class Assembler:
     def __init__(
         self,
         name: str,
-        included: Included | None = None,
+        included: IncludedFiles | None = None,
         machine: Machine | None = None,
         compression: Compression | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class Assembler:
                 if template is not None:
                     try:
                         assembly.append(source, index, template.encode(parts[3::2]), template)
-                    except NotPlain:
+                    except SymbolicLine:
                         self._line(source, index)
                     except Fault:
                         self._line(source, index)  # assembled once more, slowly, to find the column
@@ -82,7 +82,7 @@ class Assembler:
             except Fault as fault:
                 blank = len(line[start:end]) - len(line[start:end].lstrip())
                 self.assembly.report(source, index, fault, start + blank)
-            except Unknown as unknown:
+            except UnknownValue as unknown:
                 message = f"the value must be known here, found {unknown.what}"
                 help = "it decides about the length of what follows"
                 self.assembly.report(source, index, Fault(message, unknown.at, help), start)
@@ -181,7 +181,7 @@ class Assembler:
             chosen, jump = self._jump(chosen, atoms, spot)
         try:
             code = chosen.resolve(atoms, spot)
-        except Unknown:
+        except UnknownValue:
             code = bytes(chosen.size)
             assembly.fixups.append(
                 Fixup(source, index, at, after, section, spot.at.offset, chosen, operands, atoms, jump)
@@ -197,7 +197,7 @@ class Assembler:
             forms.short.resolve(atoms, spot)
         except Fault:
             return forms.long, None
-        except Unknown:
+        except UnknownValue:
             jump, short = self.assembly.compression.choose(forms.target.field, spot.at)
             return forms.short if short else forms.long, jump
         return forms.short, None
@@ -220,7 +220,7 @@ def assemble_text(
     """Assemble a text; AsmError with every mistake."""
     compression = Compression()
     while True:
-        assembler = Assembler(name, Included(include_dirs, given), machine, compression)
+        assembler = Assembler(name, IncludedFiles(include_dirs, given), machine, compression)
         try:
             _read(assembler, text, name, defines, listing)
         except AsmError:

@@ -12,9 +12,9 @@ from asm.image.types import Buffer
 from asm.instructions.operands import expression
 from asm.instructions.short import shortened
 from asm.instructions.template import Template
-from asm.syntax.expressions import Address, Node, Unknown, evaluate
+from asm.syntax.expressions import Address, Node, UnknownValue, evaluate
 from asm.syntax.parse import Operands, parse_operands
-from asm.syntax.source import NAME, Included, Source, half_character, odd_blank, open_comment
+from asm.syntax.source import NAME, IncludedFiles, Source, half_character, odd_blank, open_comment
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.format import SCALAR_BYTES
@@ -23,11 +23,11 @@ from tx8isa.riscv.registers import REGISTERS
 from .compression import Compression
 from .diagnostics import MOST_COUNTED, MOST_SHOWN, AsmError, Diagnostic, Fault
 from .occupancy import Occupancy
-from .place import LOCAL, Program, Section, Spot, SymbolEntry, TooLarge
+from .place import LOCAL, Program, Section, Spot, SymbolEntry, VolumeFault
 
 _LOCAL = re.compile(r"\d+[fb]")
 _MOST_REPORTS = 10_000
-"""With so many mistakes, those told once counted each time, the assembly ends."""
+"""The assembly ends after this many mistakes; one that is printed only once counts each time it occurs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class DataFixup:
 
 @dataclass(frozen=True, slots=True)
 class ListingRow:
-    """What one line of the text became."""
+    """The addresses and bytes that one line of the text became."""
 
     source: Source
     index: int
@@ -88,7 +88,7 @@ class Assembly:
         self,
         name: str,
         run: Callable[[Source], None],
-        included: Included | None = None,
+        included: IncludedFiles | None = None,
         machine: Machine | None = None,
         compression: Compression | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class Assembly:
         self.machine = machine if machine is not None else load_machine(None)
         self.program = Program(self.machine)
         self.section = self.program.sections[".text"]
-        self.included = included if included is not None else Included()
+        self.included = included if included is not None else IncludedFiles()
         self.fixups: list[Fixup] = []
         self.data_fixups: list[DataFixup] = []
         self.errors: dict[tuple[str, int, int, str], partial[Diagnostic]] = {}
@@ -126,7 +126,7 @@ class Assembly:
         self.errors.setdefault(key, partial(source.diagnostic, index, fault, start))
         self.reports += 1
         many = len(self.errors) >= MOST_COUNTED or self.reports >= _MOST_REPORTS
-        if many or isinstance(fault, TooLarge):
+        if many or isinstance(fault, VolumeFault):
             raise self.mistakes()
 
     def mistakes(self) -> AsmError:
@@ -227,7 +227,9 @@ class Assembly:
                 fault = Fault(f"U+{ord(line[at]):04X} is half of a character", at)
                 raise AsmError([source.diagnostic(index, fault, 0)])
             if (at := odd_blank(line)) is not None:
-                self.report(source, index, Fault(f"U+{ord(line[at]):04X} is no space of this language", at))
+                self.report(
+                    source, index, Fault(f"U+{ord(line[at]):04X} is not a space of this language", at)
+                )
 
     def bring(self, path: Path, data: bytes, size: int) -> None:
         """Count ``size`` bytes that a file gives to the image: what it gives more than once is a fill."""
@@ -284,7 +286,7 @@ class Assembly:
         symbol.variable, symbol.source, symbol.index = variable, source, index
         try:
             symbol.value = evaluate(node, atoms, spot)
-        except Unknown:
+        except UnknownValue:
             symbol.value, symbol.node, symbol.atoms, symbol.place = None, node, atoms, spot
 
     def define(self, name: str, value: int | str) -> None:

@@ -11,7 +11,7 @@ MOST_SHOWN = 100
 """Diagnostics that are printed; the others are only counted."""
 
 MOST_COUNTED = 1000
-"""With so many mistakes the assembly ends."""
+"""The assembly ends after this many mistakes."""
 
 
 class Fault(Exception):
@@ -84,7 +84,7 @@ def character_notes(message: str) -> tuple[str, ...]:
 
 
 class AsmWarning(UserWarning):
-    """What is probably not meant in a program that was assembled nevertheless."""
+    """A warning: something in a program that is allowed and probably not meant."""
 
 
 class AsmError(Tx8Error):
@@ -96,7 +96,7 @@ class AsmError(Tx8Error):
 
 
 def listed(diagnostics: Sequence[Diagnostic]) -> str:
-    """The text of so many diagnostics as a reader can take in, and the number of the others."""
+    """The text of the first ``MOST_SHOWN`` diagnostics, and the number of the others."""
     shown = diagnostics[:MOST_SHOWN]
     parts = [str(diagnostic) for diagnostic in shown]
     rest = len(diagnostics) - len(shown)

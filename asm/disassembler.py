@@ -231,7 +231,7 @@ class _SegmentText:
             decoded = encoding.decode(self.segment.data, at - self.start) if not at % grain else None
             following = min(at + grain - at % grain, end)
             text = None
-            if isinstance(decoded, encoding.Decoded) and at + decoded.size <= end:
+            if isinstance(decoded, encoding.DecodedInstruction) and at + decoded.size <= end:
                 text = wide_text(decoded)
                 following = at + decoded.size if text is not None else following
             if text is not None:
@@ -240,7 +240,7 @@ class _SegmentText:
                 yield from self._inside(at, following - at)
                 yield "    " + text
                 plain = following
-            elif isinstance(decoded, encoding.Illegal) and encoding.is_wide(self._word(at)):
+            elif isinstance(decoded, encoding.IllegalBytes) and encoding.is_wide(self._word(at)):
                 yield from self._data(plain, at)
                 yield from self._illegal(at, following, decoded.reason)
                 plain = following

@@ -32,7 +32,7 @@ class Occupancy:
     """Ranges that are over, without their instructions; where they begin and end."""
     _open: dict[str, OpenRange] = field(default_factory=dict)
     _taken: list[tuple[int, int, str]] = field(default_factory=list)
-    """First byte, the byte behind the last, and name of the open ranges, by address."""
+    """First byte, end (exclusive) and name of the open ranges, by address."""
 
     def open(self, live: LiveRange, begin: Address, source: Source, index: int) -> None:
         """From ``begin`` on the bytes of a range are in use; Fault if they are not there or not free."""

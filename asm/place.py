@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
-from asm.syntax.expressions import Address, Node, Unknown, Value, evaluate, number_of
+from asm.syntax.expressions import Address, Node, UnknownValue, Value, evaluate, number_of
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
@@ -15,7 +15,7 @@ from tx8isa.tools.suggestions import did_you_mean
 
 from .diagnostics import Fault
 
-PAGE = 4096
+SECTION_GRAIN = 4096
 """Every section starts on a multiple of this DDR offset; so no alignment in a section can be larger."""
 
 DDR = ".ddr"
@@ -51,14 +51,14 @@ class Volume:
             (self.characters, self.MOST_CHARACTERS, "characters"),
         ):
             if found > most:
-                raise TooLarge(f"macros, repetitions and repeated files make more than {most} {what}")
+                raise VolumeFault(f"macros, repetitions and repeated files make more than {most} {what}")
 
     def parse(self, characters: int) -> None:
         """Count the operands with operators and parentheses in such lines: to parse them takes longest."""
         self.parsed += characters
         if self.parsed > self.MOST_PARSED:
             message = f"macros and repetitions make more than {self.MOST_PARSED} characters of expressions"
-            raise TooLarge(message, "compute the value once, with .equ")
+            raise VolumeFault(message, "compute the value once, with .equ")
 
     def fill(self, size: int) -> None:
         """Count bytes of the image that no text and no file gives: filled or padded."""
@@ -69,7 +69,7 @@ class Volume:
         self.bytes = needed
 
 
-class TooLarge(Fault):
+class VolumeFault(Fault):
     """A program beyond its ``Volume``: the rest of the text is not read."""
 
     def __init__(self, message: str, help: str = "") -> None:
@@ -95,7 +95,7 @@ class Section:
     row_nodes: list[tuple[int, str]] = field(default_factory=list)
     """(first row, graph node) at every change of the node; an empty name for none."""
     marks: list[int] = field(default_factory=lambda: [-1, -1])
-    """Start and end of each range that is not RISC-V code, after a pair that is no range."""
+    """Start and end of each range that is not RISC-V code, after a pair that is not a range."""
     volume: Volume = field(default_factory=Volume)
     """Shared by all sections of a program."""
 
@@ -118,7 +118,7 @@ class Section:
         self.tail += size
 
     def append(self, data: bytes | memoryview) -> None:
-        """Append bytes that are no instructions."""
+        """Append bytes that are not instructions."""
         if self.nobits and any(data):
             raise Fault(f"section {self.name} holds no data", None, "use .space here, or another section")
         if self.nobits:
@@ -192,7 +192,7 @@ class Spot:
             help = did_you_mean("%" + function, known) or f"known: {' '.join(known)}"
             raise Fault(f"unknown function %{function}", at, help)
         if function.startswith("pcrel_") and not program.closed:
-            raise Unknown("the distance to a symbol", at)
+            raise UnknownValue("the distance to a symbol", at)
         if function == "pcrel_hi":
             return program.keep_distance(number_of(self.here), distance(argument, self.here, 0))
         value = number_of(argument, at)
@@ -248,7 +248,7 @@ class Program:
             if name in REGISTERS:
                 raise Fault(f"register {name} cannot be used in an expression", at)
             if not self.closed:
-                raise Unknown(f"{shown}, which is not defined above", at)
+                raise UnknownValue(f"{shown}, which is not defined above", at)
             raise Fault(f"undefined symbol {shown}", at, lambda: did_you_mean(name, self.known()))
         if symbol.value is None:
             return self._deferred(name, symbol, at)
@@ -267,7 +267,7 @@ class Program:
     def defined_value(self, symbol: SymbolEntry) -> Value:
         """Value of a symbol that is defined by an expression."""
         if symbol.busy:
-            raise Unknown("a symbol that is defined by itself")
+            raise UnknownValue("a symbol that is defined by itself")
         if symbol in self._found:
             return self._found[symbol]
         assert symbol.node is not None
@@ -300,7 +300,7 @@ class Program:
         return self._distances[address]
 
     def other_view(self, function: str, value: int, at: int) -> int:
-        """The same DDR byte in the engines' view (``ncc``) or the core's (``core``)."""
+        """The address of the same DDR byte in the engines' view (``ncc``) or the core's (``core``)."""
         windows, size = self.machine.windows, self.machine.windows.ddr_core_bytes
         core, ncc = windows.ddr_cached, windows.ddr_engine
         source, target = (core, ncc) if function == "ncc" else (ncc, core)
@@ -319,5 +319,5 @@ class Program:
                 section.base = window + offset
             if section.size:
                 start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
-                offset = -(-(start + section.size) // PAGE) * PAGE
+                offset = -(-(start + section.size) // SECTION_GRAIN) * SECTION_GRAIN
         self.closed = True

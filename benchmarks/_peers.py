@@ -1,4 +1,4 @@
-"""The same work in NumPy, where NumPy has a function for it.
+"""The work of an instruction done by NumPy, where NumPy has a function for it.
 
 ``peer`` gives a call without arguments that reads the same bytes as the row's instruction. The operands must
 be filled before, since some are unpacked when the call is made. Results go to existing arrays if the

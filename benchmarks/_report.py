@@ -60,7 +60,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a script has found: rows with goals, and tables of its own."""
+    """The results of a benchmark script: rows with goals, and tables of its own."""
 
     rows: list[Row] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
@@ -107,7 +107,7 @@ def _append(line: dict[str, object]) -> None:
 
 
 def read_figures(file: Path) -> Figures:
-    """What scripts appended."""
+    """Read the results that scripts appended."""
     found = Figures()
     for line in file.read_text().splitlines():
         fields = json.loads(line)

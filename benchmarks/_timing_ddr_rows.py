@@ -20,7 +20,7 @@ def _each(count: int) -> Figure:
 
 
 def _rate(size: int) -> Figure:
-    """GB/s of the card when a tile loads so many bytes; a byte a cycle of the tile is one GB/s."""
+    """GB/s of the card when a tile loads ``size`` bytes; a byte a cycle of the tile is one GB/s."""
     return lambda run: TILES * size / run.busy(Track.RDMA)
 
 

@@ -216,10 +216,10 @@ def tdma_rows() -> list[Row]:
         ),
         Row("TDMA", "gatherscatter, 1,024 B, 256 x 1", (3445,), lines(scatter(1024, 256, 1), WAIT), every),
         Row("TDMA", "gatherscatter, 256 B, 4 x 1", (57,), lines(scatter(256, 4, 1, 256), WAIT), every),
-        Row("TDMA", "the same behind two CT commands: busy", (57,), behind, every),
+        Row("TDMA", "the same after two CT commands: busy", (57,), behind, every),
         Row(
             "TDMA",
-            "the same behind two CT commands: blocked",
+            "the same after two CT commands: blocked",
             (19133,),
             behind,
             lambda run: float(run.of(Track.TDMA)["blocked"].sum()) / TICKS,

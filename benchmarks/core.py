@@ -30,7 +30,7 @@ from tx8isa.machine.description import load_machine
 ROUNDS = 5
 TURNS = 2_000_000
 LONG_RUN = 20_000_000
-"""Turns of the translated loops: so many that the time of the translation hardly counts."""
+"""Turns of the translated loops: enough that the time of the translation hardly counts."""
 INSTRUCTIONS = 10_000
 MACHINE = load_machine(None)
 

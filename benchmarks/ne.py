@@ -240,7 +240,7 @@ def depthwise_case(kernel: int, fmt: Format, c: int, size: int, k: int, s: int) 
 
 
 def onnxruntime_case(c: int, o: int, size: int, k: int, s: int, group: int = 1) -> Case | None:
-    """The same convolution in binary32, or None without onnxruntime."""
+    """The convolution as onnxruntime computes it in binary32, or None where that is not installed."""
     try:
         import onnxruntime
         from onnx import TensorProto, helper, numpy_helper

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
 from compiler.tools.execution import (
+    INPUT_AT_FAULT,
     compile_options,
     constants_of,
     execute,
@@ -45,8 +46,6 @@ as often as Python does by default takes an eighth of the time."""
 
 _MOST_MISTAKES = 20
 """Mistakes of a graph that are printed."""
-
-INPUT_AT_FAULT = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -60,7 +60,7 @@ class GraphError(Tx8Error):
         super().__init__(self.messages[0] + suffix)
 
 
-class ChipTooSmall(GraphError):
+class CapacityError(GraphError):
     """A graph that is right, but for which a tile has too little scratchpad or too few registers."""
 
 

@@ -84,7 +84,7 @@ An engine instruction is a row of 32-bit words, little-endian:
 A bit that no operand claims must be 0, otherwise the instruction is illegal. *Packet field* is the field of
 the chip's own instruction packet that the operand stands for ([isa.md](../isa.md#packet-fields)). *Bytes* is
 what the example touches through that address, from its first byte on. *Evidence* says how sure the
-description is, in the words of [isa.md](../isa.md#how-sure-a-fact-is).
+description is, in the words of [isa.md](../isa.md#how-certain-a-fact-is).
 
 ## Pages
 """
@@ -182,7 +182,7 @@ def engine_page(page: Page, members: list[Instruction]) -> Iterator[str]:
 
 
 def section(instruction: Instruction) -> Iterator[str]:
-    """All about one instruction."""
+    """The section about one instruction."""
     decoded, words = assembled(instruction)
     yield from (f"## {instruction.mnemonic}", "", instruction.doc, "")
     yield from (f"    {manual.syntax(instruction)}", "")
@@ -195,17 +195,17 @@ def section(instruction: Instruction) -> Iterator[str]:
     yield f"  is `{words}`."
 
 
-def assembled(instruction: Instruction) -> tuple[encoding.Decoded, str]:
+def assembled(instruction: Instruction) -> tuple[encoding.DecodedInstruction, str]:
     """The example as the assembler makes it: taken apart, and its words in hex."""
     image = asm.assemble(instruction.example)
     data = next(s.data for s in image.segments if s.section == ".text")
     decoded = encoding.decode(data)
-    if isinstance(decoded, encoding.Illegal):
+    if isinstance(decoded, encoding.IllegalBytes):
         raise ValueError(f"{instruction.example}: {decoded.reason}")
     return decoded, " ".join(f"{word:08x}" for (word,) in struct.iter_unpack("<I", data[: decoded.size]))
 
 
-def operand_table(instruction: Instruction, example: encoding.Decoded) -> Iterator[str]:
+def operand_table(instruction: Instruction, example: encoding.DecodedInstruction) -> Iterator[str]:
     rows = [
         (f"`{r.operand.name}`", r.place, r.allowed, r.default, meaning(instruction, r, example))
         for r in manual.operand_rows(instruction)
@@ -213,7 +213,7 @@ def operand_table(instruction: Instruction, example: encoding.Decoded) -> Iterat
     return table(("operand", "word", "allowed", "default", "meaning"), rows)
 
 
-def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.Decoded) -> str:
+def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.DecodedInstruction) -> str:
     """What an operand is, its packet field, and the bytes of the example."""
     parts = [row.use] if row.use else []
     parts.append(f"packet field `{row.operand.field}`")
@@ -223,7 +223,7 @@ def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.
     return "; ".join(parts)
 
 
-def touched(instruction: Instruction, extent: Extent, example: encoding.Decoded) -> int:
+def touched(instruction: Instruction, extent: Extent, example: encoding.DecodedInstruction) -> int:
     """Bytes that the example touches through an address."""
     return extent.length(*encoding.argument_values(instruction, extent.arguments, example.values))
 
@@ -277,7 +277,7 @@ def with_passes(page: str) -> str:
 
 
 def pass_summary(step: Pass) -> str:
-    """What the file of a pass says of it, behind the words that name it."""
+    """The summary of a pass: the docstring of its file after the words that name it."""
     text = " ".join((inspect.getmodule(type(step)).__doc__ or "").split())
     name = f"Pass ``{step.name}``: "
     if not text.startswith(name):

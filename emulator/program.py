@@ -237,7 +237,7 @@ def chip_name(chip: int, name: str) -> str:
 
 
 def _memory(buffer: Buffer) -> tuple[Any, ...]:
-    """Where a buffer is, and what it is there."""
+    """What two buffers have in common when they are the same memory with the same content."""
     return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype
 
 
@@ -317,7 +317,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 def load(path: str | Path, machine: Machine | None = None) -> Program:
     """Read a program image, to run on ``machine`` or the one it was made for.
 
-    ImageError when it is no image or was damaged; MachineError when it was made for another machine than
+    ImageError when it is not an image or was damaged; MachineError when it was made for another machine than
     ``machine``, naming what differs, or does not describe its own.
     """
     path = Path(path)

@@ -36,7 +36,7 @@ def bind(buffers: Sequence[Buffer], given: Sequence[Any], named: Mapping[str, An
 def convert(buffer: Buffer, value: Any) -> Array:
     """A value as the array a buffer takes: sequences of numbers, other float types, integers that fit."""
     expected = travel_dtype(buffer)
-    if hasattr(value, "detach"):  # a tensor of PyTorch, which is no array while it needs a gradient
+    if hasattr(value, "detach"):  # a tensor of PyTorch, which is not an array while it needs a gradient
         value = value.detach().cpu()
     try:
         array = np.asarray(value)

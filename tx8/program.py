@@ -51,7 +51,7 @@ class Program:
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
-        """As ``inputs``."""
+        """Name, shape, format and layout of each output, in order."""
         return self.emulated.outputs
 
     @property
@@ -174,7 +174,7 @@ def assemble_file(
     machine: Machine | str | Path | None = None,
     defines: Mapping[str, int | str] | None = None,
 ) -> Program:
-    """As ``assemble``, for a file, beside which included files are found; Tx8Error when it cannot be read."""
+    """Assemble a file, beside which included files are found; Tx8Error when it cannot be read."""
     described = _machine(machine)
     path = _path(path, "assembly")
     return Program(asm.assemble_file(path, (), defines, described), described, path.stem)

@@ -70,7 +70,7 @@ class Session:
         self._steps.bind({**(arrays or {}), **named})
 
     def run(self, *inputs: Any, **named: Any) -> dict[str, Array]:
-        """One step: the outputs that are no states, by name; what is bound as output is filled.
+        """One step: the outputs that are not states, by name; what is bound as output is filled.
 
         Inputs that are not bound, by position, by name, or as one mapping; converted as by ``Program.run``.
         InputError for what does not fit, Fault when the program stops; the states are then as they were.
@@ -78,7 +78,7 @@ class Session:
         return self._steps.run(self._given(inputs, named))
 
     def submit(self, *inputs: Any, **named: Any) -> Future[dict[str, Array]]:
-        """As ``run``, behind the steps that were submitted before; the future has what ``run`` returns."""
+        """Queue a step after those submitted before; the future has what ``run`` returns."""
         return self._steps.submit(self._given(inputs, named))
 
     def set_state(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
@@ -117,7 +117,7 @@ class Session:
         return f"<tx8.Session of {self.program.name}: step {self.steps}>"
 
     def _given(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
-        """Inputs of a step by name; those by position are the ones that are no states, in order."""
+        """Inputs of a step by name; those by position are the ones that are not states, in order."""
         if not named and len(inputs) == 1 and isinstance(inputs[0], Mapping):
             named, inputs = inputs[0], ()
         states = dict(self.program.states)

@@ -10,7 +10,7 @@ from functools import partial
 from asm.assembly import Assembly
 from asm.diagnostics import Fault
 from asm.instructions.pseudo import NAMES
-from asm.syntax.expressions import Unknown
+from asm.syntax.expressions import UnknownValue
 from asm.syntax.source import Source, lines_of
 from tx8isa.table import registry
 from tx8isa.table.scalar import scalar_by_mnemonic
@@ -56,7 +56,7 @@ def _bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler
             end = _end(call, closer)
             try:
                 function(call, end)
-            except Unknown as unknown:
+            except UnknownValue as unknown:
                 fault = Fault(f"the value must be known here, found {unknown.what}", unknown.at)
                 call.assembly.report(call.source, call.index, fault, call.start)
             except Fault as fault:
@@ -110,7 +110,7 @@ def _holds(call: Call) -> bool:
             symbol = call.assembly.program.symbols.get(name)
             return (symbol is not None and symbol.defined) == (call.name == ".ifdef")
         return bool(_TESTS.get(call.name, _TESTS[".if"])(call.numbers(1, 1)[0]))
-    except Unknown as unknown:
+    except UnknownValue as unknown:
         fault = Fault(f"{call.name}: the value must be known here, found {unknown.what}", unknown.at)
         call.assembly.report(call.source, call.index, fault, call.start)
     except Fault as fault:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from asm.diagnostics import Fault
 from asm.image.types import Buffer
-from asm.place import DDR, DDR_ZERO, PAGE
+from asm.place import DDR, DDR_ZERO, SECTION_GRAIN
 from asm.syntax.expressions import literal, unescape
 from asm.syntax.source import NAME
 from tx8isa.errors import Tx8Error
@@ -62,7 +62,7 @@ def _begin(call: Call, name: str, made: Tensor, kind: str, dtype: str | None) ->
     constant = kind == "constant"
     section = call.assembly.open_section(DDR if constant else DDR_ZERO, "rw", not constant)
     start = section.size
-    section.reserve(-section.size % PAGE)
+    section.reserve(-section.size % SECTION_GRAIN)
     at = call.start + len(call.text[call.start :]) - len(call.text[call.start :].lstrip())
     try:
         assembly.define_label(name, call.source.where(call.index), at)

@@ -9,8 +9,8 @@ from asm.assembly import DataFixup
 from asm.diagnostics import Fault
 from asm.instructions.operands import expression
 from asm.instructions.template import single_atom
-from asm.place import PAGE
-from asm.syntax.expressions import Node, Unary, Unknown, Value, evaluate, fraction, number_of, unescape
+from asm.place import SECTION_GRAIN
+from asm.syntax.expressions import Node, Unary, UnknownValue, Value, evaluate, fraction, number_of, unescape
 from asm.syntax.parse import String
 from asm.syntax.source import checksum
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
@@ -45,7 +45,7 @@ def _integers(size: int) -> Handler:
             try:
                 value: Value = evaluate(node, operands.atoms, spot)
                 code += integer_bytes(number_of(value), size, node.at)
-            except Unknown:
+            except UnknownValue:
                 waiting.append((len(code), node))
                 code += bytes(size)
         emit(call, bytes(code))
@@ -163,15 +163,17 @@ def _fill(call: Call) -> None:
 def _align(call: Call) -> None:
     power, *rest = call.numbers(1, 3)
     if not 0 <= power <= 12:
-        raise Fault(f"{call.name} {power} is outside 0..12 (a power of two; sections start on {PAGE} bytes)")
+        raise Fault(
+            f"{call.name} {power} is outside 0..12 (a power of two; sections start on {SECTION_GRAIN} bytes)"
+        )
     _pad(call, 1 << power, rest)
 
 
 @handler(".balign")
 def _balign(call: Call) -> None:
     alignment, *rest = call.numbers(1, 3)
-    if not 1 <= alignment <= PAGE or alignment & (alignment - 1):
-        raise Fault(f".balign {alignment}: expected a power of two up to {PAGE}")
+    if not 1 <= alignment <= SECTION_GRAIN or alignment & (alignment - 1):
+        raise Fault(f".balign {alignment}: expected a power of two up to {SECTION_GRAIN}")
     _pad(call, alignment, rest)
 
 

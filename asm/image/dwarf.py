@@ -74,7 +74,7 @@ _LINE_LENGTH, _LINE_HEAD_TAIL = 4, 2 + 1 + 1 + 4
 def debug_sections(image: Image) -> list[ElfSection]:
     """The sections of debug information; none for an image without lines.
 
-    UnicodeEncodeError for a name that is no Unicode.
+    UnicodeEncodeError for a name that is not Unicode.
     """
     addresses = sorted(image.lines)
     lines = units = b""

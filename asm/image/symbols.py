@@ -161,7 +161,7 @@ class SymbolReader:
             return ABSOLUTE, 0
         if not 1 <= index <= len(self.segments):
             raise ImageError(
-                f"{self.name}: corrupted image: a symbol of section {index}, which is no segment"
+                f"{self.name}: corrupted image: a symbol of section {index}, which is not a segment"
             )
         segment = self.segments[index - 1]
         return segment.section, segment.address + len(segment.data)

@@ -13,11 +13,11 @@ from asm.syntax.expressions import (
     Node,
     Paren,
     Unary,
-    Unknown,
+    UnknownValue,
     evaluate,
     literal,
 )
-from asm.syntax.parse import Based, Operands, Term
+from asm.syntax.parse import Operands, RegisterOffset, Term
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table.compressed import compressed_by_mnemonic
@@ -27,7 +27,7 @@ from .constants import load_constant
 from .operands import expression
 from .reach import AbsoluteSlot, PairSlot, absolute_pattern
 from .scalar import Constant, Given, RegisterSlot, place_fields, place_scalar, positional, scalar_template
-from .template import Encode, NotPlain, Place, Slot, Template, not_plain, single_atom
+from .template import Encode, Place, Slot, SymbolicLine, Template, not_plain, single_atom
 
 SIMPLE: dict[str, tuple[str, ...]] = {
     "nop": ("addi zero zero 0",),
@@ -192,7 +192,7 @@ def _jump_register(mnemonic: str, terms: Sequence[Term]) -> Template:
         rd = expression(terms[0], "rd")
     target = terms[min(len(terms) - 1, 1)]
     offset: Node | Constant = expression(terms[2], "imm") if len(terms) == 3 else Constant("0")
-    if isinstance(target, Based) and len(terms) < 3:
+    if isinstance(target, RegisterOffset) and len(terms) < 3:
         base, offset = target.base, target.offset
     else:
         node = expression(target, "rs1")
@@ -242,7 +242,7 @@ def _at_symbol(record: Scalar, terms: Sequence[Term]) -> Template | None:
             return None
         target, through = expression(terms[1], record.mnemonic), expression(terms[2], "rt")
         return _pair(through, target, record, {"rd": expression(terms[0], "rd")})
-    if record.kind == "load" and len(terms) == 2 and not isinstance(terms[1], Based | Paren):
+    if record.kind == "load" and len(terms) == 2 and not isinstance(terms[1], RegisterOffset | Paren):
         rd = expression(terms[0], "rd")
         return _pair(rd, expression(terms[1], record.mnemonic), record, {"rd": rd})
     if record.kind == "store" and len(terms) == 3:
@@ -280,7 +280,7 @@ class ConstantTemplate(Template):
         number = _register(self.register, atoms)
         try:
             value = evaluate(self.value, atoms, place)
-        except Unknown as unknown:
+        except UnknownValue as unknown:
             value = self._refuse(unknown.what)
         if isinstance(value, Address):
             value = self._refuse(f"an address in {value.section}")
@@ -298,7 +298,7 @@ class ConstantTemplate(Template):
         def encode(atoms: Sequence[str]) -> bytes:
             value = literal(atoms[1], self.value.at)
             if value is None or atoms[0] not in REGISTERS or (negative and value > 1 << 63):
-                raise NotPlain
+                raise SymbolicLine
             size, base, register = load_constant(-value if negative else value)
             return (base + REGISTERS[atoms[0]] * register).to_bytes(size, "little")
 
@@ -319,7 +319,7 @@ class AddressTemplate(Template):
             return Template(16, base + number * register, (AbsoluteSlot(self.target, 0),))
         try:
             value = evaluate(self.target, atoms, place)
-        except Unknown:
+        except UnknownValue:
             value = Address("", 0)
         if isinstance(value, int):
             return _constant(value, number)
@@ -342,6 +342,6 @@ def _is_far(node: Node, atoms: Sequence[str], place: Place) -> bool:
         return False
     try:
         value = place.value_of(atoms[node.index], node.at)
-    except Unknown:
+    except UnknownValue:
         return False
     return isinstance(value, Address) and place.is_far(value.section)

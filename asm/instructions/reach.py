@@ -50,7 +50,9 @@ class AbsoluteSlot(Slot):
 
     def bits(self, value: int) -> int:
         if not 0 <= value < 1 << ABSOLUTE_BITS:
-            raise Fault(f"{value:#x} is no address: expected 0..{(1 << ABSOLUTE_BITS) - 1:#x}", self.node.at)
+            raise Fault(
+                f"{value:#x} is not an address: expected 0..{(1 << ABSOLUTE_BITS) - 1:#x}", self.node.at
+            )
         low = low12(value)
         upper = value - low >> 12
         middle = low12(upper)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from asm.diagnostics import Fault
 from asm.syntax.expressions import Address, Atom, Node, Paren, Value, evaluate, number_of
-from asm.syntax.parse import Based, Operand, Term
+from asm.syntax.parse import Operand, RegisterOffset, Term
 from tx8isa.riscv.format import Encoding, Field
 from tx8isa.riscv.registers import (
     CSRS,
@@ -194,7 +194,7 @@ def place_scalar(record: Encoding, given: Sequence[Given], shift: int) -> tuple[
 def place_fields(
     record: Encoding, parts: Mapping[str, Node | Constant], shift: int
 ) -> tuple[int, list[Slot]]:
-    """As ``place_scalar``, field by field."""
+    """Place parts as ``place_scalar`` does, field by field."""
     base = record.match << shift
     slots: list[Slot] = []
     for name, part in parts.items():
@@ -220,7 +220,7 @@ def _parts(record: Encoding, wanted: str, term: Given) -> list[tuple[str, Node |
     if "(" not in wanted:
         return [(wanted, term if isinstance(term, Constant) else expression(term, wanted))]
     offset, _, base = wanted.rstrip(")").partition("(")
-    if isinstance(term, Based):
+    if isinstance(term, RegisterOffset):
         return [(offset, term.offset), (base, term.base)]
     if isinstance(term, Paren):
         return [(offset, Constant("0")), (base, term.inner)]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from asm.diagnostics import Fault
-from asm.syntax.expressions import Address, Unknown, evaluate
+from asm.syntax.expressions import Address, UnknownValue, evaluate
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.table import compressed as rvc
@@ -17,7 +17,7 @@ from .scalar import TargetSlot
 from .template import ANY, Place, Template
 
 
-class Shortened(NamedTuple):
+class ShortenedStatement(NamedTuple):
     """The bytes of a statement, and the offsets of its instructions."""
 
     code: bytes
@@ -25,7 +25,7 @@ class Shortened(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def shortened(code: bytes, allowed: frozenset[str] | None) -> Shortened:
+def shortened(code: bytes, allowed: frozenset[str] | None) -> ShortenedStatement:
     """Scalar instructions, with the compressed form in place of each that has one.
 
     ``allowed``: the compressed instructions that may be chosen, None for all.
@@ -35,7 +35,7 @@ def shortened(code: bytes, allowed: frozenset[str] | None) -> Shortened:
         piece = code[at : at + SCALAR_BYTES]
         steps.append(len(found))
         found += _short_of(piece, allowed) if len(piece) == SCALAR_BYTES else piece
-    return Shortened(found, tuple(steps))
+    return ShortenedStatement(found, tuple(steps))
 
 
 def _short_of(piece: bytes, allowed: frozenset[str] | None) -> bytes:
@@ -56,7 +56,7 @@ class JumpForms(NamedTuple):
 
 
 def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpForms | None:
-    """The forms of a statement; None when it is no jump or branch to a label that can be compressed.
+    """The forms of a statement; None when it is not a jump or branch to a label that can be compressed.
 
     Unknown when an operand other than the label is decided by later text.
     """
@@ -86,10 +86,10 @@ def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpFo
 
 
 def jump_target(template: Template, atoms: Sequence[str], place: Place) -> Address | None:
-    """Where one of ``JumpForms`` goes, before the final layout; None when that is no place in a section."""
+    """The target of one of ``JumpForms`` before the final layout; None when it is in no section."""
     (slot,) = template.slots
     try:
         value = evaluate(slot.node, atoms, place)
-    except (Fault, Unknown, RecursionError):
+    except (Fault, UnknownValue, RecursionError):
         return None
     return value if isinstance(value, Address) else None

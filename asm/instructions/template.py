@@ -18,7 +18,7 @@ from asm.syntax.expressions import Atom, Node, Scope, Unary, Value, evaluate, ha
 from tx8isa.riscv.format import SCALAR_BYTES
 
 
-class NotPlain(Exception):
+class SymbolicLine(Exception):
     """A line whose bytes depend on symbols or on its address."""
 
 
@@ -52,7 +52,7 @@ class Slot(ABC):
         self.shift = shift
 
     def special(self, text: str, negative: bool) -> int | None:
-        """Bits of a word that is no number or symbol here, else None."""
+        """Bits of a word that is not a number or symbol here, else None."""
         return None
 
     def doubt(self, text: str, negative: bool) -> Fault | None:
@@ -64,15 +64,15 @@ class Slot(ABC):
         """Bits of a number; Fault when it is not allowed."""
 
     def plain(self, text: str, negative: bool) -> int:
-        """Bits of a single atom, from its text alone; NotPlain for a symbol, and where there is a doubt."""
+        """Bits of a single atom, from its text alone; SymbolicLine for a symbol, and in case of doubt."""
         if self.wary and self.doubt(text, negative) is not None:
-            raise NotPlain
+            raise SymbolicLine
         found = self.special(text, negative)
         if found is not None:
             return found
         number = literal(text, self.node.at)
         if number is None or self.needs_place:
-            raise NotPlain
+            raise SymbolicLine
         return self.bits(-number if negative else number)
 
     def resolve(self, atoms: Sequence[str], place: Place) -> int:
@@ -154,7 +154,7 @@ class Template:
         self.encode = self._encoder()
 
     def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:
-        """What is probably not meant in a statement that is allowed."""
+        """Warnings of an allowed statement: what is probably not meant."""
         for slot in self.slots:
             if slot.wary:
                 atom, negative = single_atom(slot.node)
@@ -190,7 +190,7 @@ class Template:
 
 
 def not_plain(atoms: Sequence[str]) -> bytes:
-    raise NotPlain
+    raise SymbolicLine
 
 
 def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
@@ -202,7 +202,7 @@ def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
 
 
 def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[int], check: Check) -> Encode:
-    """As ``_plain_encoder``; the limits are cached by the texts of the ``decisive`` atoms."""
+    """A ``_plain_encoder`` whose limits are cached by the texts of the ``decisive`` atoms."""
     known: dict[str | tuple[str, ...], Limits] = {}
     decided_by = itemgetter(*decisive) if decisive else _nothing
 

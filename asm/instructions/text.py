@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tx8isa.records.record import Engine, Operand
 from tx8isa.riscv.format import Encoding
 from tx8isa.riscv.registers import CSR_NAMES, FLOAT_REGISTER_NAMES, REGISTER_NAMES, ROUNDING_MODES
-from tx8isa.table.encoding import Decoded, unpack_lanes
+from tx8isa.table.encoding import DecodedInstruction, unpack_lanes
 
 
 def quote(text: str) -> str:
@@ -45,7 +45,7 @@ def _field(name: str, kind: str, value: int) -> str:
     return f"{value:#x}" if kind == "unsigned" and name == "imm" else str(value)
 
 
-def wide_text(decoded: Decoded) -> str | None:
+def wide_text(decoded: DecodedInstruction) -> str | None:
     """An engine instruction; None when it holds bits that no text can ask for."""
     instruction, fmt = decoded.instruction, decoded.format
     parts = []
@@ -72,7 +72,7 @@ def wide_text(decoded: Decoded) -> str | None:
     return f"{instruction.mnemonic}{suffix} {', '.join(parts)}".rstrip()
 
 
-def _default(decoded: Decoded, operand: Operand) -> int | None:
+def _default(decoded: DecodedInstruction, operand: Operand) -> int | None:
     if isinstance(operand.default, str):
         return decoded.values[decoded.instruction.index(operand.default)]
     return operand.default

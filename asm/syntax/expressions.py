@@ -20,7 +20,7 @@ class Address(NamedTuple):
 Value = int | Address
 
 
-class Unknown(Exception):
+class UnknownValue(Exception):
     """A value that later text or the final layout decides; ``what`` says which."""
 
     def __init__(self, what: str, at: int | None = None) -> None:
@@ -211,7 +211,7 @@ def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
 def number_of(value: Value, at: int | None = None) -> int:
     """A value as a number; Unknown for an address before the layout."""
     if isinstance(value, Address):
-        raise Unknown(f"an address in {value.section}", at)
+        raise UnknownValue(f"an address in {value.section}", at)
     return value
 
 

@@ -22,7 +22,7 @@ ATOM = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Based:
+class RegisterOffset:
     """``offset(register)``."""
 
     offset: Node
@@ -46,7 +46,7 @@ class String:
     at: int
 
 
-Term = Node | Based | Lanes | String
+Term = Node | RegisterOffset | Lanes | String
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class _Plain:
         if offset is None or not self._skip("("):
             return offset
         base = self._sum()
-        return None if base is None or not self._skip(")") else Based(offset, base, start)
+        return None if base is None or not self._skip(")") else RegisterOffset(offset, base, start)
 
     def _lanes(self) -> Lanes | None:
         start = self.at
@@ -182,7 +182,7 @@ class _Plain:
 
 @lru_cache(maxsize=256)  # repetitions bring the same line again and again
 def parse_with_grammar(text: str, start: int = 0) -> Operands:
-    """The same operands as ``parse_operands`` gives, parsed by Lark, which takes every text."""
+    """Parse operands with Lark, which takes every text; the result is that of ``parse_operands``."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
     matches = list(ATOM.finditer(text, start))
@@ -230,7 +230,7 @@ class _Builder:
     def _term(self, tree: Any) -> Term:
         at = tree.meta.start_pos
         if tree.data == "based":
-            return Based(self._node(tree.children[0]), self._node(tree.children[1]), at)
+            return RegisterOffset(self._node(tree.children[0]), self._node(tree.children[1]), at)
         if tree.data == "lanes":
             return Lanes(tuple(self._node(child) for child in tree.children), at)
         if tree.data == "string":

@@ -121,7 +121,7 @@ def checksum(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-class Included:
+class IncludedFiles:
     """Files in the folder of the one that names them, or in one of ``folders``; each is read once.
 
     ``given`` holds the bytes of files that need not exist, by the name under which the program includes them.

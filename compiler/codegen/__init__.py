@@ -12,6 +12,8 @@ from tx8isa.tools.files import made_folder, write_together
 
 CONSTANTS_FILE = "prog.const"
 """File with the data of the constants, which the assembly text of a program includes."""
+DEFAULT_TILES = 16
+"""Tiles of a program for which the user gives no number, or all tiles of a machine that has fewer."""
 
 
 def write_program(

@@ -76,7 +76,7 @@ class Kernel:
     reordered: bool = False
     """Whether any slice is reordered."""
     node: str = ""
-    """The graph node that is being computed, in a phase of several; empty where nobody said."""
+    """The graph node being computed, in a phase of several; empty if unknown."""
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
     _scope: tuple[int, ...] = ()
@@ -203,7 +203,7 @@ class Kernel:
         self._record_uses(value)
 
     def receive(self, value: Value) -> None:
-        """From here on other tiles may write to the buffers of an address."""
+        """Declare that from here on other tiles may write to the buffers of an address."""
         self._record_uses(value)
         self.received |= set(buffers_of(value))
 
@@ -371,7 +371,7 @@ class Kernel:
             self.synchronize()
 
     def more_spills(self) -> frozenset[int]:
-        """What has to leave the registers too; OutOfRegisters if nothing helps or the stack is too small."""
+        """The values to spill besides; OutOfRegisters if none helps or the stack is too small."""
         return self.registers.more_spills(self.target.stack_bytes)
 
     def place_buffers(self) -> None:

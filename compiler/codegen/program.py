@@ -27,15 +27,15 @@ _FIRST_COPY = "first.copy"
 class Data:
     """The directives of DDR data and the bytes of the constants' file."""
 
+    bank: int
+    """Bytes of a DDR bank; variables and large constants begin at one."""
+    large: int = 0
+    """Bytes from which a constant is large; 0: those of a bank."""
     out: Emitter = field(default_factory=Emitter)
     pieces: list[bytes | memoryview] = field(default_factory=list)
     """Content of the constants' file; views of the arrays, because these may be large."""
     size: int = 0
     """Bytes of the constants' file."""
-    bank: int = 4096
-    """Bytes of a DDR bank; variables and large constants begin at one."""
-    large: int = 4096
-    """Bytes from which a constant is large."""
     _known: dict[tuple[Format, bytes], list[tuple[str, Array]]] = field(default_factory=dict)
 
     @property
@@ -66,7 +66,7 @@ class Data:
             self.part(symbol, first, 0)
             return
         alike.append((symbol, data))
-        if data.nbytes >= self.large:
+        if data.nbytes >= (self.large or self.bank):
             self.out.directive(".section .ddr")
             self.out.directive(f".balign {self.bank}")
         padding = -self.size % _ALIGNMENT

@@ -145,7 +145,7 @@ class Registers:
         return variable
 
     def more_spills(self, stack: int) -> frozenset[int]:
-        """What has to leave the registers too; OutOfRegisters if nothing helps or the stack is too small."""
+        """The values to spill besides; OutOfRegisters if none helps or the stack is too small."""
         room = min(stack, LARGEST_FRAME)
         if self.frame > room:
             found = f"{self.frame} bytes; allowed are {room}"
@@ -180,7 +180,7 @@ class Registers:
             return self._slot(value)
         if isinstance(value, Operation):
             return self._operation(value)
-        raise TypeError(f"{value!r} is no expression")
+        raise TypeError(f"{value!r} is not an expression")
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)

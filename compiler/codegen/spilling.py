@@ -91,7 +91,7 @@ def _instructions(value: Value) -> int:
 
 
 def frame_bytes(words: int) -> int:
-    """Bytes of stack for so many values, a multiple of 16 as the calling convention wants."""
+    """Bytes of stack for ``words`` values, a multiple of 16 as the calling convention requires."""
     return round_up(words * WORD, 16)
 
 

@@ -25,7 +25,7 @@ class ExchangeOperation(TensorOperation):
         return self.name.removeprefix("tx8be.")
 
     def homes(self) -> tuple[Home, Home]:
-        """Those of its operand and of its result; VerifyException if an exchange cannot have them."""
+        """The homes of its operand and of its result; VerifyException if an exchange cannot have them."""
         if len(self.operands) != 1 or len(self.results) != 1:
             raise self.refuse(f"{len(self.operands)} operands and {len(self.results)} results, has 1 of each")
         if self.operands[0].type != self.results[0].type:

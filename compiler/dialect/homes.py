@@ -23,7 +23,7 @@ class Home:
 
     ``axes``: for each axis of the value, the mesh axis along which it is dealt, in contiguous shares, or
     ``whole``. Neighbouring axes with the same mesh axis are dealt as one. Tiles that differ in no named mesh
-    axis have the same bytes. ``above`` and ``below``: what a tile has too before and behind its share of
+    axis have the same bytes. ``above`` and ``below``: what a tile has too before and after its share of
     the last axis that is dealt.
     """
 

@@ -95,7 +95,7 @@ def blockable(kind: Attribute) -> bool:
 
 
 def integers_blockable(kind: Attribute) -> bool:
-    """The same for integers, which products of bytes compute in planes."""
+    """Whether a tensor of integers can be stored in planes, in which products of bytes compute."""
     return format_of(kind) in (Format.INT8, Format.INT32) and len(shape_of(kind)) > 2
 
 

@@ -20,7 +20,7 @@ _RANDOM = (
 """Operators whose operands do not determine their result."""
 
 
-class CannotFold(Exception):
+class FoldingError(Exception):
     """A node on constants cannot be evaluated; the text says why."""
 
 
@@ -51,16 +51,16 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
             warnings.simplefilter("ignore")
             found = ReferenceEvaluator(model).run(None, feeds)
     except Exception as error:  # the evaluators of operators raise errors of many classes
-        raise CannotFold(" ".join(str(error).split()) or type(error).__name__) from error
+        raise FoldingError(" ".join(str(error).split()) or type(error).__name__) from error
     by_name = dict(zip([name for name in alone.output if name], found, strict=True))
     arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in alone.output]
     if any(array.dtype == object for array in arrays):
-        raise CannotFold("its result is no tensor of numbers")
+        raise FoldingError("its result is not a tensor of numbers")
     return arrays
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[list[Node], set[str]]:
-    """Of nodes in topological order those that the outputs depend on, and the names that these read."""
+    """The nodes (in topological order) that the outputs depend on, and the names that those nodes read."""
     wanted = set(outputs)
     kept = []
     for node in reversed(list(nodes)):

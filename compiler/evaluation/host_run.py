@@ -94,7 +94,7 @@ class HostRun:
         return {name: values[name] if name in values else self._constants[name] for name in self._outputs}
 
     def _needed(self, known: Mapping[str, Array]) -> list[Node]:
-        """The nodes that outputs depend on, without those behind known values."""
+        """The nodes that outputs depend on, without those that only known values need."""
         wanted = {name for name in self._outputs if name not in known}
         found = []
         for node in reversed(self._nodes):
@@ -146,7 +146,7 @@ def _stored(result: Array) -> Array:
     return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
 
 
-def behind(graph: Graph, names: Iterable[str]) -> set[str]:
+def dependents(graph: Graph, names: Iterable[str]) -> set[str]:
     """The values that depend on some values of a graph, these included."""
     found = set(names)
     for node in graph.nodes:

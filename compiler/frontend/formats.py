@@ -165,7 +165,7 @@ _MLIR = re.compile(
 
 
 def _by_text(head: bytes) -> str | None:
-    """Text that is no JSON."""
+    """Text that is not JSON."""
     if _MLIR.match(head):
         return "the text of a module; tx8opt reads it: tx8opt FILE --pipeline"
     if re.match(rb"\s*<", head):

@@ -1,7 +1,7 @@
 """Lowerings: how each operator becomes the code of a phase. A folder has the lowerings of a family.
 
 The functions with the decorator ``lowering`` (record.py) register themselves; a new module in a folder is
-found by itself.
+imported automatically.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.spm import SpmOverflow
-from compiler.graph import ChipTooSmall
+from compiler.graph import CapacityError
 from tx8isa.errors import Tx8Error
 
 from . import LOWERINGS, Work
@@ -23,7 +23,7 @@ SMALLEST_BUDGET = 4096
 """Scratchpad bytes below which smaller slices are not tried."""
 
 WHOLE_SPM = "spm"
-"""Name of a size in cuts that leave the division to the lowering, with slices of so many bytes together."""
+"""Name of a size in cuts that leave the division to the lowering: bytes of all slices together."""
 
 
 def generate(
@@ -34,7 +34,7 @@ def generate(
     A cut that was decided must fit: ``DOES_NOT_FIT`` is raised when it does not. Without one the lowering
     divides the work itself, with half the bytes whenever its slices do not fit. A group for which no size
     fits is computed member by member. Only if registers were what was missing, values go to the stack.
-    ChipTooSmall if that does not fit either; ValueError for a cut that the lowering cannot have proposed.
+    CapacityError if that does not fit either; ValueError for a cut that the lowering cannot have proposed.
     """
     if work.cut is not None:
         budget = dict(work.cut.sizes).get(WHOLE_SPM)
@@ -53,7 +53,7 @@ def generate(
                     problems.append(error)
         if not any(isinstance(problem, OutOfRegisters) for problem in problems):
             break
-    raise ChipTooSmall([f"node '{work.name}' ({work.op}): {problems[-1]}"])
+    raise CapacityError([f"node '{work.name}' ({work.op}): {problems[-1]}"])
 
 
 def _budgets(target: Target) -> Iterator[int]:

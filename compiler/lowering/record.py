@@ -80,7 +80,7 @@ class StageExchange:
     """What tiles give each other of a value in their scratchpads, before stage ``before`` of a sequence.
 
     ``kind``: ``all_gather``, every tile gets the shares of all along a mesh axis; or ``halo_exchange``, it
-    gets from its neighbours so many rows ``above`` and ``below`` its share.
+    gets from its neighbours ``above`` rows before and ``below`` rows after its share.
     """
 
     kind: str
@@ -124,11 +124,11 @@ class Work:
     steps: tuple[Step, ...] = ()
     cut: Cut | None = None
     nodes: tuple[ChainNode, ...] = ()
-    """What a chain computes."""
+    """The operations of a chain."""
     stages: tuple[Work, ...] = ()
-    """What a sequence computes, in the order of computation."""
+    """The works of a sequence, in the order of computation."""
     exchanges: tuple[StageExchange, ...] | None = None
-    """What the tiles exchange between the stages; None leaves it to the lowering."""
+    """Exchanges of the tiles between the stages; None leaves them to the lowering."""
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
 

@@ -1,7 +1,7 @@
 """The operators that graphs may use, one record each (:class:`compiler.operators.record.Operator`).
 
-A folder has the records of a family; a new module in one is found by itself. Checks, inference, the reference
-run and docs/operators.md follow from the records.
+A folder has the records of a family; a new module in one is imported automatically. Checks, inference, the
+reference run and docs/operators.md follow from the records.
 """
 
 from __future__ import annotations

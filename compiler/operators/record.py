@@ -29,7 +29,7 @@ class Types:
     allowed: tuple[str, ...]
 
     def named(self, name: str) -> Types:
-        """The same types under another name."""
+        """These types under another name."""
         return Types(name, self.allowed)
 
 

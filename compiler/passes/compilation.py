@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 import asm
 from asm.diagnostics import AsmError
 from asm.image import Image
-from compiler.codegen import CONSTANTS_FILE
+from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
 from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.graph import Graph, GraphError
@@ -32,7 +32,6 @@ DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """Compute formats by the graph's float dtype, used when no format is chosen."""
 RESIDENCY = ("on", "off")
 """Whether values between groups may stay in the scratchpads."""
-DEFAULT_TILES = 16
 _BARRIER_TILES = 64
 """A barrier names its tiles by the bits of one register."""
 

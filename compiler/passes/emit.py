@@ -59,7 +59,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     if any(map(_copies, context.phases[1:])):
         copy = program.first_copy(data, context.tiles)
         if len(code) > 2 and not any(map(_copies, context.phases[:2])):
-            # Behind the first phase the core has time for it, and the others come later still.
+            # After the first phase the core has time for it; later phases would delay it more.
             code.insert(1, program.phase("", copy))
         else:
             start += copy
@@ -142,7 +142,7 @@ def empty_interface(context: Context) -> Interface:
 
 
 def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
-    """Directives for inputs and outputs whose names are no symbols; ``image`` has their addresses."""
+    """Directives for inputs and outputs whose names are not symbols; ``image`` has their addresses."""
     lines = []
     for kind, tensor, fmt, symbol in (*interface_of(context, module), *empty_interface(context)):
         if symbol != tensor.name:

@@ -40,7 +40,7 @@ def compiled_cycles(**options: Any) -> CyclesOf:
 
 
 def cycles_won(quantiser: Quantiser, cycles: CyclesOf) -> dict[str, int]:
-    """By candidate, its cycles in the float network less its cycles when all candidates are bytes.
+    """For each candidate, its cycles in the float network less its cycles when all candidates are bytes.
 
     The cycles of a phase are divided among its nodes by their work.
     """
@@ -56,7 +56,7 @@ def _owners(quantiser: Quantiser) -> dict[str, str]:
     owners = {}
     for name, node in quantiser.places.candidates.items():
         owners[name] = name
-        owners |= {behind.name: name for behind in quantiser.places.tail(node)}
+        owners |= {later.name: name for later in quantiser.places.tail(node)}
     return owners
 
 
@@ -74,7 +74,7 @@ def _by_owner(
 
 
 def _owner(owners: Mapping[str, str], name: str) -> str | None:
-    """The owner of a node, or of the node that it was made of: names of parts go on behind a dot."""
+    """The owner of a node, or of the node that it was made of: names of parts go on after a dot."""
     while name not in owners:
         name, dot, _ = name.rpartition(".")
         if not dot:

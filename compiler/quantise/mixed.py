@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from compiler.evaluation.host_run import HostRun, behind
+from compiler.evaluation.host_run import HostRun, dependents
 from compiler.graph import Array, Graph
 
 from .metric import Metric, Outputs, distance, joined
@@ -63,14 +63,14 @@ class FormatSearch:
         return {name: "fp16" if name in kept else "int8" for name in self._quantiser.places.candidates}
 
     def sensitivities(self) -> dict[str, float]:
-        """By node, the cosine that the outputs lose when only that node computes with bytes.
+        """For each node, the cosine that the outputs lose when only that node computes with bytes.
 
         Values that do not depend on the node are those of the float network.
         """
         few = self._quantiser.samples.first(_SENSITIVITY_SAMPLES)
         source, names = self._quantiser.source, list(self._quantiser.places.candidates)
         runs = {name: HostRun(self._quantiser.graph({name: "int8"})) for name in names}
-        depending = {name: behind(source, self._quantiser.places.node(name).outputs) for name in names}
+        depending = {name: dependents(source, self._quantiser.places.node(name).outputs) for name in names}
         found: dict[str, list[dict[str, Array]]] = {name: [] for name in names}
         plain = HostRun(source)
         for at, inputs in enumerate(few):

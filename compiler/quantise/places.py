@@ -78,7 +78,7 @@ class Places:
         return KnownFloats(values, 1) if node.op == "MatMul" else self._gemm_weights(node, values)
 
     def _gemm_weights(self, node: Node, values: Array) -> KnownFloats | None:
-        """Those of a Gemm without factors, whose addend is a known vector."""
+        """The weights of a Gemm without factors, whose addend is a known vector."""
         call = call_of(self.graph, node)
         plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
         axis = 0 if call.integer("transB") else 1
@@ -196,7 +196,7 @@ class Places:
         return {name: _home(homes, name) for name in found}
 
     def are_bytes(self, values: Collection[str], chosen: Collection[str]) -> set[str]:
-        """Those of the values that come out of the nodes as bytes, so that all others read them too."""
+        """Those of ``values`` that the chosen nodes give as bytes, so that all others read bytes too."""
         found = {self.result(self.candidates[name]) for name in chosen}.intersection(values)
         for node in self.graph.nodes:
             moved = self.moved(node)

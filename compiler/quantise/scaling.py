@@ -60,7 +60,7 @@ class Scaling:
         self.sites = tuple(self._sites())
 
     def equalise(self) -> None:
-        """Give the weights before and behind each value the same range in each channel."""
+        """Give the weights before and after each value the same range in each channel."""
         for _ in range(_SWEEPS):
             for site in self.sites:
                 before, behind = self._range(site.makers[:1]), self._range(site.readers)
@@ -128,7 +128,7 @@ class Scaling:
             yield ScaledOperand(vector.name, 0 if vector.inputs[0] in self.graph.constants else 1, -1)
 
     def _reached(self, node: Node) -> tuple[str, int]:
-        """The value behind what commutes with factors, and the axis of its channels."""
+        """The value after what commutes with factors, and the axis of its channels."""
         value = (self._places.vector(node) or node).outputs[0]
         while value not in self._places.outputs:
             users = list(self._places.readers(value))

@@ -27,12 +27,12 @@ class ByteWeights:
     missing: Array | None
 
     def restored(self) -> Array:
-        """What the bytes stand for, in binary64."""
+        """The weights that the bytes stand for, in binary64."""
         return self.values * _along(self.scale.astype(np.float64), self.axis, self.values.ndim)
 
 
 def byte_weights(known: KnownFloats) -> ByteWeights:
-    """Each output channel in bytes that reach to its largest magnitude."""
+    """Quantise each output channel to bytes whose range ends at its largest magnitude."""
     values = known.values.astype(np.float64)
     others = tuple(at for at in range(values.ndim) if at != known.axis)
     largest = np.abs(values).max(axis=others)
@@ -43,7 +43,7 @@ def byte_weights(known: KnownFloats) -> ByteWeights:
 
 
 def mean_error(known: KnownFloats, made: ByteWeights, mean: Array, groups: int = 1) -> Array:
-    """What the bytes of weights take from the mean of each output channel.
+    """The error that quantised weights cause in the mean of each output channel.
 
     ``mean`` has the mean of each input channel. The weights are [M, C / groups, ...] of a convolution, or a
     matrix. In binary64.

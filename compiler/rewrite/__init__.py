@@ -45,5 +45,5 @@ __all__ = ["LAST", "REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]
 
 
 def rewrite_graph(graph: Graph) -> Graph:
-    """The same function of the same inputs and outputs, in fewer operators."""
+    """Rewrite a graph into one of fewer operators with the same inputs, outputs and results."""
     return RewrittenGraph(RewrittenGraph(graph).run(REWRITES)).run(LAST)

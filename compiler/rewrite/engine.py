@@ -68,7 +68,7 @@ class RewrittenGraph:
         return node if node is not None and node.op in ops else None
 
     def sole_producer(self, name: str, *ops: str, uses: int = 1) -> Node | None:
-        """As :meth:`producer`, if the value has ``uses`` uses and is no output of the graph."""
+        """The node of :meth:`producer`, if the value has ``uses`` uses and is not an output of the graph."""
         node = self.producer(name, *ops)
         return node if node is not None and self.uses(name) == uses and name not in self.outputs else None
 

@@ -17,7 +17,7 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped
 from compiler.operators.linear.attention import VIEWS, matrices, result_order
 from compiler.operators.linear.rotary import features
-from compiler.operators.linear.strided import Strided, compact
+from compiler.operators.linear.strided import StridedView, compact
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import slice_ranges
 
@@ -26,22 +26,22 @@ from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 # --- views -----------------------------------------------------------------------------------------------
 
 
-def _phantom(seen: Strided) -> Array:
+def _phantom(seen: StridedView) -> Array:
     """An array of bytes with the strides of a view, to compute strides with; it has no elements to read."""
     return np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), seen.shape, seen.strides, writeable=False)
 
 
-def _moved(array: Array, seen: Strided, offset: int = 0) -> Strided:
+def _moved(array: Array, seen: StridedView, offset: int = 0) -> StridedView:
     """The view that is ``array``, made of the phantom of ``seen``."""
     steps = compact(array.shape).strides
     strides = tuple(
         int(step) if size != 1 else own
         for size, step, own in zip(array.shape, array.strides, steps, strict=True)
     )
-    return Strided(seen.offset + offset, array.shape, strides)
+    return StridedView(seen.offset + offset, array.shape, strides)
 
 
-def _reshaped(seen: Strided, shape: Shape) -> Strided | None:
+def _reshaped(seen: StridedView, shape: Shape) -> StridedView | None:
     """A view in another shape; None if the new axes have no strides."""
     array = _phantom(seen)
     try:
@@ -50,7 +50,7 @@ def _reshaped(seen: Strided, shape: Shape) -> Strided | None:
         return None
 
 
-def _sliced(seen: Strided, ranges: tuple[range, ...]) -> Strided | None:
+def _sliced(seen: StridedView, ranges: tuple[range, ...]) -> StridedView | None:
     """A view of part of every axis; None for empty parts and negative steps."""
     if any(taken.step < 0 or not taken for taken in ranges):
         return None
@@ -59,7 +59,7 @@ def _sliced(seen: Strided, ranges: tuple[range, ...]) -> Strided | None:
     return _moved(array, seen, sum(starts))
 
 
-def _through(graph: RewrittenGraph, node: Node, name: str, seen: Strided) -> Strided | None:
+def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) -> StridedView | None:
     """The result ``name`` of a node as a view of the value that its operand is a view ``seen`` of."""
     call, array = graph.call(node), _phantom(seen)
     if node.op in RESHAPES:
@@ -85,7 +85,7 @@ def _through(graph: RewrittenGraph, node: Node, name: str, seen: Strided) -> Str
     return None if taken is None else _reshaped(taken, graph.shape(name))
 
 
-def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, Strided]]:
+def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, StridedView]]:
     """The values of which ``name`` is a view, the most distant first; the last is itself."""
     node = graph.producer(name, *RESHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
     if node is not None and node.inputs[0] not in graph.constants:
@@ -131,7 +131,7 @@ def _result(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 @dataclass(frozen=True)
-class _Repeated:
+class _RepeatedHeads:
     """Heads [..., G R, N, D] that are the G of ``x``, each R times; ``shape`` is [..., G, R, N, D]."""
 
     x: str
@@ -146,7 +146,7 @@ class _Repeated:
         return build("Expand", once, build.ints(*self.shape))
 
 
-def _repeated(graph: RewrittenGraph, name: str) -> _Repeated | None:
+def _repeated(graph: RewrittenGraph, name: str) -> _RepeatedHeads | None:
     """The heads that a value repeats by an Expand, a Tile or a Concat of its own axis, or by a Gather."""
     taken = graph.producer(name, "Gather")
     if taken is not None:
@@ -159,13 +159,13 @@ def _repeated(graph: RewrittenGraph, name: str) -> _Repeated | None:
     if len(before) < 4 or after != (*before[:-4], before[-4] * before[-3], *before[-2:]):
         return None
     if inner.op == "Expand":
-        return _Repeated(node.inputs[0], before, has_shape=True)
+        return _RepeatedHeads(node.inputs[0], before, has_shape=True)
     x = inner.inputs[0]
     same = inner.op == "Tile" or set(inner.inputs) == {x}
-    return _Repeated(x, before) if same and graph.shape(x) == (*before[:-3], 1, *before[-2:]) else None
+    return _RepeatedHeads(x, before) if same and graph.shape(x) == (*before[:-3], 1, *before[-2:]) else None
 
 
-def _taken_again(graph: RewrittenGraph, node: Node) -> _Repeated | None:
+def _taken_again(graph: RewrittenGraph, node: Node) -> _RepeatedHeads | None:
     """The heads that a Gather takes R times each, one after another."""
     shape, indices = graph.shape(node.inputs[0]), graph.array(node.inputs[1])
     if len(shape) < 3 or indices is None or graph.call(node).integer("axis") % len(shape) != len(shape) - 3:
@@ -174,7 +174,7 @@ def _taken_again(graph: RewrittenGraph, node: Node) -> _Repeated | None:
     repeats = indices.size // groups
     if repeats < 2 or not np.array_equal(indices, np.repeat(np.arange(groups), repeats)):
         return None
-    return _Repeated(node.inputs[0], (*shape[:-2], repeats, *shape[-2:]))
+    return _RepeatedHeads(node.inputs[0], (*shape[:-2], repeats, *shape[-2:]))
 
 
 def _in_groups(graph: RewrittenGraph, node: Node) -> Replacement | None:
@@ -234,10 +234,10 @@ def _one_query(graph: RewrittenGraph, node: Node) -> Replacement | None:
     return replacement(build, reshaped(build, result, *graph.shape(node.outputs[0])))
 
 
-def _without(seen: Strided, axis: int) -> Strided:
+def _without(seen: StridedView, axis: int) -> StridedView:
     """The view at index 0 of an axis, which is dropped."""
     shape, strides = ((*of[:axis], *of[axis + 1 :]) for of in (seen.shape, seen.strides))
-    return Strided(seen.offset, shape, strides)
+    return StridedView(seen.offset, shape, strides)
 
 
 # --- one product for Q, K and V --------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class _Product:
     """An operand of an attention that is a view of x times constant ``weights`` plus ``shift``."""
 
     of: int  # number of the operand
-    seen: Strided
+    seen: StridedView
     rotary: Node | None  # the rotary embedding in between
     x: str
     weights: Array
@@ -294,7 +294,7 @@ def _product(graph: RewrittenGraph, name: str) -> tuple[str, Array, Array | None
     return node.inputs[0], weights.T if call.integer("transB") else weights, shift
 
 
-def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strided | None:
+def _widened(seen: StridedView, columns: int, first: int, all_columns: int) -> StridedView | None:
     """A view of some columns of a matrix as a view of the whole matrix; None if it crosses rows."""
     within = [size - 1 for size, step in zip(seen.shape, seen.strides, strict=True) if step % columns]
     steps = [step for step in seen.strides if step % columns]
@@ -303,7 +303,7 @@ def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strid
         return None
     strides = tuple(step if step % columns else step // columns * all_columns for step in seen.strides)
     row, column = divmod(seen.offset, columns)
-    return Strided(row * all_columns + first + column, seen.shape, strides)
+    return StridedView(row * all_columns + first + column, seen.shape, strides)
 
 
 def _together(graph: RewrittenGraph, node: Node) -> Replacement | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.graph import ChipTooSmall
+from compiler.graph import CapacityError
 from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
@@ -102,7 +102,7 @@ class Search:
         """Templates of which not all candidates were tried because time was up."""
 
     def run(self, templates: Sequence[Template]) -> list[SearchResult]:
-        """The best candidate of each template; ChipTooSmall for a template of which none fits."""
+        """The best candidate of each template; CapacityError for a template of which none fits."""
         begin, self._all = self.clock(), len(templates)
         rules = [self.trial(template, None) for template in templates]
         weights = [
@@ -187,7 +187,7 @@ class Search:
         self._tried += 1
         try:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
-        except (*DOES_NOT_FIT, ChipTooSmall) as error:
+        except (*DOES_NOT_FIT, CapacityError) as error:
             return Trial(cut, None, problem=str(error)), None
         return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
 
@@ -224,7 +224,7 @@ def _best(template: Template, trials: list[Trial]) -> SearchResult:
     """The trial with the lowest rank; among equal ones the first that is informative, else the first."""
     least = _least(trials)
     if least is None:
-        raise ChipTooSmall([trials[0].problem])
+        raise CapacityError([trials[0].problem])
     best = min(
         _contending(trials), key=lambda trial: (trial.rank, not _informative(trial.cut), trials.index(trial))
     )

@@ -57,7 +57,7 @@ def _work(work: Work, names: dict[str, int]) -> Signature:
 
 
 def _parameters(work: Work, names: dict[str, int]) -> Signature:
-    """What only some works have, each with its name; the works of a stack share the numbers of tensors."""
+    """Properties that only some works have, by name; the works of a stack share the numbers of tensors."""
     parameters: Signature = ()
     if work.compute is not None:
         parameters += (("compute", _plain(work.compute)),)

@@ -39,7 +39,7 @@ _LENGTHS = struct.Struct("<4Q")
 _STALE_SECONDS = 3600
 """A temporary file of this age was left by a process that has ended."""
 _BEGAN = time.time()
-"""When this process began: sources that were written later may differ from those it has imported."""
+"""Time at which this process began: sources that were written later may differ from those it has imported."""
 
 
 def default_folder() -> Path:
@@ -93,7 +93,7 @@ class ProgramCache:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Of every entry and temporary file: seconds since its last use, size in bytes, path."""
+        """For every entry and temporary file: seconds since its last use, size in bytes, path."""
         now = time.time()
         for path in (path for path in self.folder.iterdir() if path.name != SECRET):
             try:
@@ -200,7 +200,7 @@ def _sources_digest() -> str:
 
 
 def _newest_source() -> float:
-    """When the newest source file was written."""
+    """Time at which the newest source file was written."""
     return max(path.stat().st_mtime for path in _sources())
 
 

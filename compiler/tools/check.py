@@ -68,7 +68,7 @@ class Check(msgspec.Struct, frozen=True):
     whole: dict[str, int]
 
     def json(self) -> str:
-        """As JSON, which docs/compiler_tools.md describes; each row has its ``count`` too."""
+        """The result as JSON, which docs/compiler_tools.md describes; each row has its ``count`` too."""
         plain = msgspec.to_builtins(self)
         for row, found in zip(plain["operators"], self.operators, strict=True):
             row["count"] = found.count

@@ -82,7 +82,7 @@ def _names() -> list[str]:
 
 
 def _failure(file: Path, error: Exception) -> str:
-    """What went wrong, with the last line of the file that took part."""
+    """The error in words, with the last line of the file that took part."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return f"{file}:{error.lineno}:{error.offset}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -12,6 +12,8 @@ from compiler.tools.extensions import load_all
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import interrupts_held, one_line, print_out
 
+from .execution import INPUT_AT_FAULT
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
@@ -26,8 +28,6 @@ _EXAMPLES = """examples:
   tx8opt model.onnx                               the graph as the first pass imports it
 
 exit status: 0 done; 1 the input is at fault; 2 usage"""
-
-INPUT_AT_FAULT = 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -115,7 +115,7 @@ def _states(module: ModuleOp) -> Iterator[tuple[str, str]]:
 def _done(module: ModuleOp, path: Path) -> list[str]:
     names = _decoded(module.attributes.get("tx8be.done"), path, "tx8be.done")
     if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-        raise GraphError([f"{path}: damaged attribute tx8be.done: {names} is no list of passes"])
+        raise GraphError([f"{path}: damaged attribute tx8be.done: {names} is not a list of passes"])
     return list(names)
 
 
@@ -158,7 +158,7 @@ def _tensor_attribute(tensor: Tensor) -> ArrayAttr[Attribute]:
 def _tensor(entry: tuple[str, str, tuple[int, ...]]) -> Tensor:
     name, dtype, shape = entry
     if dtype not in DTYPES:
-        raise ValueError(f"'{dtype}' of '{name}' is no element type")
+        raise ValueError(f"'{dtype}' of '{name}' is not an element type")
     return Tensor(name, dtype, shape)
 
 

@@ -34,7 +34,7 @@ def check_files(options: argparse.Namespace) -> None:
 
 
 def check_files_of(options: argparse.Namespace, path: Path, graph: Graph) -> None:
-    """As ``check_files``, for what is known when a graph is read.
+    """Check the files that are known once a graph is read, as ``check_files`` does.
 
     These are the files with its constants, and the arrays in --save-inputs and --output-dir, whose files have
     the names of inputs and outputs.

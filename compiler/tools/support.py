@@ -73,7 +73,7 @@ def _ways(record: Operator) -> Iterator[str]:
 
 
 def _unit(entry: Lowering) -> str:
-    """What computes the operator of a lowering, as its record says."""
+    """The unit that computes the operator of a lowering, as its record says."""
     if entry.lower is None:
         return "no code: the same bytes in another shape"
     if not entry.engines:
@@ -142,7 +142,7 @@ def _collect_code(code: CodeType, function: Callable[..., Any], found: set[str],
 
 
 def _refusals(record: Operator) -> Iterator[str]:
-    """What the record of an operator allows and its lowering refuses."""
+    """Calls that the record of an operator allows and its lowering refuses."""
     entry = LOWERINGS.get(record.name)
     if entry is None or record.expansion is not None:
         return

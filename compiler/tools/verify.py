@@ -169,7 +169,7 @@ def _agrees(got: Array, expected: Array, dtype: str) -> bool:
 
 
 def _first_wrong_together(graph: Graph, inputs: Values, values: Values, compile_: Compile) -> Node:
-    """By bisection, a node whose result is wrong as the only output while that of the one before is right."""
+    """Find by bisection a node that is wrong as the only output while the one before is right."""
     nodes = [node for node in graph.nodes if node.outputs[0] in values]
     right, wrong = -1, len(nodes) - 1
     while wrong - right > 1:

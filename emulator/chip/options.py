@@ -39,7 +39,7 @@ class RunOptions(TypedDict, total=False):
     timed: bool | None
     """Simulate time beside the run (docs/timing.md). None: when there are sinks or the program reads time."""
     sinks: Sequence[Sink]
-    """What receives the slices of simulated time."""
+    """The sinks that receive the slices of simulated time."""
 
 
 def discard(file: int, data: bytes) -> None:

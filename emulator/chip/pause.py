@@ -44,7 +44,7 @@ class Marks:
         self.addresses = set(addresses)
         self._hidden: list[int] = []
         self._marked: dict[int, tuple[Code, Code]] = {}
-        """By identity of a program: the program, so that the identity is not used again, and its copy."""
+        """For each identity of a program: the program, so that the identity is not reused, and its copy."""
         self._plain: dict[int, Code] = {}
 
     def marked(self, code: Code) -> Code:

@@ -1,4 +1,4 @@
-"""Where a chip meets others: what its traffic needs to know of them, and gives to them.
+"""The interface of a chip to other chips: what its traffic needs to know of them, and gives to them.
 
 A chip that stands alone has no port. ``emulator/chips`` has those of chips that are linked.
 """
@@ -23,10 +23,10 @@ CHIP_SHIFT = 8
 
 
 class Port(Protocol):
-    """What leaves a chip."""
+    """The exit of a chip, through which copies and updates leave it."""
 
     number: int
-    """Of the chip."""
+    """Number of the chip."""
     chips: Chips
 
     def send(self, tile: Tile, copy: Copy, channel: Channel | None) -> None:

@@ -56,7 +56,7 @@ ONE = 1  # a number
 SET = 2  # a set
 
 # -- words of a kind of instruction
-K_BYTES = 0  # bytes of the instruction; 0: it is no send
+K_BYTES = 0  # bytes of the instruction; 0: it is not a send
 K_TILES = 1  # which tiles it names
 K_LENGTH = 2  # position of operand n, which stride and trips of each loop follow
 K_LEVELS = 3  # how many loops it has

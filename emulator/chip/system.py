@@ -56,7 +56,7 @@ class System(Chip):
         self._interrupted: set[int] = set()
         """Numbers of the tiles that were interrupted by a full log and go on in the same round."""
         self.quanta: dict[int, int] = {}
-        """Where the quanta end of the tiles that are left in a round that was interrupted, by tile."""
+        """For each tile left in an interrupted round, the instruction at which its quantum ends."""
         self._pause = Pause()
 
     def run(self, max_instructions: int | None = None, pause: Pause | None = None) -> bool:

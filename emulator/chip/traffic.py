@@ -56,15 +56,15 @@ class Traffic:
         self.everyone = (1 << len(tiles)) - 1
         """The set of tiles that programs may name."""
         self.port: Port | None = None
-        """Where what is for other chips leaves; None: there are none."""
+        """The port to other chips; None for a chip that is alone."""
         self.dte = Dte(tiles, ddr)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
-        """By tile: the copies and packet counter updates of this round."""
+        """For each tile: the copies and packet counter updates of this round."""
         self.sends = Sends(len(tiles))
         """Copies that compiled code has noted; they come after those in ``started``."""
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
-        """By tile: the register it polled last, if that may have been in vain."""
+        """For each tile: the register it polled last, if that may have been in vain."""
 
     def start(self, tile: Tile, record: Instruction) -> None:
         """Execute the send, wait or barrier at a tile's program counter; Fault for illegal operands."""
@@ -161,7 +161,7 @@ class Traffic:
                 observer.polled(tile)
 
     def looking_for(self, tile: Tile) -> str:
-        """What a tile polled last, if that was in vain, for messages."""
+        """The register that a tile polled last, if that was in vain, for messages."""
         what = self.polls[tile.number]
         return f"; its last poll was of {what}" if what else ""
 
@@ -216,7 +216,7 @@ class Traffic:
         return Fault("the program can never go on: " + "; ".join(self.standstill()))
 
     def standstill(self) -> list[str]:
-        """Of each tile that can never go on, where it waits and for what."""
+        """For each tile that can never go on, where it waits and for what."""
         for observer in self.observers:
             observer.never_goes_on(self.tiles)
         return [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]

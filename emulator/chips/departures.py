@@ -1,4 +1,4 @@
-"""The port of a chip: what its tiles have sent to other chips and nobody has confirmed."""
+"""The port of a chip: what its tiles have sent to other chips and is not confirmed yet."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Departures:
         self._dte, self._time, self._observers, self._sanitizer = dte, time, observers, sanitizer
         self._tickets = [0] * len(dte.tiles)
         self._waiting: dict[tuple[int, int], Sent] = {}
-        """By tile and ticket: what has not departed."""
+        """For each tile and ticket: what has not departed."""
         self._copying: dict[tuple[int, int], _Copying] = {}
-        """By tile and ticket of each target that has not confirmed its copy."""
+        """Keyed by tile and ticket of each target that has not confirmed its copy."""
         self._positions: dict[tuple[int, int], int] = {}
-        """By tile and ticket: where simulated time keeps a copy that has departed."""
+        """For each tile and ticket: where simulated time keeps a copy that has departed."""
 
     def send(self, tile: Tile, copy: Copy, channel: Channel | None) -> None:
         """See ``Port``."""

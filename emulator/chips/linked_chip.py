@@ -37,15 +37,15 @@ from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 _NOTHING = Pieces(0)
 _COPY, _UPDATE, _RECEIPT = range(3)
-"""What takes effect first of what comes at the same time."""
+"""Order in which messages that arrive at the same time take effect."""
 
 
 class Outgoing(NamedTuple):
-    """What a step has given."""
+    """The results of one step of a chip."""
 
     hops: list[tuple[Hop, Passage]]
     receipts: list[tuple[Receipt, int]]
-    """With the times at which they come."""
+    """Receipts, with the times at which they arrive."""
     worked: bool
     """Whether anything has happened."""
 
@@ -122,17 +122,17 @@ class LinkedChip(System):
 
     @property
     def promise(self) -> int:
-        """Before this time the chip puts nothing on a link, unless others send it something."""
+        """The time before which the chip puts nothing on a link, unless others send it something."""
         return min(self._settled, self.links.next_time)
 
     @property
     def next_leaving(self) -> int:
-        """Before this time the chip puts nothing on a link without another round."""
+        """The time before which the chip puts nothing on a link without another round."""
         return min(self.time.next_departure, self.links.next_time)
 
     @property
     def _settled(self) -> int:
-        """Before this time nothing more of the chip itself comes to a link."""
+        """The time before which nothing more of the chip itself comes to a link."""
         time = self.time
         return min(time.next_deed, time.next_turn, time.next_departure, self._next_coming)
 

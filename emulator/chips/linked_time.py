@@ -1,4 +1,4 @@
-"""Simulated time of a chip that others may send something: it goes only as far as it is told."""
+"""Simulated time of a chip with links: it advances only up to a given time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Departure(NamedTuple):
     ticket: int
     time: int
     position: int
-    """Of the message in the state of the simulation."""
+    """Position of the message in the state of the simulation."""
 
 
 class LinkedSimulator(Simulator):
@@ -38,9 +38,9 @@ class LinkedSimulator(Simulator):
         self.departed = 0
         """Messages that have left for other chips."""
         self._polled = np.full(len(tiles), _NEVER, dtype=np.int64)
-        """By tile: instructions before its last poll, if that was in vain once more."""
+        """For each tile: instructions before its last poll, if that was in vain once more."""
         self.outstanding = np.zeros(len(tiles), dtype=np.int64)
-        """By tile: copies to other chips that are not done."""
+        """For each tile: copies to other chips that are not done."""
 
     def polled(self, tile: Tile) -> None:
         again = self.polls[tile.number].again(tile.pc, self.logs[tile.number].written)
@@ -100,23 +100,23 @@ class LinkedSimulator(Simulator):
 
     @property
     def next_event(self) -> int:
-        """When the next thing happens that is known."""
+        """The time of the next event that is known."""
         first = int(self.chip[self._places + layout.P_NEXT].min())
         return min(first, int(self.chip[layout.H_DDR_NEXT]))
 
     @property
     def next_deed(self) -> int:
-        """Before this time no tile whose log is worked off may do something."""
+        """The time before which no tile whose log is worked off may do something."""
         return max(int(self.chip[self._places + layout.P_HOLD].min()), self.now)
 
     @property
     def next_departure(self) -> int:
-        """Before this time nothing of what is in the logs leaves for another chip."""
+        """The time before which nothing that is in the logs leaves for another chip."""
         return self.next_event if sum(self.tickets) > self.departed else layout.HUGE
 
     @property
     def next_turn(self) -> int:
-        """Before this time no tile whose log is not worked off may do something after it."""
+        """The time before which no tile whose log is not worked off may do something after it."""
         exited = np.array([tile.status is Status.EXITED for tile in self.tiles])
         return layout.HUGE if (exited | (self._heads[:, layout.T_AT] == 0)).all() else self.next_event
 

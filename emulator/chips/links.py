@@ -27,7 +27,7 @@ class Hop(NamedTuple):
     """A message that has passed a link."""
 
     time: int
-    """When its first byte comes to the chip."""
+    """Time at which its first byte comes to the chip."""
     source: int
     """The neighbour that it comes from."""
     number: int
@@ -53,7 +53,7 @@ class ChipLink:
     """One direction between two chips, and what it has carried."""
 
     free: int = 0
-    """When it can take the next message."""
+    """Time at which it can take the next message."""
     messages: int = 0
     bytes: int = 0
     busy: int = 0
@@ -63,19 +63,19 @@ class ChipLink:
 
 
 class Rates(NamedTuple):
-    """What a message takes on a link."""
+    """Latency and rate of a link."""
 
     latency: int
     kilocycle: int
     """Bytes in 1000 cycles."""
 
     def ticks(self, size: int) -> int:
-        """Ticks in which so many bytes pass."""
+        """Ticks in which ``size`` bytes pass."""
         return size * _KILO * TICKS // self.kilocycle
 
 
 def rates(machine: Machine, chips: Chips) -> Rates:
-    """Those of a machine's links."""
+    """Latency and rate of the links of a machine."""
     return Rates(ticks(chips.latency.value), max(round(chip_link_rate(machine) * _KILO), 1))
 
 
@@ -85,13 +85,13 @@ class ChipLinks:
     def __init__(self, number: int, chips: Chips, link_rates: Rates) -> None:
         self.number, self.chips, self.rates = number, chips, link_rates
         self.links = {neighbour: ChipLink() for neighbour in chips.neighbours(number)}
-        """By the chip that they lead to."""
+        """The links of this chip, keyed by the chip that they lead to."""
         self._waiting: list[tuple[int, int, int, int, Sent]] = []
         """Time, entrance, and what decides between messages of one time and entrance."""
 
     @property
     def next_time(self) -> int:
-        """When the next message comes to a link; ``HUGE`` when none waits."""
+        """Time at which the next message comes to a link; ``HUGE`` when none waits."""
         return self._waiting[0][0] if self._waiting else HUGE
 
     def leave(self, message: Sent, time: int) -> None:

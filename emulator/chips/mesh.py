@@ -92,7 +92,7 @@ class ChipMesh:
         return worked
 
     def _bound(self, chip: LinkedChip) -> int:
-        """Before this time nothing comes to a chip that is not on its way there."""
+        """The time before which nothing comes to a chip that is not on its way there."""
         others = int((self._promises + self._ways[:, chip.number]).min())
         return min(others, chip.next_leaving + 2 * chip.links.rates.latency)
 
@@ -134,7 +134,7 @@ class ChipMesh:
 
 
 class _Standing:
-    """The state in which all chips stand still, to see whether they do so for ever."""
+    """The state in which all chips have stopped, to see whether any can go on."""
 
     def __init__(self) -> None:
         self._registers: list[bytes] = []

@@ -12,7 +12,7 @@ from emulator.watch.strict.stamps import Stamp
 
 
 class MessageOrigin(NamedTuple):
-    """Who has sent a message: a tile of a chip, and how much that tile had sent to other chips before."""
+    """The sender of a message: a tile of a chip, and how much that tile had sent to other chips before."""
 
     chip: int
     tile: int
@@ -25,13 +25,13 @@ class RemoteCopy:
 
     origin: MessageOrigin
     chip: int
-    """Where it goes."""
+    """The chip that the message goes to."""
     target: Target
     pieces: Pieces
     data: Bytes
-    """All pieces, one after another."""
+    """The bytes of all pieces, one after another."""
     stamp: Stamp | None
-    """In a strict run."""
+    """What orders the sender's accesses; only in a strict run."""
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ class Receipt:
     """
 
     origin: MessageOrigin
-    """Of the copy."""
+    """The origin of the copy that this message confirms."""
     error: bool
 
 

@@ -83,13 +83,13 @@ class ChipsWatching:
             self._file.abandon()
 
     def sinks(self, chip: int) -> Sequence[Sink]:
-        """What a chip must be started with."""
+        """The sinks that a chip must be started with."""
         found: list[Sink] = [*self._traces[chip : chip + 1], *self._statistics[chip : chip + 1]]
         return [*found, *(page.sink for page in self._pages[chip : chip + 1])]
 
     @property
     def passed(self) -> Callable[[Passage], None] | None:
-        """What receives what passes links."""
+        """The receiver of messages that pass links."""
         if self._file is None:
             return None
         return LinkTracks(self._file, 1e6 / (TICKS * self._machine.engines.clock.value)).add
@@ -123,7 +123,7 @@ class ChipsWatching:
 
 
 def _tried(write: Callable[[], None]) -> list[str]:
-    """What went wrong when something was written."""
+    """Try to write something; gives the errors."""
     try:
         write()
     except Tx8Error as error:

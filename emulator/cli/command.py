@@ -240,7 +240,7 @@ def _differences(options: argparse.Namespace, program: Program) -> Sequence[Diff
 
 
 def _views(options: argparse.Namespace) -> Views:
-    """What is shown of the run besides its outputs."""
+    """The views of the run that the options ask for, besides its outputs."""
     from emulator.cli.watching import Views
 
     form = options.report and report_form(options.report)

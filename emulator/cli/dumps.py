@@ -39,7 +39,7 @@ class Dumps:
             view.read(system)
 
     def lines(self, system: System) -> Iterator[str]:
-        """What is printed; what belongs in files is written on the way."""
+        """The lines to print; dumps that go to files are written on the way."""
         options = self._options
         if options.dump_spm == "-":
             chosen = [tile for tile in system.tiles if options.tile in (None, tile.number)]

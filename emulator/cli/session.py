@@ -134,7 +134,7 @@ def _parts(each: Mapping[str, Array], repeat: int | None, where: str) -> Iterato
 
 
 def _write(files: Files, arrays: Mapping[str, Array], missing: str) -> None:
-    """Write arrays, all of them or none; ScriptError for a name that there is not."""
+    """Write arrays, all of them or none; ScriptError for an unknown name."""
     wrong = next((name for name in files if name not in arrays), None)
     if wrong is not None:
         raise ScriptError(f"{missing} '{wrong}'; there are: {', '.join(arrays) or 'none'}")

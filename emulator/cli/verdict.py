@@ -68,7 +68,7 @@ class Verdict(msgspec.Struct, frozen=True):
     status: int
     fault: str | None
     outputs: tuple[OutputData, ...]
-    """None after a fault, or when the run was saved before its end."""
+    """The outputs; none after a fault, or when the run was saved before its end."""
     hazards: tuple[HazardData, ...] | None
     """Null without ``--strict``."""
     hazards_left_out: bool

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Views:
-    """What is wanted of a run besides its outputs: the options of these names, None for what is not wanted.
+    """The views of a run that are wanted besides its outputs, as the options of these names; None if not.
 
     ``title`` is what page and trace call the program. ``page`` and ``data`` are the files of ``--report``.
     """
@@ -68,7 +68,7 @@ class Watching:
 
     @property
     def sinks(self) -> Sequence[Sink]:
-        """What the run must be started with."""
+        """The sinks that the run must be started with."""
         page = None if self._page is None else self._page.sink
         wanted = None if self.statistics is None else self.statistics.range
         return [sink for sink in (self._trace, self.statistics, wanted, page) if sink is not None]

@@ -45,7 +45,7 @@ class CodeError(Tx8Error):
 class Code:
     """``words[i]`` belongs to the instruction at core address ``base + PARCEL*i``; ``text`` are the bytes.
 
-    One more word after the last is no instruction, so that the loop need not look for the end.
+    One more word after the last is not an instruction, so that the loop need not look for the end.
     """
 
     base: int
@@ -59,7 +59,7 @@ class Code:
         object.__setattr__(self, "translation", Translation(self.words))
 
     def index(self, address: int) -> int | None:
-        """Which word belongs to a core address; None where no instruction can begin."""
+        """The index of the word at a core address; None where no instruction can begin."""
         at, odd = divmod(address - self.base, PARCEL)
         return at if not odd and 0 <= at < self.words.size - 1 else None
 
@@ -91,7 +91,9 @@ class Code:
         """Bytes of the instruction at a core address, also where its word is marked."""
         at = address - self.base
         found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
-        return found.size if isinstance(found, encoding.Decoded) else rvc.length(int(self.text[at]))
+        return (
+            found.size if isinstance(found, encoding.DecodedInstruction) else rvc.length(int(self.text[at]))
+        )
 
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
@@ -204,7 +206,7 @@ def _copy(code: Code, address: int, data: bytes) -> None:
 
 
 def _decode(code: Code) -> None:
-    """Decode the text; words outside the segments are no instructions."""
+    """Decode the text; words outside the segments are not instructions."""
     for address, size in code.runs:
         at = address - code.base
         first, end = -(-at // PARCEL), (at + size) // PARCEL

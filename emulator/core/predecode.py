@@ -9,7 +9,7 @@ An instruction may begin at every two bytes (a *parcel*), so each has the word o
 there, also inside another one. A compressed instruction is decoded as what it stands for, with an operation
 of its own that says how long it is.
 
-NOTHING is no instruction, or the inside of a wide one. A wide instruction is checked completely when
+NOTHING is not an instruction, or the inside of a wide one. A wide instruction is checked completely when
 it is decoded; its immediate is the record number and the worker (``tables.WORKER_SHIFT``), its rd the length
 in parcels.
 """
@@ -67,7 +67,7 @@ def shortened() -> tuple[Scalar, ...]:
 
 @cache
 def operation_records() -> dict[int, tuple[Scalar, int]]:
-    """By operation of a word: the scalar instruction that it executes, and its length in parcels."""
+    """For each operation of a word: the scalar instruction that it executes, and its length in parcels."""
     full = enumerate(rv.scalar_instructions(), FIRST_SCALAR)
     short = enumerate(shortened(), FIRST_COMPRESSED)
     return {**{op: (record, FULL) for op, record in full}, **{op: (record, 1) for op, record in short}}
@@ -103,7 +103,7 @@ def predecode(text: bytes) -> Words:
 def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
     """Decode the wide instruction at a parcel; its length, 1 when there is none."""
     found = encoding.decode(text, PARCEL * at)
-    if isinstance(found, encoding.Illegal):
+    if isinstance(found, encoding.IllegalBytes):
         return 1
     length = found.size // PARCEL
     decoded[at : at + length] = NOTHING
@@ -237,7 +237,7 @@ def explain(text: bytes, offset: int) -> str:
     word = int.from_bytes(text[offset : offset + 4], "little")
     if encoding.is_wide(word):
         found = encoding.decode(text, offset)
-        if isinstance(found, encoding.Illegal):
+        if isinstance(found, encoding.IllegalBytes):
             return found.reason
     shown = f"0x{word & 0xFFFF:04x}" if rvc.is_compressed(word) else f"0x{word:08x}"
     inside = _surrounding(text, offset)
@@ -250,6 +250,6 @@ def _surrounding(text: bytes, offset: int) -> Instruction | None:
     """The wide instruction that covers ``offset`` without starting there."""
     for start in range(max(offset % PARCEL, offset - 4 * 63), offset, PARCEL):
         found = encoding.decode(text, start)
-        if isinstance(found, encoding.Decoded) and start + found.size > offset:
+        if isinstance(found, encoding.DecodedInstruction) and start + found.size > offset:
             return found.instruction
     return None

@@ -38,7 +38,7 @@ class Outcome:
     decisions: tuple[int, ...]
     """How many were made, by tile."""
     last: tuple[tuple[int, int, int], ...]
-    """By tile: program counter, record and worker of the instruction that the last decision executed."""
+    """For each tile: counter, record and worker of the instruction that the last decision executed."""
 
     def same(self, other: Outcome) -> bool:
         return self.fault == other.fault and self.memories == other.memories

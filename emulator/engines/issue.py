@@ -274,7 +274,7 @@ def generate_issue() -> Callable[[int, int], int]:
 
 @cache
 def _unwritten() -> Callable[[int, int], int]:
-    """The same before its dispatchers are written: all else that its machine code depends on."""
+    """The issue function before its dispatchers are written: all else that its machine code depends on."""
 
     def dispatch(number: int, q: int) -> int:
         return 0

@@ -36,7 +36,7 @@ Registers = npt.NDArray[np.int64]
 
 
 class Refused(Exception):
-    """What an access to a device asks for is refused: a reason of ``stop`` whose details are in the state."""
+    """Refuse an access to a device: a reason of ``stop`` whose details are in the state."""
 
     def __init__(self, reason: int) -> None:
         super().__init__(reason)
@@ -63,7 +63,7 @@ def window_address(s: Any, address: int, size: int) -> int:
 
 @cache
 def register_map() -> npt.NDArray[np.uint8]:
-    """By register: 1 for one of an operand; stores to control and write-back registers are more than that."""
+    """For each register: 1 for one of an operand; stores to other registers do more than set a value."""
     places = np.zeros(PLACES, np.uint8)
     for packet in PACKETS.values():
         for register in packet.registers:
@@ -91,7 +91,7 @@ class _Plan:
     number: int
     packet: Packet
     fields: tuple[tuple[Operand, PacketField | None], ...]
-    """By operand; None for one that no register holds."""
+    """Each operand with its register field; None for one that no register holds."""
     ends: tuple[tuple[int, Extent, PacketField], ...]
     """(operand, its extent, its end register)."""
 

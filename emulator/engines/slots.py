@@ -60,7 +60,7 @@ class Slots:
         return native.compile_kernel(kernel, name, 2, compact=compact)
 
     def jobs(self, slots: Iterable[int]) -> list[Callable[[], object]]:
-        """What compiles the kernels of slots; what takes longest comes first."""
+        """Jobs that compile the kernels of slots, the longest first."""
         return [partial(self.compile, slot) for slot in sorted(slots, key=_takes_short)]
 
 

@@ -75,13 +75,13 @@ class Family(NamedTuple):
     make: Callable[..., Kernel]
     """(instruction, then what the following fields say) -> kernel."""
     formats: bool = True
-    """It takes the format: there is a kernel for each."""
+    """Whether the maker takes the format: there is a kernel for each."""
     widths: bool = False
-    """Only the width of the format matters: formats of one width share a kernel."""
+    """Whether only the width of the format matters: formats of one width share a kernel."""
     rounded: bool = False
-    """It takes ``nearest``: False is the variant for every rounding mode but nearest even."""
+    """Whether it takes ``nearest``: False is the variant for every rounding mode but nearest even."""
     checked: bool = False
-    """It takes ``checked``: True is the variant that notes numeric exceptions."""
+    """Whether it takes ``checked``: True is the variant that notes numeric exceptions."""
     compact: bool = False
     """Its kernels are vectors and copies, as fast in compact code (``native.compile_kernel``)."""
 

@@ -74,7 +74,7 @@ def same_past(tile: int, site: int, shadow: int, offset: int, size: int) -> int:
 
 
 def differs(at: int, size: int, expected: int) -> int:
-    """Not 0 when a byte has another writer, or other readers."""
+    """Compare the notes of bytes: not 0 when one has another writer, or other readers."""
     different = word(at) ^ expected
     if size > 2:
         different = different | (word(at + 8) ^ expected)

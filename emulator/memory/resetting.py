@@ -64,7 +64,7 @@ def reset_area(data: int, size: int, marks: int, shift: int, byte: int) -> None:
 
 
 def any_marked(marks: int, first: int, end: int) -> int:
-    """Not 0 when one of some words of marks is not."""
+    """Look through words of marks: not 0 when one of them is not."""
     found = 0
     for word in range(first, end):
         found = found | get(marks, word)
@@ -108,7 +108,7 @@ class Area:
     marks: Bytes
     shift: int
     byte: int
-    """What every byte is in the reset state."""
+    """Value of every byte in the reset state."""
 
     def mark(self, start: int, size: int) -> None:
         """Note that a range was written."""

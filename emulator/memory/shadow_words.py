@@ -126,7 +126,7 @@ T_COSTS = 9  # the table of costs, for commands that may take too long
 T_IN_PLACE = 10  # by record, the operands (dst, src0) of what works element by element, or -1
 TILE_WORDS = 16
 
-# Words of a load or store of the text: shadow words that are no hazard to it, each twice side by side
+# Words of a load or store of the text: shadow words that are not hazard to it, each twice side by side
 S_CLOCK = 0  # the step of its core in which the others hold
 S_NUMBER = 1  # its access in that step
 S_WRITER = 2

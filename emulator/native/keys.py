@@ -39,7 +39,7 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int, compact:
 
 @dataclass(frozen=True, eq=False)
 class FixedMeaning:
-    """Parts of a meaning that are described once: whoever asks again gives the same object."""
+    """Parts of a meaning that are described once: later questions pass the same object."""
 
     parts: tuple[Any, ...]
 
@@ -149,7 +149,7 @@ def _text(scope: dict[str, Any]) -> str:
 def _contents(scope: Mapping[str, Any], module: str, in_class: bool = False) -> Iterator[tuple[str, Any]]:
     """What a module has by name: plain constants, and its functions, also in classes and decorated.
 
-    Its other variables, in lower case, are no constants: what it remembers differs from process to process.
+    Its other variables, in lower case, are not constants: what it remembers differs from process to process.
     """
     for name, value in scope.items():
         for wrapper in ("__wrapped__", "fget", "func"):  # caches, static methods, properties

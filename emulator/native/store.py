@@ -34,7 +34,7 @@ class Compiled:
 
 
 def folder() -> Path:
-    """Where kernels are kept."""
+    """The folder in which kernels are kept."""
     return cache_folder(KERNELS.folder)
 
 

@@ -61,7 +61,7 @@ def read(path: str | Path, program: str, sizes: Mapping[str, int]) -> SavedState
 
 
 def _payload(header: bytes, payload: bytes, name: str, most: int) -> bytes:
-    """What follows the header; StateFileError when a file is none, or damaged."""
+    """The bytes after the header; StateFileError when a file is none, or damaged."""
     if not header.startswith(_MAGIC):
         found = header[: len(_MAGIC)].hex(" ") or "nothing"
         raise StateFileError(

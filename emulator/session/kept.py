@@ -18,7 +18,7 @@ class KeptBytes:
     def __init__(self, area: Area, offset: int, size: int) -> None:
         self._data = area.data[offset : offset + size]
         self.saved: Bytes = self._data.copy()
-        """What they were when the last run was complete."""
+        """The bytes as they were after the last complete run."""
         first, end = offset >> GRANULE_SHIFT, (offset + size - 1 >> GRANULE_SHIFT) + 1
         self._marks, self._before = area.marks[first:end], offset - (first << GRANULE_SHIFT)
         whole = offset + -offset % (1 << GRANULE_SHIFT) >> GRANULE_SHIFT, offset + size >> GRANULE_SHIFT
@@ -26,16 +26,16 @@ class KeptBytes:
         self._touched: list[slice] = []
 
     def set(self, data: Bytes) -> None:
-        """Give them another content."""
+        """Set the kept bytes and their copy."""
         self.saved[:] = self._data[:] = data
 
     def keep(self) -> None:
-        """Before memories are reset, after a complete run: the copy becomes what they are now."""
+        """Take over the present bytes into the copy, after a complete run and before memories are reset."""
         for part in self._begin_reset():
             self.saved[part] = self._data[part]
 
     def put_back(self) -> None:
-        """Before memories are reset, after a run that was not completed: they become the copy again."""
+        """Restore the bytes from the copy, after an incomplete run and before memories are reset."""
         for part in self._begin_reset():
             self._data[part] = self.saved[part]
 

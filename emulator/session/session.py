@@ -30,7 +30,7 @@ from .tensors import BoundTensor
 
 
 class SessionError(Tx8Error):
-    """What a session cannot do: a name that the program does not have, or a step after its end."""
+    """An error of a session: a name that the program does not have, or a step after its end."""
 
 
 class ProgramSession:
@@ -100,7 +100,7 @@ class ProgramSession:
     def replace(self, constants: Mapping[str, Array]) -> None:
         """Give constants of the program other values, by name, for this session alone.
 
-        SessionError for a name that is no constant, InputError for an array of another shape or type; then
+        SessionError for a name that is not a constant, InputError for an array of another shape or type; then
         none of them is changed.
         """
         packed = {
@@ -131,7 +131,7 @@ class ProgramSession:
                 self._kept[name].set(data)
 
     def begin_with(self, arrays: Mapping[str, Array]) -> None:
-        """As ``set_state``; ``reset`` comes back to these values."""
+        """Set states as ``set_state`` does, and let ``reset`` return to these values."""
         self.set_state(arrays)
         self._first |= {name: self._kept[name].saved.copy() for name in arrays}
 
@@ -174,7 +174,7 @@ class ProgramSession:
             return self._step(given)
 
     def submit(self, inputs: Mapping[str, Array] | None = None) -> Future[dict[str, Array]]:
-        """As ``run``, after the steps that were submitted before; inputs are copied, bound arrays are not.
+        """Queue a step after those submitted before; inputs are copied, bound arrays are not.
 
         The result of the future is that of ``run``; outputs that are bound are those of the last step.
         """

@@ -37,7 +37,7 @@ class Engines:
             raise Refused(reason)
 
     def submit(self, tile: Tile, worker: int, packet: Packet) -> None:
-        """Issue what a worker's registers say; raises ``Refused`` when that is no legal instruction."""
+        """Issue what a worker's registers say; raises ``Refused`` when that is not a legal instruction."""
         registers = tile.registers(worker)
         tile.words[state.WORKER] = worker
         record, opcode = find_record(packet, registers)

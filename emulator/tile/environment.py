@@ -34,7 +34,7 @@ _COUNTERS = {
     "instret": "minstret",
     "minstret": "minstret",
 }
-"""By counter: the register that holds the value that was written to it."""
+"""For each counter: the register that holds the value that was written to it."""
 _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFDC")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11

@@ -72,7 +72,7 @@ class Target:
 
     @property
     def packet(self) -> Packet | None:
-        """The packet that the bytes belong to; None when this is no transaction of a stream."""
+        """The packet that the bytes belong to; None when this is not a transaction of a stream."""
         if not self.user_id & _TRANSACTION:
             return None
         return Packet(self.user_id & 63, self.user_id >> 10 & 31)
@@ -96,7 +96,7 @@ class Copy:
 
     @property
     def away(self) -> bool:
-        """Whether it goes to other chips; then all of its targets are there."""
+        """Whether the copy goes to other chips; then all of its targets are on them."""
         return self.targets[0].chip is not None
 
     def source_of(self, target: int) -> int:

@@ -66,7 +66,7 @@ def _refused(tile: Tile, reason: int) -> str:
         return f"{name}: {tables.checks(record)[second].text}{_operands(record, tile)}"
     operand = record.operands[second]
     if reason == stop.STRIDE:
-        text = f"{name}: register '{operand.field}' = {third} is no multiple of"
+        text = f"{name}: register '{operand.field}' = {third} is not a multiple of"
         return f"{text} the {fourth} bytes of an element"
     if reason == stop.END:
         return f"{name}: the end of '{operand.field}' is 0x{third:x}, its last byte is 0x{fourth:x}"

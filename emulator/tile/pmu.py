@@ -29,7 +29,7 @@ _BUSY_UNITS = (7, 0, 1, 2, 3, 4, 5)
 """Positions of these units in ``Moment.busy``."""
 FIRST_WORKER = 0x1F8
 EXCEPTIONS = 0x1FC
-"""By worker eight words: raw status, status, mask, command id, low half first (their order is proposed)."""
+"""Eight words for each worker: raw status, status, mask, command id, low half first (order proposed)."""
 _EXCEPTION_WORDS = 8
 STOP = 0x284
 COMPUTE_TIMEOUT, LSU_TIMEOUT = 0x288, 0x28C
@@ -76,7 +76,7 @@ class NccPmu:
         self._counters = [_Counters(none, none) for _ in range(tiles)]
 
     def counters(self, tile: Tile) -> _Counters:
-        """What a tile has counted."""
+        """The counters of a tile."""
         return self._counters[tile.number]
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
@@ -137,7 +137,7 @@ _NO_TIME = np.zeros(8, np.int64)
 
 
 def _totals(tile: Tile) -> Counts:
-    """What a tile has done since the reset."""
+    """Counts of what a tile has done since the reset."""
     first, moment = queues.EXECUTED, tile.moment
     executed = [tile.block(worker)[first : first + len(UNITS)] for worker in range(tile.workers)]
     blocked = moment.blocked.ravel() if moment else np.zeros(tile.workers * len(UNITS), np.int64)

@@ -45,7 +45,7 @@ class Tile:
     window: np.ndarray
     """The operand registers of the workers, one after another, and the map of ``packets``."""
     counts: np.ndarray
-    """By record: executed, bytes read, bytes written, unused."""
+    """For each record: executed, bytes read, bytes written, unused."""
     status: Status = Status.RUNNING
     moment: Moment | None = None
     """Simulated time, while an instruction that reads it is executed; None without simulated time."""

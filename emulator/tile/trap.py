@@ -28,7 +28,7 @@ def has_handler(tile: Tile) -> bool:
 
 
 def take(tile: Tile, code: Code, reason: int) -> bool:
-    """Enter the handler for what stopped the core; False where it has no handler or this is no exception.
+    """Enter the handler for what stopped the core; False where it has no handler or this is not an exception.
 
     Also False when no instruction was executed since the last trap: then the handler itself cannot run.
     """
@@ -60,7 +60,7 @@ def _base(tile: Tile) -> int:
 
 
 def _exception(tile: Tile, code: Code, reason: int) -> tuple[int, int] | None:
-    """mcause and mtval; None when a stop is no exception."""
+    """mcause and mtval; None when a stop is not an exception."""
     first, _, third, _ = tile.detail
     if reason in (stop.ILLEGAL, stop.CSR):
         word = code.word(tile.pc)

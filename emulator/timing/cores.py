@@ -116,7 +116,7 @@ def take_effect(chip: int, place: int) -> None:
 
 
 def leave(chip: int, place: int, row: int) -> None:
-    """The program exits. What every program takes is counted here; nobody knows when the chip spends it.
+    """The program exits. The fixed time of every program is counted here; when the chip spends it is unknown.
 
     A tile that gave its engines nothing has no slice of it: it would be the only one.
     """
@@ -148,7 +148,7 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
 
 
 def look_for(chip: int, place: int, what: int, which: int, count: int, there: int) -> None:
-    """Go on if so many copies or arrivals are there as the row at the cursor needs, or let the core wait.
+    """Go on if there are as many copies or arrivals as the row at the cursor needs, or let the core wait.
 
     What has polled until now has waited since its clock.
     """

@@ -106,7 +106,7 @@ def generate_log() -> Callable[[int, int], int]:
 
 @cache
 def _meaning() -> FixedMeaning:
-    """What the text of the hook is made of."""
+    """The parts that the text of the hook is made of."""
     functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather, gather_arguments, get, put)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (

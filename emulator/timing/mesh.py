@@ -49,7 +49,7 @@ def hops(chip: int, tile: int, target: int) -> int:
 
 
 def route_free(chip: int, tile: int, target: int) -> int:
-    """When all links of a route are free."""
+    """Time at which all links of a route are free."""
     free = max(get(chip, link_at(chip, tile, layout.OUT)), get(chip, link_at(chip, target, layout.IN)))
     while tile != target:
         direction = step_to(chip, tile, target)

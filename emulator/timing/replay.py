@@ -131,7 +131,7 @@ class Replay:
         self.chip[self._places + layout.P_LOG_END] = [rows.size for rows in saved.rows]
 
     def _take_over(self, chip: _Words) -> None:
-        """Take a state with the coefficients of this end. Nothing is worked off, and nobody wants slices."""
+        """Take a state with the coefficients of this end, without processing log rows or giving slices."""
         coefficients = slice(layout.H_COEFFICIENTS, layout.HEADER)
         own = self.chip[coefficients].copy()
         self.chip[:] = chip

@@ -19,7 +19,7 @@ class SimulationState:
     chip: Words
     """The words of ``layout``, in which no host address counts."""
     rows: list[Words]
-    """By tile: the rows of its log that were not processed yet."""
+    """For each tile: the rows of its log that were not processed yet."""
 
 
 @dataclass(frozen=True)

@@ -65,18 +65,18 @@ class Simulator(Observer):
             log.watch(hook)
         self.polls = [Polls() for _ in tiles]
         self.sent = np.zeros(len(tiles), dtype=np.int64)
-        """By tile: messages of copies that it has started; and those of them that were carried out."""
+        """For each tile: messages of copies that it has started; and those of them that were carried out."""
         self.carried = np.zeros(len(tiles), dtype=np.int64)
         self.arrived = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
-        """By tile and stream: copies and packet counter updates that have arrived."""
+        """For each tile and stream: copies and packet counter updates that have arrived."""
         self.seen = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
-        """By tile and stream: how many of these arrivals the tile's program has waited for."""
+        """For each tile and stream: how many of these arrivals the tile's program has waited for."""
         self.tickets = [0] * len(tiles)
-        """By tile: how much it has sent to other chips."""
+        """For each tile: how much it has sent to other chips."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self.ends: list[int] = []
-        """When the run is over: the time in ticks at which each tile exited or was stopped."""
+        """The time in ticks at which each tile exited or was stopped; known when the run is over."""
         self._places = tile_places(self.chip)
         """Positions of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)
@@ -293,7 +293,7 @@ class Simulator(Observer):
         return max(self._ends()) // TICKS
 
     def _ends(self) -> list[int]:
-        """By tile: the time until which its core and its engines have something to do, as far as is known."""
+        """For each tile: the time until which its core and its engines are busy, as far as is known."""
         chip, places = self.chip, self._places
         ends: list[int] = np.maximum(chip[places + layout.P_CLOCK], chip[places + layout.P_LAST_END]).tolist()
         return ends

@@ -19,7 +19,7 @@ __all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Sink", "Track"]
 
 
 class Track(IntEnum):
-    """What was busy. The first seven are the engines' codes (``tx8isa.records.record.Engine``)."""
+    """The unit that was busy. The first seven are the engines' codes (``tx8isa.records.record.Engine``)."""
 
     CT = 0
     NE = 1
@@ -61,7 +61,7 @@ SLICE = np.dtype(
         ("tile", "i2"),
         ("worker", "i1"),
         ("track", "i1"),
-        ("record", "i2"),  # number of the record (``tables.records()``), -1 when it is no instruction
+        ("record", "i2"),  # number of the record (``tables.records()``), -1 when it is not an instruction
         ("cause", "i1"),  # Cause of ``blocked``
         ("sources", "i1"),  # ranges of the instruction that are noted in ``Batch.ranges``
         ("number", "i8"),  # of the instruction on its tile, from 0, in program order; core: of the next one
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
     """Slices that have become final, and what belongs to each row."""
 
     slices: npt.NDArray[np.void]
-    """Of ``SLICE``, in the order of ``ended`` for each tile and track."""
+    """Records of type ``SLICE``, in the order of ``ended`` for each tile and track."""
     ranges: npt.NDArray[np.int64]
     """[row, k, 3]: first byte, bytes, 1 when written; DDR offsets with ``queues.DDR`` added. Zero beyond
     ``sources``."""

@@ -60,7 +60,7 @@ def answer_of(path: Path, shape: tuple[int, ...]) -> Array:
 
 
 def cosine(one: Array, other: Array) -> float:
-    """Of the angle between two vectors; 0 if one of them is zero."""
+    """Cosine of the angle between two vectors; 0 if one of them is zero."""
     lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float(one @ other) / lengths if lengths else 0.0
 

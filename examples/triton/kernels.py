@@ -253,7 +253,7 @@ TEXTS = {
     for of in ("fp16", "bf16", "fp32")
     for suffix, constants in variants.items()
 }  # fmt: skip
-"""By the name of the text: the kernel, the types of its arguments and its constants."""
+"""For each text, by its name: the kernel, the types of its arguments and its constants."""
 
 
 def text(function, types, constants):

@@ -84,7 +84,7 @@ def _convolved(
     group: int = 1,
     cut: bool = True,
 ) -> str:
-    """A convolution with bias, and a ReLU6 behind it if ``cut``."""
+    """A convolution with bias, and a ReLU6 after it if ``cut``."""
     fan = inputs // group * kernel * kernel
     weight = write.normal(f"{name}.weight", (outputs, inputs // group, kernel, kernel), (2 / fan) ** 0.5)
     bias = write.normal(f"{name}.bias", (outputs,), 0.05)

@@ -72,7 +72,7 @@ def f1(found: Array, truth: Array) -> float:
 
 
 def cosine(found: Array, expected: Array) -> float:
-    """Of the angle between two vectors; 0 if one of them is zero."""
+    """Cosine of the angle between two vectors; 0 if one of them is zero."""
     a, b = found.ravel().astype(np.float64), expected.ravel().astype(np.float64)
     lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / lengths if lengths else 0.0

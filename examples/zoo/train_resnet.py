@@ -56,7 +56,7 @@ class Sequence(Layer):
 
 
 class Residual(Sequence):
-    """Layers whose result is added to their input, and a ReLU behind the sum."""
+    """Layers whose result is added to their input, and a ReLU after the sum."""
 
     def forward(self, x: Array) -> Array:
         total = super().forward(x) + x

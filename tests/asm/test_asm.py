@@ -164,7 +164,7 @@ def test_operands_reach_their_fields(instruction: Instruction) -> None:
     """The text's values are found again by the decoder, which is derived separately from the record."""
     data = code(instruction.example + "\n")
     decoded = encoding.decode(data)
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     assert decoded.instruction is instruction
     operands = instruction.example.partition(" ")[2]
     for part in operands.split(", ") if operands and "[" not in operands else ():
@@ -184,7 +184,7 @@ def test_every_word_operand_takes_a_register(instruction: Instruction) -> None:
     operands = [f"{name}=x{number + 1}" for number, name in enumerate(names)] + fixed
     mnemonic = instruction.mnemonic + (f".{instruction.formats[0].token}" if instruction.formats else "")
     decoded = encoding.decode(code(f"{mnemonic} {', '.join(operands)}\n"))
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     for number, name in enumerate(names):
         index = instruction.index(name)
         assert decoded.registers >> index & 1
@@ -197,7 +197,7 @@ def test_worker_is_of_every_ncc_instruction(worker: int) -> None:
         if instruction.engine is not Engine.DTE:
             comma = ", " if " " in instruction.example else " "
             decoded = encoding.decode(code(f"{instruction.example}{comma}worker={worker}\n"))
-            assert isinstance(decoded, encoding.Decoded)
+            assert isinstance(decoded, encoding.DecodedInstruction)
             assert decoded.worker == worker
 
 
@@ -206,7 +206,7 @@ def test_worker_is_of_every_ncc_instruction(worker: int) -> None:
 def test_fractions_are_the_nearest_of_the_format(fmt: Format, number: float, negative: bool) -> None:
     text = f"{'-' if negative else ''}{number!r}"
     decoded = encoding.decode(code(f"ct.add.vs.{fmt.token} dst=0, src0=0, src1={text}, n=1\n"))
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     bits = decoded.values[decoded.instruction.index("src1")]
     shift = 13 if fmt is Format.TF32 else 0
     assert bits >> shift << shift == bits
@@ -222,7 +222,7 @@ def test_fractions_are_the_nearest_of_the_format(fmt: Format, number: float, neg
 )
 def test_special_scalars(text: str, bits: int) -> None:
     decoded = encoding.decode(code(f"ct.add.vs.fp16 dst=0, src0=0, src1={text}, n=1\n"))
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     assert decoded.values[decoded.instruction.index("src1")] == bits
 
 
@@ -230,7 +230,7 @@ def test_naming_an_operand_sets_its_switch() -> None:
     base = "ne.gemm.bf16 a=0x10000, b=0x40000, out=0x80000, m=1, k=1, n=1"
     for text, switch in ((base, 0), (f"{base}, psum=0", 1), (f"{base}, psum=a0", 1)):
         decoded = encoding.decode(code(text + "\n"))
-        assert isinstance(decoded, encoding.Decoded)
+        assert isinstance(decoded, encoding.DecodedInstruction)
         assert decoded.values[decoded.instruction.index("inpsum_en")] == switch
 
 

@@ -232,7 +232,7 @@ def test_illegal_words_say_why() -> None:
 def test_what_no_text_can_ask_for_stays_data(mnemonic: str, changes: dict[str, int], worker: int) -> None:
     instruction = registry.by_mnemonic()[mnemonic]
     decoded = encoding.decode(asm.assemble(instruction.example + "\n").segments[0].data)
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     values = list(decoded.values)
     for name, value in changes.items():
         values[instruction.index(name)] = value

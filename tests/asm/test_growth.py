@@ -49,7 +49,7 @@ def test_a_short_text_does_not_grow_without_end(tmp_path: Path, text: str, messa
 
 @pytest.mark.long
 def test_what_a_program_may_make(tmp_path: Path) -> None:
-    """Reserved zeros at the end cost nothing; a file may be given in pieces, and long files are no growth."""
+    """Reserved zeros at the end cost nothing; a file may be given in pieces, and long files are allowed."""
     image = asm.assemble("nop\n" * 300_000 + ".rept 190000\nnop\n.endr\n.section .ddr\n.space 3 << 30\n")
     found = [(segment.section, len(segment.data), segment.size) for segment in image.segments]
     assert found == [(".text", 1_960_000, 1_960_000), (".ddr", 0, 3 << 30)]

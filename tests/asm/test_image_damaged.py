@@ -1,4 +1,4 @@
-"""Files that are no images: damaged, cut off, or contradicting themselves."""
+"""Files that are not images: damaged, cut off, or contradicting themselves."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ SYMTAB_HEADER = len(FILE) - 64 * 3
 BAD_SYMBOLS = [
     (patched(symbol_entry(4), b"\xff"), "a symbol name lies outside the string table"),
     (patched(symbol_entry(4), FILE[symbol_entry(5) :][:1]), "two symbols are called N"),
-    (patched(symbol_entry(4) + 6, b"\x09"), "a symbol of section 9, which is no segment"),
+    (patched(symbol_entry(4) + 6, b"\x09"), "a symbol of section 9, which is not a segment"),
     (patched(symbol_entry(3) + 6, b"\x09"), None),
     (FILE.replace("größe".encode(), b"gr\xff\xff\xff\xffe"), "a symbol name is not UTF-8"),
 ]
@@ -160,8 +160,8 @@ def test_mapping_symbols_outside_their_section(index: int, address: int) -> None
         (2, CORE + 0x1004, r"a mapping symbol \$d in .data, expected in code alone"),
         (4, 0x180002001, r"a mapping symbol \$d in .rodata, expected in code alone"),
         (0xFFF1, CORE + 4, r"a mapping symbol \$d in \*ABS\*, expected in code alone"),
-        (0, CORE + 4, "a symbol of section 0, which is no segment"),
-        (9, CORE + 4, "a symbol of section 9, which is no segment"),
+        (0, CORE + 4, "a symbol of section 0, which is not a segment"),
+        (9, CORE + 4, "a symbol of section 9, which is not a segment"),
     ],
 )
 def test_data_ranges_that_begin_outside_code(section: int, address: int, message: str) -> None:

@@ -182,9 +182,9 @@ def test_options_that_contradict_each_other(
             ["--save-plan", "no/such/plan.json"],
             "no/such/plan.json: cannot be written: No such file or directory",
         ),
-        (["-o", "file"], "file: cannot be written to: it is no folder"),
+        (["-o", "file"], "file: cannot be written to: it is not a folder"),
         (["-o", "file/out"], "file/out: cannot be written: Not a directory"),
-        (["-o", "/dev/null"], "/dev/null: cannot be written to: it is no folder"),
+        (["-o", "/dev/null"], "/dev/null: cannot be written to: it is not a folder"),
         (["-o", "x" * 300], "cannot be written: File name too long"),
     ],
 )

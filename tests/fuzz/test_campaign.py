@@ -10,7 +10,7 @@ import pytest
 
 import fuzz_campaign
 import fuzz_networks
-from compiler.graph import ChipTooSmall, GraphError
+from compiler.graph import CapacityError, GraphError
 from fuzz_campaign import BEGIN, END, Count, batch, campaign, counts_of, main, read_state, table, write_state
 from fuzz_child import kinds
 from network_draws import Setting
@@ -151,7 +151,7 @@ def test_a_page_without_counts_states_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("spm_bytes", "error"),
-    [(0x8000, ChipTooSmall), (0x300000, None), (0x8000, GraphError), (0x300000, GraphError)],
+    [(0x8000, CapacityError), (0x300000, None), (0x8000, GraphError), (0x300000, GraphError)],
 )
 def test_what_of_a_network_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, spm_bytes: int, error: type[GraphError] | None
@@ -159,11 +159,11 @@ def test_what_of_a_network_is_a_finding(
     """Too large for a small scratchpad is none; too large for the chip's, and any other refusal, is one."""
 
     def refused(*_: object) -> list[str]:
-        raise (error or ChipTooSmall)(["node 'n' does not fit"])
+        raise (error or CapacityError)(["node 'n' does not fit"])
 
     monkeypatch.setattr(fuzz_networks, "problems", refused)
     monkeypatch.setattr(fuzz_networks, "setting", lambda _: Setting("fp16", 1, spm_bytes, "off"))
-    if error is ChipTooSmall:
+    if error is CapacityError:
         assert fuzz_networks.example(Random(1)) == "too large: node 'n' does not fit"
     else:
         with pytest.raises(GraphError, match="node 'n' does not fit"):

@@ -18,7 +18,7 @@ from emulator.chip.system import System
 from emulator.engines import queues
 from emulator.tile.fault import Fault
 from tx8isa.records.record import Engine
-from tx8isa.table.encoding import Decoded, decode, encoder
+from tx8isa.table.encoding import DecodedInstruction, decode, encoder
 from tx8isa.table.packets import PACKETS
 from tx8isa.table.registry import instructions
 from window_programs import contents, stores
@@ -40,9 +40,9 @@ class Forbidden:
     no_instruction: bool = False
     """An immediate of that value makes the bytes no instruction at all."""
 
-    def values(self) -> tuple[Decoded, dict[str, int]]:
+    def values(self) -> tuple[DecodedInstruction, dict[str, int]]:
         found = decode(asm.assemble(f"_start: {self.legal}").segments[0].data)
-        assert isinstance(found, Decoded)
+        assert isinstance(found, DecodedInstruction)
         names = [operand.name for operand in found.instruction.operands]
         return found, {**dict(zip(names, found.values, strict=True)), self.operand: self.value}
 

@@ -222,7 +222,7 @@ def test_manual_says_where_operands_stand() -> None:
         words = [int(word, 16) for word in shown]
         data = b"".join(word.to_bytes(4, "little") for word in words)
         decoded = encoding.decode(data)
-        assert isinstance(decoded, encoding.Decoded)
+        assert isinstance(decoded, encoding.DecodedInstruction)
         assert decoded.instruction is instruction
         rows = [cells(line) for line in lines if line.startswith("| `")]
         assert [row[0].strip("`") for row in rows] == [o.name for o in instruction.operands]

@@ -194,7 +194,7 @@ def digit_labels() -> Array:
 
 @pytest.fixture(scope="module")
 def network() -> ModuleType:
-    """examples/digits/network.py, which is no part of a package."""
+    """examples/digits/network.py, which is not a part of a package."""
     spec = importlib.util.spec_from_file_location("digits_network", EXAMPLES / "digits/network.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

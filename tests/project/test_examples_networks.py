@@ -27,7 +27,7 @@ MODULES = ("light", "make", "compare")
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is no package."""
+    """The modules of the folder, which is not a package."""
     sys.path.insert(0, str(FOLDER))
     try:
         yield SimpleNamespace(**{name: __import__(name) for name in MODULES})

@@ -12,10 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from paths import ROOT
 from source_files import PACKAGES, imports, package_sources, texts
+from tx8isa.machine.description import load_machine
 
 MAY_IMPORT = {
     "tx8isa": ("tx8isa",),
@@ -156,6 +158,23 @@ def unfinished(path: str, text: str) -> list[str]:
     ]
 
 
+def addresses_of_memory() -> dict[int, str]:
+    """The addresses at which the default machine has its memories, and their names in its description."""
+    windows = msgspec.structs.asdict(load_machine(None).windows)
+    memories = {name: value for name, value in windows.items() if name.startswith(("spm_", "ddr_"))}
+    return {value: name for name, value in memories.items() if not name.endswith("_bytes")}
+
+
+def retyped_addresses(path: str, text: str) -> list[str]:
+    """Addresses of memories as numbers in the code: another machine has other ones."""
+    known = addresses_of_memory()
+    return [
+        f"{path}:{node.lineno}: {node.value:#x} is windows.{known[node.value]} of one machine"
+        for node in ast.walk(ast.parse(text, path))
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value in known
+    ]
+
+
 def utils_files(path: str, text: str) -> list[str]:
     """Files named for nothing in particular."""
     return [path] if re.match(r"_*utils?(?![a-z])", path.split("/")[-1].lower()) else []
@@ -172,7 +191,9 @@ def test_all_packages_are_seen() -> None:
     assert {path.split("/")[0] for path, _ in package_sources()} == set(PACKAGES)
 
 
-@pytest.mark.parametrize("rule", [wrong_arrows, numba_shortcuts], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "rule", [wrong_arrows, numba_shortcuts, retyped_addresses], ids=lambda rule: rule.__name__
+)
 def test_packages_keep(rule: Rule) -> None:
     assert violations(rule, package_sources()) == []
 
@@ -323,6 +344,16 @@ def absolute(*parts: str) -> str:
 )
 def test_machine_path_is_seen(path: str, text: str, count: int) -> None:
     assert len(machine_paths(path, text)) == count
+
+
+def test_a_retyped_address_is_seen() -> None:
+    assert set(addresses_of_memory().values()) >= {"spm_weak", "ddr_cached", "ddr_engine"}
+    text = "ENGINES = 0x2_8000_0000\nCORE = f(at - 0x8000_0000)\n'0x280000000'\nsize = 1 << 31\n"
+    found = retyped_addresses("compiler/a.py", text)
+    assert [line.split(" is ")[0] for line in found] == [
+        "compiler/a.py:1: 0x280000000",
+        "compiler/a.py:2: 0x80000000",
+    ]
 
 
 def test_unfinished_work_is_seen() -> None:

@@ -25,7 +25,7 @@ MODULES = (
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is no package."""
+    """The modules of the folder, which is not a package."""
     pytest.importorskip("onnxruntime")
     sys.path.insert(0, str(FOLDER))
     try:

@@ -38,7 +38,7 @@ STATES = {"keys": "new_keys", "values": "new_values"}
 
 
 def token(number: int) -> dict[str, np.ndarray]:
-    """The inputs of a step that are no states."""
+    """The inputs of a step that are not states."""
     generator = np.random.default_rng(number)
     rows = {name: generator.standard_normal((1, HEADS, 1, WIDE)).astype(np.float32) for name in "qkv"}
     mask = np.where(np.arange(ROOM) <= number, 0, -10000).astype(np.float32).reshape(1, 1, 1, ROOM)

@@ -89,10 +89,10 @@ def test_opcodes_as_gcc_sees_them(tmp_path: Path) -> None:
 # --- end addresses ------------------------------------------------------------------------
 
 
-def example_values(record: Instruction) -> encoding.Decoded:
+def example_values(record: Instruction) -> encoding.DecodedInstruction:
     image = asm.assemble(record.example)
     decoded = encoding.decode(next(s.data for s in image.segments if s.section == ".text"))
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     return decoded
 
 

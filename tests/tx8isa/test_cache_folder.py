@@ -139,7 +139,7 @@ def test_links_are_not_followed(folder: SealedFolder, caplog: pytest.LogCaptureF
     real = folder.path.rename(folder.path.with_name("real"))
     folder.path.symlink_to(real)
     assert folder.read("a") is None
-    assert f"{folder.path} is no folder" in caplog.text
+    assert f"{folder.path} is not a folder" in caplog.text
 
 
 def test_a_pipe_in_place_of_an_entry_does_not_block(folder: SealedFolder) -> None:

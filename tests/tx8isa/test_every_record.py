@@ -25,7 +25,7 @@ from record_operands import DDR_BYTES, SOLVERS, SPM_BYTES, VECTORS, Case, draw
 from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import Extreme, Form
 from tx8isa.records.record import Engine, Instruction, Operand
-from tx8isa.table.encoding import Decoded, decode, encoder
+from tx8isa.table.encoding import DecodedInstruction, decode, encoder
 from tx8isa.table.registry import by_mnemonic
 
 SIZES = (0, 1, 15, 16, 17, 63, 64, 65)
@@ -74,7 +74,7 @@ def test_encoding_and_text_come_back(record: Instruction) -> None:
         assert case is not None
         code = encoded(case)
         found = decode(code)
-        assert isinstance(found, Decoded) and (found.instruction, found.registers) == (record, 0)
+        assert isinstance(found, DecodedInstruction) and (found.instruction, found.registers) == (record, 0)
         assert encoder(record).encode(found.values) == code
         printed = instruction_lines(asm.disassemble(text_section(code, data=True)))[1]
         assert printed.split()[0] == record.mnemonic + (f".{fmt.token}" if fmt is not None else "")

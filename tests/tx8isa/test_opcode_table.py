@@ -35,7 +35,7 @@ def test_the_record_is_the_one_of_the_table(row: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["mnemonic"] for row in ROWS])
 def test_the_operands_fill_the_fields_of_the_table(row: dict[str, str]) -> None:
-    """Write-back fields hold results and are no operands."""
+    """Write-back fields hold results and are not operands."""
     record = by_mnemonic()[row["mnemonic"]]
     fields = [field for field in row["packet fields"].split() if not field.startswith("wb_data")]
     assert sorted(operand.field for operand in record.operands) == sorted(fields)

@@ -177,14 +177,17 @@ def test_patterns_that_are_no_encoding(pattern: str, message: str) -> None:
             "c.one: the example 'c.two a0, 1' is of another instruction",
         ),
         ([make("c.one rd, imm", "000 imm[5] rd imm[4:0] 11")], "c.one: the low bits are those of a longer"),
-        ([replace(GOOD, expansion="addy rd, rd, imm")], "c.one: 'addy rd, rd, imm' is no scalar instruction"),
-        ([replace(GOOD, expansion="addi rd, rd")], "c.one: 'addi rd, rd' is no scalar instruction"),
+        (
+            [replace(GOOD, expansion="addy rd, rd, imm")],
+            "c.one: 'addy rd, rd, imm' is not a scalar instruction",
+        ),
+        ([replace(GOOD, expansion="addi rd, rd")], "c.one: 'addi rd, rd' is not a scalar instruction"),
         ([replace(GOOD, expansion="addi rd, rd, 1")], "c.one: 'addi rd, rd, 1' does not use imm"),
         (
             [replace(GOOD, expansion="addi rd, rx, imm")],
             "c.one: 'rx' is neither a field, a register nor a numb",
         ),
-        ([replace(GOOD, also=("sub rd, rd",))], "c.one: 'sub rd, rd' is no scalar instruction"),
+        ([replace(GOOD, also=("sub rd, rd",))], "c.one: 'sub rd, rd' is not a scalar instruction"),
     ],
 )
 def test_prove_refuses_a_broken_table(records: list[Compressed], message: str) -> None:

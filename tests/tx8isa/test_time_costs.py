@@ -34,7 +34,7 @@ def cycles(text: str, machine: Machine = MACHINE) -> float:
     """Time of one assembled instruction on an idle tile, in cycles."""
     data = next(s.data for s in asm.assemble(text).segments if s.section == ".text")
     decoded = encoding.decode(data)
-    assert isinstance(decoded, encoding.Decoded)
+    assert isinstance(decoded, encoding.DecodedInstruction)
     found = cost.cost(decoded.instruction, machine)
     return (found.fixed + cost.evaluate(found.data, decoded.instruction, decoded.values)) / cost.TICKS
 

@@ -92,7 +92,7 @@ def triton_kernel(
 ) -> TritonKernel:
     """A kernel of a text of TTIR: a file, or the text itself if it has more than one line.
 
-    ``name`` chooses one of several. TtirError for a text that is no TTIR and for a kernel that is not there.
+    ``name`` chooses one of several. TtirError for a text that is not TTIR and for a kernel that is not there.
     """
     text = str(source)
     kernels = parse_kernels(text) if "\n" in text else _read(Path(source))

@@ -49,7 +49,7 @@ class Functions:
         """The C name of a function, which is translated when it is first asked for."""
         if function not in self._names:
             if not isinstance(function, FunctionType):
-                raise Untranslatable(f"{function!r} is no plain function")
+                raise Untranslatable(f"{function!r} is not a plain function")
             module = function.__module__
             module = (module.partition(".insns.")[2] or module.rpartition(".")[2]).replace(".", "_")
             name = f"tx8_bytes_{module}_{function.__name__.strip('_')}"

@@ -98,7 +98,7 @@ class DdrPrices:
     run: int
 
     def ticks(self, size: int, runs: int) -> int:
-        """Ticks of DDR for so many bytes in so many runs."""
+        """Ticks of DDR for ``size`` bytes in ``runs`` runs."""
         return terms.ddr_ticks(size, runs, self.byte, self.run)
 
 

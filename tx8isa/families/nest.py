@@ -14,7 +14,7 @@ def span(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> in
 
 
 def element_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
-    """As ``span``, with block and strides in elements."""
+    """The result of ``span`` for a block and strides in elements."""
     block = (bits * n + 7) >> 3
     return span(block, bits * s0 >> 3, i0, bits * s1 >> 3, i1, bits * s2 >> 3, i2)
 
@@ -25,7 +25,7 @@ def element_stream(bits: int, n: int, i0: int, i1: int, i2: int) -> int:
 
 
 def fill_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
-    """As ``span``, for a fill: block in elements, strides in bytes."""
+    """The result of ``span`` for a fill: block in elements, strides in bytes."""
     return span((bits * n + 7) >> 3, s0, i0, s1, i1, s2, i2)
 
 

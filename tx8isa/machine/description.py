@@ -198,7 +198,7 @@ class Machine(Record, frozen=True):
     def of_chips(self, x: int, y: int) -> Machine:
         """This machine with another number of chips, all of whose tiles are good.
 
-        MachineError when the description knows no links, or the table of cards has no room for so many.
+        MachineError when the description knows no links, or the table of cards has no room for that many.
         """
         if self.chips is UNSET:
             raise MachineError(

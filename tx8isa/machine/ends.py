@@ -22,11 +22,11 @@ class End(StrEnum):
     """Which values of the figures a simulation uses."""
 
     LEAST = "least"
-    """Those at which programs take least time."""
+    """The values at which programs take least time."""
     MIDDLE = "middle"
     """The values of the description."""
     MOST = "most"
-    """Those at which programs take most time."""
+    """The values at which programs take most time."""
 
 
 def at_end(record: _Table, end: End) -> _Table:

@@ -40,7 +40,7 @@ class CtTimingWork(Record, frozen=True):
 
     division: Annotated[Slowness, Meta(description="div, recip, sqrt, rsqrt.")]
     exponential: Annotated[Slowness, Meta(description="exp, the accurate form.")]
-    transcendental: Annotated[Slowness, Meta(description="The other functions that are no arithmetic.")]
+    transcendental: Annotated[Slowness, Meta(description="The other functions that are not arithmetic.")]
     conversion: Annotated[Slowness, Meta(description="Between formats, and from bits.")]
     lookup: Annotated[Slowness, Meta(description="Tables, gathers and masked moves.")]
     reduction: Annotated[Slowness, Meta(description="Reductions, counts and extremes, by what they read.")]

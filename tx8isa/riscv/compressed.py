@@ -81,7 +81,7 @@ def compressed(
 ) -> Compressed:
     """Make a record. ``never`` has the reserved values of fields, and those that are other instructions.
 
-    TableError when the pattern is no encoding of 16 bits.
+    TableError when the pattern is not an encoding of 16 bits.
     """
     mnemonic, _, operands = syntax.partition(" ")
     mask, match, fields = _parse(mnemonic, pattern, dict(never or {}))

@@ -56,7 +56,7 @@ def expansion_of(record: Compressed, text: str) -> Expansion:
     full = scalar.scalar_by_mnemonic().get(mnemonic)
     names = _words(", ".join(full.operands)) if full is not None else []
     if full is None or len(names) != len(operands):
-        raise TableError(f"{record.mnemonic}: '{text}' is no scalar instruction")
+        raise TableError(f"{record.mnemonic}: '{text}' is not a scalar instruction")
     own = {field.name for field in record.fields}
     given = [operand if operand in own else _number(record, operand) for operand in operands]
     unused = own - set(operands)
@@ -153,7 +153,7 @@ _OPCODE = 0xE003
 
 
 def decode(bits: int) -> tuple[Compressed, dict[str, int]] | None:
-    """Record and field values of 16 bits, or None when they are no compressed instruction."""
+    """Record and field values of 16 bits, or None when they are not compressed instruction."""
     for record in _by_opcode().get(bits & _OPCODE, ()):
         values = record.decode(bits)
         if values is not None:
@@ -172,7 +172,7 @@ def expand(bits: int) -> tuple[Scalar, dict[str, int]] | None:
 
 @cache
 def _shorter() -> dict[str, tuple[Expansion, ...]]:
-    """By mnemonic of a scalar instruction what an assembler may choose for it."""
+    """For each mnemonic of a scalar instruction, the compressed forms that an assembler may choose for it."""
     texts = ((record, text) for record in _RECORDS for text in (record.expansion, *record.also))
     found: dict[str, tuple[Expansion, ...]] = {}
     for record, text in texts:

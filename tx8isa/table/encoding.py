@@ -31,14 +31,14 @@ _HEADER_CLAIMED = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Illegal:
+class IllegalBytes:
     """Why some bytes are not an instruction."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedInstruction:
     """A decoded wide instruction: ``values[i]`` belongs to ``instruction.operands[i]``.
 
     ``registers`` has bit i set when ``values[i]`` is the number of an x register.
@@ -86,21 +86,21 @@ class Encoder:
         words = [values[i] for i, _ in self.words]
         return self.struct.pack(self.header | worker << 29, mask, control, *words, *self._padding)
 
-    def decode(self, data: bytes | memoryview, offset: int) -> Decoded | Illegal:
+    def decode(self, data: bytes | memoryview, offset: int) -> DecodedInstruction | IllegalBytes:
         """Decode ``size`` bytes at ``offset`` whose header word is this record's."""
         if len(data) - offset < self.size:
-            return Illegal(f"{self.instruction.mnemonic} cut off: {self.size} bytes needed")
+            return IllegalBytes(f"{self.instruction.mnemonic} cut off: {self.size} bytes needed")
         header, mask, control, *rest = self.struct.unpack_from(data, offset)
         if mask >> len(self.words):
             name = self.instruction.mnemonic
-            return Illegal(f"register mask 0x{mask:08x} marks operands that {name} lacks")
+            return IllegalBytes(f"register mask 0x{mask:08x} marks operands that {name} lacks")
         values = [0] * len(self.instruction.operands)
         claimed = 0
         for i, operand in self.control:
             values[i] = control >> operand.at & ((1 << operand.width) - 1)
             claimed |= ((1 << operand.width) - 1) << operand.at
         if control & ~claimed:
-            return Illegal(f"unclaimed bits 0x{control & ~claimed:08x} are set in the control word")
+            return IllegalBytes(f"unclaimed bits 0x{control & ~claimed:08x} are set in the control word")
         registers = 0
         for position, (i, operand) in enumerate(self.words):
             values[i] = rest[position]
@@ -108,17 +108,17 @@ class Encoder:
                 registers |= 1 << i
             limit = 31 if mask >> position & 1 else (1 << operand.width) - 1
             if values[i] > limit:
-                return Illegal(f"unclaimed bits are set in operand '{operand.name}': 0x{values[i]:x}")
+                return IllegalBytes(f"unclaimed bits are set in operand '{operand.name}': 0x{values[i]:x}")
         if any(rest[len(self.words) :]):
-            return Illegal("unclaimed bits are set in the padding words")
+            return IllegalBytes("unclaimed bits are set in the padding words")
         return self._checked(values, registers, header >> 29 & 3)
 
-    def _checked(self, values: list[int], registers: int, worker: int) -> Decoded | Illegal:
+    def _checked(self, values: list[int], registers: int, worker: int) -> DecodedInstruction | IllegalBytes:
         for i, operand in enumerate(self.instruction.operands):
             error = None if registers >> i & 1 else value_error(operand, values[i])
             if error:
-                return Illegal(f"operand '{operand.name}': {error}")
-        return Decoded(self.instruction, tuple(values), registers, worker, self.size)
+                return IllegalBytes(f"operand '{operand.name}': {error}")
+        return DecodedInstruction(self.instruction, tuple(values), registers, worker, self.size)
 
 
 @cache
@@ -137,24 +137,24 @@ def is_wide(word: int) -> bool:
     return word & MARK == MARK
 
 
-def decode(data: bytes | memoryview, offset: int = 0) -> Decoded | Illegal:
+def decode(data: bytes | memoryview, offset: int = 0) -> DecodedInstruction | IllegalBytes:
     """The wide instruction at ``offset``, or why there is none."""
     if len(data) - offset < 4:
-        return Illegal("cut off: fewer than 4 bytes")
+        return IllegalBytes("cut off: fewer than 4 bytes")
     (header,) = struct.unpack_from("<I", data, offset)
     if not is_wide(header):
-        return Illegal(f"0x{header:08x} is not the header of a wide instruction")
+        return IllegalBytes(f"0x{header:08x} is not the header of a wide instruction")
     engine, opcode = header >> 7 & 31, header >> 15 & 255
     found = _by_code().get((engine, opcode))
     if found is None:
         name = Engine(engine).name if engine < len(Engine) else str(engine)
-        return Illegal(f"engine {name} has no opcode {opcode}")
+        return IllegalBytes(f"engine {name} has no opcode {opcode}")
     if header >> 23 & 63 != found.length:
-        return Illegal(
+        return IllegalBytes(
             f"{found.instruction.mnemonic} has {found.length} words, the header says {header >> 23 & 63}"
         )
     if header & ~_HEADER_CLAIMED or header >> 29 & 3 >= WORKERS:
-        return Illegal(f"unclaimed bits are set in the header word 0x{header:08x}")
+        return IllegalBytes(f"unclaimed bits are set in the header word 0x{header:08x}")
     return found.decode(data, offset)
 
 

@@ -48,7 +48,7 @@ class PacketField:
     offset: int
     bytes: int
     register: int
-    """Offset from the start of the worker's window; -1: ``inter_type``, which is no register."""
+    """Offset from the start of the worker's window; -1: ``inter_type``, which is not a register."""
     shift: int = 0
     """First bit in the register."""
     width: int = 64

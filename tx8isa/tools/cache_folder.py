@@ -102,7 +102,7 @@ class SealedFolder:
             if not isinstance(error, FileNotFoundError):
                 _log().info("%s: cannot read %s (%s)", self.title, self.path, error.strerror)
             return False
-        fault = "is no folder" if not stat.S_ISDIR(status.st_mode) else _distrust(status, _OTHERS_WRITE)
+        fault = "is not a folder" if not stat.S_ISDIR(status.st_mode) else _distrust(status, _OTHERS_WRITE)
         if fault:
             _say_once(self.title, f"{self.path} {fault}")
         return not fault
@@ -138,7 +138,7 @@ class SealedFolder:
             with os.fdopen(handle, "rb") as file:
                 status = os.fstat(handle)
                 regular = stat.S_ISREG(status.st_mode)
-                fault = _distrust(status, forbidden) if regular else "is no file"
+                fault = _distrust(status, forbidden) if regular else "is not a file"
                 if not fault:
                     return file.read()
         except FileNotFoundError:

@@ -33,7 +33,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file; Tx8Error when it cannot be read or is no text."""
+    """The text of a UTF-8 file; Tx8Error when it cannot be read or is not text."""
     return as_text(read_bytes(path), str(path))
 
 
@@ -143,7 +143,7 @@ def made_folder(folder: Path) -> Iterator[None]:
     with _failure_named(folder):
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         if not made and not folder.is_dir():
-            raise Tx8Error(f"{folder}: cannot be written to: it is no folder")
+            raise Tx8Error(f"{folder}: cannot be written to: it is not a folder")
         folder.mkdir(parents=True, exist_ok=True)
     try:
         yield

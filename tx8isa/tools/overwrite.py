@@ -30,7 +30,7 @@ def check_outputs(outputs: Iterable[Role], inputs: Iterable[Role]) -> None:
 
 
 def _identity(path: str | Path | None) -> object | None:
-    """Equal for names of the same file, links included; None for what is no file that could be replaced."""
+    """Equal for names of the same file, links included; None for a name of no file that could be replaced."""
     if path is None or str(path) == "-" or "\0" in str(path):  # the last can be the name of no file
         return None
     path = Path(path)

@@ -76,8 +76,7 @@ class _Search:
     for_later: int = 0
     """Bytes of the buffers that the head has loaded since then."""
     values: dict[int, Value] = field(default_factory=dict)
-    """What a variable is, by its identity: an expression of the tile's number; variables of loops are not
-    in it."""
+    """Variables but those of loops, by their identity, as expressions of the tile's number."""
     held: dict[int, frozenset[SpmBuffer]] = field(default_factory=dict)
     """The buffers whose addresses are in a variable, by its identity."""
 

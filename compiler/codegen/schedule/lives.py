@@ -85,7 +85,7 @@ def uses_of(kernel: Kernel, constants: Set[str]) -> BufferUses:
 
 
 @dataclass(frozen=True)
-class _Accessed:
+class _AccessedMemory:
     """Buffers, and symbols of DDR."""
 
     buffers: set[SpmBuffer]
@@ -101,7 +101,7 @@ def _kept_values(items: Sequence[Item]) -> Iterator[tuple[int, Value]]:
             yield from _kept_values(item.body)
 
 
-def _accessed(issue: Issue, role: str, values: dict[int, Value]) -> _Accessed:
+def _accessed(issue: Issue, role: str, values: dict[int, Value]) -> _AccessedMemory:
     """What an instruction reads, or what it writes."""
     buffers, symbols = set[SpmBuffer](), set[str]()
     for operand in issue.record.operands:
@@ -112,7 +112,7 @@ def _accessed(issue: Issue, role: str, values: dict[int, Value]) -> _Accessed:
             own = set(buffers_of(part))
             buffers |= own
             symbols |= set() if own else set(symbols_of(part))
-    return _Accessed(buffers, symbols)
+    return _AccessedMemory(buffers, symbols)
 
 
 def _parts(value: Value, values: dict[int, Value]) -> Iterator[Value]:

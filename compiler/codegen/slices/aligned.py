@@ -99,7 +99,7 @@ class Aligned:
         return self.base + self.grid.positions * (index * BLOCK * self.fmt.bits // 8)
 
     def at(self, base: Value, fmt: Format) -> Aligned:
-        """The same slice elsewhere, or in another format."""
+        """This slice at another address, or in another format."""
         return replace(self, base=base, fmt=fmt)
 
 
@@ -268,7 +268,7 @@ def store_aligned(kernel: Kernel, source: Aligned, tensor: DdrTensor, first: Val
 
 
 def _compact(tensor: DdrTensor, slice_: Aligned, step: int, row_step: int = 1) -> CompactSlice:
-    """What a slice is in DDR."""
+    """A slice in the form in which it is stored in DDR."""
     grid, together = slice_.grid, 1
     if step == slice_.channels:
         together = grid.width if row_step > 1 else grid.room * grid.width
@@ -333,7 +333,7 @@ def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
 def repeat_rows(
     kernel: Kernel, target: Value, source: Value, width: int, count: int, positions: Value
 ) -> None:
-    """Write each of ``count`` FP32 rows of ``width`` elements to so many positions, one behind another."""
+    """Repeat each of ``count`` FP32 rows of ``width`` elements at ``positions`` consecutive positions."""
     size = 4 * width
     kernel.emit(
         "td.gatherscatter",
@@ -351,7 +351,7 @@ def repeat_rows(
 
 @dataclass(frozen=True)
 class ChannelVector:
-    """One value per channel in DDR; ``padded``: four bytes each and zeros behind, else the compute format."""
+    """One value per channel in DDR; ``padded``: four bytes each, then zeros; else the compute format."""
 
     tensor: DdrTensor
     padded: bool

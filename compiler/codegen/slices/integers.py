@@ -13,7 +13,7 @@ from tx8isa.numbers.formats import Format
 from .vector import Vector, convert
 
 OFFSET = 128
-"""What unsigned bytes are more than the signed bytes with the same bits but the highest."""
+"""The difference of an unsigned byte and the signed byte whose bits differ in the highest only."""
 
 _BITS = 8
 """Bits of a byte, the unit that the instruction repeats: it leaves out what is less than a whole unit."""

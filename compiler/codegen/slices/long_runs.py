@@ -42,7 +42,7 @@ class CompactSlice:
 
     @property
     def bytes(self) -> int:
-        """Of the slice as it is in DDR."""
+        """Size of the slice as it is in DDR."""
         return self.positions * self.channels * self.each
 
     @property
@@ -68,7 +68,7 @@ class CompactSlice:
 
 
 def stored_width(channels: int) -> int:
-    """Channels of each position in the last of the planes for so many."""
+    """Channels of each position in the last plane of a tensor with ``channels`` channels."""
     return tail_width(channels, BLOCK) or BLOCK
 
 
@@ -93,7 +93,7 @@ def reorders(kernel: Kernel, piece: CompactSlice, loading: bool) -> bool:
 
 
 def ddr_cycles(target: Target, size: int, runs: int) -> float:
-    """Cycles of a copy of ``size`` bytes in so many runs that each of the tiles makes."""
+    """Cycles of a copy of ``size`` bytes in ``runs`` runs, which all tiles make at the same time."""
     machine, timing = target.machine, target.machine.timing
     rate = machine.ddr.nominal.value / machine.engines.clock.value
     own = max(size / timing.rdma.rate.value, runs * timing.rdma.run.value)

@@ -159,7 +159,7 @@ class _SliceTransposer:
         return _PLANE_BYTES // self.each
 
     def slice_sizes(self, matrices: int, rows: int, columns: int) -> tuple[int, int]:
-        """Lines and columns of a slice: as large as two of them fit, with work for every tile."""
+        """Lines and columns of a slice: the largest of which two fit, with work for every tile."""
         kernel, each = self.kernel, self.each
         ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
         element_bytes = 2 * ends + each * (each + 2)
@@ -168,7 +168,7 @@ class _SliceTransposer:
             most //= 2
         fit = max(kernel.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
         if self.source.planes and self.block > BLOCK:
-            fit = BLOCK  # planes of bytes side by side are no planes of the engine
+            fit = BLOCK  # planes of bytes side by side are not planes of the engine
         parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
         width = min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
         if self.block > BLOCK and any(part.size % self.block > BLOCK for part in stretches(columns, width)):

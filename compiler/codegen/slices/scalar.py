@@ -32,8 +32,6 @@ _LOADS = {
     Format.TF32: "lw",
 }
 _STORES = {8: "sb", 16: "sh", 32: "sw", 64: "sd"}
-_ENGINE_VIEW = 0x280000000 - 0x80000000
-"""From DDR as the kernel core sees it to DDR as engines see it (docs/isa.md, Memories and addresses)."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,9 @@ class ScalarCode:
         return register
 
     def address(self, tensor: DdrTensor, element: Value) -> str:
-        """A register with the address of an element."""
-        base = Address(tensor.symbol) + -_ENGINE_VIEW
+        """A register with the address of an element as the kernel core sees it; symbols have the engines'."""
+        windows = self.kernel.target.machine.windows
+        base = Address(tensor.symbol) + (windows.ddr_cached - windows.ddr_engine)
         value = base + element * tensor.bytes_each
         self.kernel.keep_alive(value)
         return self.kernel.registers.compute(value)

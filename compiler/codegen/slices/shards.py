@@ -89,7 +89,7 @@ def slices(kernel: Kernel, shard: Shard) -> Iterator[tuple[Value, Value]]:
 
 
 def within(value: Value, low: int, high: int) -> Value:
-    """The same value with a range that the caller guarantees and interval arithmetic cannot see."""
+    """``value`` with a range that the caller guarantees and interval arithmetic cannot derive."""
     if not isinstance(value, Variable | Operation):
         return value
     low, high = max(low, value.low), min(high, value.high)

@@ -56,7 +56,7 @@ class DdrTensor:
         return (Address(self.symbol) if self.base is None else self.base) + element * self.bytes_each
 
     def viewed(self, *shape: int) -> DdrTensor:
-        """The same elements in another shape."""
+        """This tensor with its elements in another shape."""
         return replace(self, shape=tuple(shape))
 
 
@@ -305,7 +305,7 @@ def store_slab(kernel: Kernel, view: View, slab: Slab, source: Value) -> None:
 
 
 def in_dma_elements(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[View]]:
-    """The same bytes in a format that the DMA moves: INT64 as pairs of INT32, UINT8 as INT8."""
+    """View the bytes in a format that the DMA moves: INT64 as pairs of INT32, UINT8 as INT8."""
     fmt = views[0].tensor.fmt
     if fmt is not Format.INT64:
         return shape, [replace(v, tensor=replace(v.tensor, fmt=dma_format(fmt))) for v in views]

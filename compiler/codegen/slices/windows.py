@@ -119,12 +119,12 @@ def row_as_column(geometry: Geometry) -> Geometry:
 
 
 def with_dense_kernel(geometry: Geometry) -> Geometry:
-    """The same windows without dilation: every position from the first to the last tap is a tap."""
+    """Replace dilated windows by dense ones: every position from the first to the last tap is a tap."""
     return replace(geometry, kernel=geometry.extent, dilations=(1, 1))
 
 
 def without_skipped_rows(geometry: Geometry) -> Geometry:
-    """The same windows over every s-th row only, if they are one row high and have a stride of s."""
+    """Read only every s-th row of the image, if windows are one row high and have a stride of s."""
     if geometry.kernel[0] > 1 or geometry.strides[0] == 1:
         return geometry
     return replace(

@@ -30,7 +30,7 @@ Copies wait for each other because each occupies all links on its way: 2.0 in te
 of 16 (simulated).
 """
 CONTENTION_OF_FEW = 2.6
-"""The same where all tiles send to the same few, over the mean of what one tile sends and what one gets.
+"""Contention where all tiles send to the same few, over the mean of what one tile sends and what one gets.
 
 Simulated: 16 tiles that send to the first 7 or 13.
 """
@@ -75,7 +75,7 @@ class TileGrid:
 
 
 def sending_to(team: Team, count: int) -> Team:
-    """The same team, whose copies only the first ``count`` tiles of the chip get: the others have no work."""
+    """``team`` with copies to the first ``count`` tiles of the chip only: the others have no work."""
     return replace(team, tiles=(1 << count) - 1)
 
 

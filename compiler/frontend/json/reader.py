@@ -93,7 +93,7 @@ def parse_description(text: str, *, source: str, directory: Path, default_name: 
     raw = _parse_json(text, source)
     if _SURROGATE.search(text) and (lone := _lone_surrogate(raw)):
         raise GraphError(
-            [f"{source}: the text {lone!r} holds half of a surrogate pair, which is no character"]
+            [f"{source}: the text {lone!r} holds half of a surrogate pair, which is not a character"]
         )
     try:
         record = msgspec.convert(raw, GraphRecord)

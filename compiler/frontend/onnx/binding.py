@@ -38,7 +38,7 @@ class Binding:
             for name in given:
                 if name not in inputs:
                     near = hint(name, inputs)
-                    raise GraphError([f"{source}: {what} is given for '{name}', which is no input{near}"])
+                    raise GraphError([f"{source}: {what} is given for '{name}', which is not an input{near}"])
         for name, shape in self.shapes.items():
             _bind(inputs[name], shape, symbols, source)
         for name, array in self._arrays().items():
@@ -75,7 +75,7 @@ def _value(tensor: Tensor, array: Array, source: Path) -> Array:
     head = f"{source}: input '{tensor.name}' is {tensor.dtype}"
     dtype = DTYPES[tensor.dtype]
     if array.dtype.kind not in "biuf" and array.dtype != dtype:
-        raise GraphError([f"{head}; the value given is no number or array of numbers: {array.dtype}"])
+        raise GraphError([f"{head}; the value given is not a number or array of numbers: {array.dtype}"])
     with np.errstate(all="ignore"):
         converted = array.astype(dtype)
     if not tensor.is_float and not np.array_equal(converted, array):

@@ -164,7 +164,7 @@ def _scan_steps(flow: _ControlFlow, sources: Sequence[str], axes: Sequence[int])
     for name, axis in zip(sources, axes, strict=True):
         shape = flow.graph.tensor(name).shape
         if not -len(shape) <= axis < len(shape):
-            raise Unsupported(f"scan_input_axes: {axis} is no axis of '{name}' {list(shape)}")
+            raise Unsupported(f"scan_input_axes: {axis} is not an axis of '{name}' {list(shape)}")
         steps.add(shape[axis])
     if len(steps) != 1:
         raise Unsupported(f"its operands have {sorted(steps)} steps")

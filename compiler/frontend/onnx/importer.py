@@ -34,7 +34,7 @@ def load_onnx(path: Path | str, binding: Binding | None = None, survey: Survey |
 
 
 def graph_of_bytes(data: bytes, source: str, binding: Binding | None = None) -> Graph:
-    """As ``load_onnx``, from the bytes of a model without external data; messages begin with ``source``."""
+    """Read a model without external data from its bytes, as ``load_onnx`` does; messages name ``source``."""
     path = Path(source)
     return build_graph(describe(parse_model(data, path), path, binding or Binding()))
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from onnx import NodeProto, defs
 
-from compiler.evaluation.folding import CannotFold, evaluated, is_determined
+from compiler.evaluation.folding import FoldingError, evaluated, is_determined
 from compiler.evaluation.infer import infer_node
 from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, GraphError, Node
 from compiler.operators.expansion.builder import computed
@@ -55,7 +55,7 @@ def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
         return None
     try:
         return evaluated(node, operands)
-    except CannotFold as error:
+    except FoldingError as error:
         raise Unsupported(f"on constants: {error}") from None
 
 

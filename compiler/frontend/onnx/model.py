@@ -44,12 +44,12 @@ def read_model(path: Path) -> ModelProto:
 
 
 def parse_model(data: bytes, path: Path) -> ModelProto:
-    """As ``read_model``, from the bytes of a file; ``path`` is what messages name and where its data are."""
+    """Parse the bytes of a file, as ``read_model`` does; messages name ``path``, data are beside it."""
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError:
-        found = f"{len(data)} bytes that are no protobuf message"
+        found = f"{len(data)} bytes that are not a protobuf message"
         raise GraphError([f"{path}: not an ONNX model, or a damaged one: {found}"]) from None
     if not model.HasField("graph") or not model.graph.output:
         raise GraphError([f"{path}: not an ONNX model, or a damaged one: it has no graph with outputs"])

@@ -176,7 +176,7 @@ def _without_trailing_names(node: NodeProto) -> Node:
 
 
 def _doubles_as_floats(part: NodeProto) -> None:
-    """Casts to double in a function of ONNX become casts to float, if its operands are no doubles."""
+    """Casts to double in a function of ONNX become casts to float, if its operands are not doubles."""
     for item in part.attribute:
         if part.op_type == "Cast" and item.name == "to" and item.i == TensorProto.DOUBLE:
             item.i = TensorProto.FLOAT

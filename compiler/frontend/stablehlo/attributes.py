@@ -31,10 +31,10 @@ _FLOATS = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat
 def tensor_type(kind: Attribute) -> tuple[str, Shape]:
     """The element type, by its name in NumPy, and the shape of a tensor type.
 
-    Unsupported for a free extent, and for what is no tensor of numbers.
+    Unsupported for a free extent, and for what is not a tensor of numbers.
     """
     if not isinstance(kind, TensorType):
-        raise Unsupported(f"{kind} is no tensor; only tensors of numbers are supported")
+        raise Unsupported(f"{kind} is not a tensor; only tensors of numbers are supported")
     if any(extent < 0 for extent in kind.get_shape()):  # what xDSL makes of a question mark
         raise Unsupported(f"{kind} has a dynamic dimension; shapes must be static: trace with arrays")
     return element_type(kind.get_element_type()), tuple(kind.get_shape())

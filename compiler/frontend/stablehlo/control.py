@@ -50,7 +50,7 @@ def _composite(writer: Writer, site: Site) -> Results:
 def _written_out(writer: Writer, site: Site, name: str) -> Results:
     """The results of a function, whose operations are added."""
     if name not in writer.functions:
-        raise Unsupported(f"calls '{name}', which is no function of the module")
+        raise Unsupported(f"calls '{name}', which is not a function of the module")
     if name in writer.calls:
         raise Unsupported(f"'{name}' calls itself")
     block = writer.functions[name].regions[0].block
@@ -117,7 +117,7 @@ def _case(writer: Writer, site: Site) -> Results:
 
 
 def _if(writer: Writer, site: Site) -> Results:
-    """As ``_case``, of two branches."""
+    """Write ``stablehlo.if``, as ``_case`` does for two branches."""
     test = site.operand(0)
     known = site.known(test)
     if known is not None:

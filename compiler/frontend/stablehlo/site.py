@@ -228,7 +228,7 @@ class Site:
         if order == tuple(range(value.rank)):
             return value
         if sorted(order) != list(range(value.rank)):
-            raise Unsupported(f"{list(order)} is no order of {value.rank} axes")
+            raise Unsupported(f"{list(order)} is not an order of {value.rank} axes")
         if value.order:
             return self.transposed_later(value, *order)
         shape = tuple(value.shape[axis] for axis in order)
@@ -238,7 +238,7 @@ class Site:
         return Value(self._moved(self._reshaped(value.name, held), order).name, shape)
 
     def transposed_later(self, value: Value, *order: int) -> Value:
-        """As ``transpose`` of a value without repetitions, written out only where the order matters."""
+        """Transpose a value without repetitions, with a node only where the order matters."""
         if self.graph.value(value.name) is not None:
             return self.transpose(value, *order)  # constants are computed at once
         shape, back = tuple(value.shape[axis] for axis in order), inverse(order)

@@ -139,7 +139,7 @@ _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 
 
 def _closed(text: str, at: int) -> int:
-    """Behind the bracket that closes one that was opened before a position."""
+    """The position after the bracket that closes the one opened before ``at``."""
     depth = 1
     while depth and (found := _BRACKET.search(text, at)):
         depth += {"(": 1, ")": -1}.get(found[0], 0)

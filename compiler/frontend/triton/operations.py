@@ -53,7 +53,7 @@ class TtirType:
 class TtirOperation:
     """One operation.
 
-    ``words`` are the bare words of its text, such as a comparison's predicate; ``types`` those behind its
+    ``words`` are the bare words of its text, such as a comparison's predicate; ``types`` those after its
     colon, in their order; ``attributes`` have texts, numbers and tuples of numbers.
     """
 

@@ -28,7 +28,7 @@ def _parser() -> lark.Lark:
 
 
 def read_kernels(path: Path) -> tuple[TtirKernel, ...]:
-    """The kernels of a file; TtirError if it is no TTIR, with line and column; OSError as for any file."""
+    """The kernels of a file; TtirError if it is not TTIR, with line and column; OSError as for any file."""
     try:
         return parse_kernels(path.read_text(), str(path))
     except UnicodeDecodeError:

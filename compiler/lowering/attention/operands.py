@@ -10,7 +10,7 @@ from compiler.codegen.slices.aligned import Aligned, Grid, load_aligned, narrowe
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, unravel
 from compiler.codegen.slices.vector import Vector
-from compiler.operators.linear.strided import Strided
+from compiler.operators.linear.strided import StridedView
 from tx8isa.numbers.formats import Format
 
 from .plan import HIDDEN, AttentionPlan
@@ -48,7 +48,7 @@ def store_result(kernel: Kernel, plan: AttentionPlan, head: Value, row: Value, r
     )
 
 
-def first_of_row(matrix: Strided, head: Value, row: Value) -> Value:
+def first_of_row(matrix: StridedView, head: Value, row: Value) -> Value:
     """The first element of a row of a head."""
     start = _offset_of_head(matrix.shape[:-2], matrix.strides[:-2], head) + matrix.offset
     return start + row * matrix.strides[-2]

@@ -16,7 +16,7 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
 from compiler.operators.linear.attention import matrices, result_order
-from compiler.operators.linear.strided import Strided, compact
+from compiler.operators.linear.strided import StridedView, compact
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL
@@ -78,16 +78,16 @@ class AttentionPlan:
         return self.work.spec.number("scale") / (self.cap or 1.0)
 
     @cached_property
-    def operands(self) -> tuple[Strided, ...]:
+    def operands(self) -> tuple[StridedView, ...]:
         """The rows of Q, K and V in DDR."""
         return tuple(matrices(self.work.spec, index) for index in range(3))
 
     @cached_property
-    def result(self) -> Strided:
+    def result(self) -> StridedView:
         """The rows of the result in DDR."""
         order, steps = result_order(self.work.spec), compact(self.work.output.shape).strides
         shape = (*self.operands[0].shape[:-1], self.e)
-        return Strided(0, shape, tuple(steps[order.index(axis)] for axis in range(len(shape))))
+        return StridedView(0, shape, tuple(steps[order.index(axis)] for axis in range(len(shape))))
 
     @property
     def mask(self) -> DdrTensor | None:
@@ -171,7 +171,7 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
 
 
 def divide_tiles(tiles: int, heads: int, blocks: int) -> tuple[int, int]:
-    """Into how many parts heads and blocks of queries are divided: few blocks for the busiest tile."""
+    """The numbers of parts of heads and of blocks of queries: few blocks for the busiest tile."""
     ways = [(parts, tiles // parts) for parts in range(1, tiles + 1) if tiles % parts == 0]
     return min(ways, key=lambda way: (ceil_div(heads, way[0]) * ceil_div(blocks, way[1]), -way[0]))
 

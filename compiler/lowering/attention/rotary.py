@@ -123,7 +123,7 @@ def rotary(kernel: Kernel, work: Work) -> None:
 
 
 def _divide_tiles(tiles: int, problem: _RotaryProblem) -> tuple[int, int]:
-    """Into how many parts positions and heads are divided: little work for each tile, equally many heads."""
+    """The numbers of parts of positions and of heads: little work for each tile, equally many heads."""
     ways = [
         (parts, tiles // parts)
         for parts in range(1, tiles + 1)
@@ -234,7 +234,7 @@ class _RowBlock:
             kernel.emit(f"wdma.{rows.tensor.fmt.token}", dst=address, src=source, **loops)
 
     def _compact(self, rows: _StridedRows, grid: Grid) -> CompactSlice:
-        """What the rows of a grid are in DDR."""
+        """The rows of a grid in the form in which they are stored in DDR."""
         return CompactSlice(grid.room, 1, self.problem.size, rows.tensor.bytes_each, 1)
 
     def _long_runs(self, rows: _StridedRows, head: Value, heads: int) -> tuple[Value, dict[str, Argument]]:

@@ -57,7 +57,7 @@ class QueryBlock:
     lowest: Value = 0
     """Address of minus the largest score of each query, in the format of the matrix engine (second sweep)."""
     shift: Accumulator | None = None
-    """The same repeated for every key of a block, so that products begin with it (second sweep)."""
+    """``lowest`` repeated for every key of a block: the sums that products begin with (second sweep)."""
 
 
 class Scores:

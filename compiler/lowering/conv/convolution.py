@@ -1,4 +1,4 @@
-"""Conv on the matrix engine, with the pointwise operators behind it.
+"""Conv on the matrix engine, with the pointwise operators after it.
 
 A tile has a share of the images, of the output rows and of the maps (output channels); the weights and the
 bias of its first maps are on their way while other tiles finish what came before. A bias and a residual
@@ -124,7 +124,7 @@ def _row_slices(kernel: Kernel, problem: ConvProblem, early: Early) -> Iterator[
 
 
 def _if_any(kernel: Kernel, own: Shard) -> AbstractContextManager[Value]:
-    """What follows is done once, unless the share is empty."""
+    """Execute the body once, unless the share is empty."""
     return kernel.loop(minimum(own.length, 1))
 
 

@@ -66,8 +66,8 @@ class Requantisation:
     ) -> Aligned:
         """A slice of the result in its format from the sums, which are overwritten.
 
-        ``scales``: the address of those of its channels, where they are no number. ``into``: the place of a
-        result that is no float; None for a new buffer.
+        ``scales``: the address of those of its channels, where they are not number. ``into``: the place of a
+        result that is not a float; None for a new buffer.
         """
         if self.scale is None and scales is None:
             return sums
@@ -86,7 +86,7 @@ class Requantisation:
         return into
 
     def _round(self, vector: Vector, data: Value) -> None:
-        """To whole numbers, unless the conversion to bytes does that and there is nothing to add."""
+        """Round to whole numbers, unless the conversion to bytes does that and there is nothing to add."""
         if self.y_zero:
             round_and_shift(vector, data, self.y_zero)
         if self.low > np.iinfo(np.int8).min:
@@ -96,7 +96,7 @@ class Requantisation:
 
 
 def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
-    """That of a product of bytes; None for products of floats."""
+    """The requantisation of a product of bytes; None for products of floats."""
     if work.input(0).fmt is not Format.INT8:
         return None
     number = scale_number(work)
@@ -105,7 +105,7 @@ def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
 
 
 def requantisation(work: Work, scale: float | ChannelVector | None) -> Requantisation:
-    """That of a product of bytes with a scale."""
+    """The requantisation of a product of bytes with a scale."""
     x_zero, y_zero, low, high = (work.spec.integer(name) for name in ("x_zero", "y_zero", "low", "high"))
     return Requantisation(x_zero, y_zero, low, high, scale)
 
@@ -118,7 +118,7 @@ def scale_number(work: Work) -> float | None:
 def engine_stretches(stretch: Stretch, fmt: Format) -> list[Stretch]:
     """Slices of channels as parts that the matrix engine takes as they are: of bytes single planes.
 
-    A stretch of slices that are no whole planes but larger than one must have one slice.
+    A stretch of slices that are not whole planes but larger than one must have one slice.
     """
     whole, rest = divmod(stretch.size, BLOCK)
     if fmt is not Format.INT8 or stretch.size <= BLOCK:

@@ -81,7 +81,7 @@ class MapsOfTile:
         return Volume(group, block, Stretch(0, self.problem.plan.channels, 1), 0)
 
     def _weights(self, group: Value, block: Value) -> list[Value] | None:
-        """Those of all channels, or where they will be once the tiles have shared them."""
+        """The weights of all channels, or the place for them once the tiles have shared them."""
         volume = self._volume(group, block)
         if not self.problem.single:
             return None

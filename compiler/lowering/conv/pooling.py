@@ -1,4 +1,4 @@
-"""MaxPool and AveragePool on channel-blocked slices, with steps behind them.
+"""MaxPool and AveragePool on channel-blocked slices, with steps after them.
 
 An average is one instruction, which divides the FP32 sum once, where all windows count as many elements;
 elsewhere the sums are multiplied by the reciprocals of how many each window counts.
@@ -87,7 +87,7 @@ def pool_layer(work: Work, wide: bool) -> ConvLayer:
 
 
 def _alone(work: Work, wide: bool) -> ConvLayer:
-    """The same for a phase of its own: an image of one row is divided as one column."""
+    """The layer of a pool in a phase of its own: an image of one row is divided as one column."""
     layer = pool_layer(work, wide)
     geometry = row_as_column(layer.geometry)
     return replace(layer, geometry=geometry, every_row=geometry)

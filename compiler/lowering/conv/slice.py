@@ -1,4 +1,4 @@
-"""One slice of a convolution: rows of the image, the sums, the steps behind them, its place in the result."""
+"""One slice of a convolution: rows of the image, the sums, the steps after them, its place in the result."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class SliceMaps:
     start: Aligned | None
     addend: Aligned | None = None
     scales: Value | None = None
-    """What sums of bytes are multiplied by, if that is a number for each map."""
+    """Factors of the sums of bytes, if there is one for each map."""
 
 
 def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value, fmt: Format) -> Aligned:

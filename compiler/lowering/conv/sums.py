@@ -58,7 +58,7 @@ class SumParts:
 
     @property
     def matrices(self) -> Array:
-        """The right operands of the products, behind each other: four diagonal ones, and the last number."""
+        """The right operands of the products, contiguous: four diagonal ones, and the last number."""
         diagonals = [np.eye(_ROW) * part for part in (*self.left, *self.right)]
         last = np.zeros((2 * _ROW, _LAST_LANES))
         last[:_ROW, :_LAST_PARTS] = self.last
@@ -86,7 +86,7 @@ def _candidates(how: SumQuantisation) -> Iterator[SumParts]:
 
 
 def _parts(number: float, count: int, step: int) -> tuple[float, ...]:
-    """FP16 numbers whose sum is nearly a number; the last one is changed by so many units in its last
+    """FP16 numbers whose sum is nearly a number; the last one is changed by ``step`` units in its last
     place."""
     found = list[float]()
     for _ in range(count):

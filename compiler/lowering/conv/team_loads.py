@@ -28,7 +28,7 @@ from .slice import ConvProblem, load_image
 
 @dataclass(frozen=True)
 class Early:
-    """What is in the scratchpad before the loops: image, rows of it, and their data."""
+    """Data that are loaded before the loops: the image, or rows of it."""
 
     image: Value = 0
     block: RowBlock | None = None

@@ -62,7 +62,7 @@ Weights = Callable[[Volume], list[Value]]
 
 @dataclass(frozen=True)
 class PackedWeights:
-    """Volumes that were laid out when compiling, behind each other; by the stretch of channels, per part."""
+    """Volumes that were laid out contiguously when compiling; by the stretch of channels, per part."""
 
     kernel: Kernel
     maps: Stretch
@@ -129,7 +129,7 @@ def row_weights(
 ) -> DdrTensor:
     """Constant weights for slices of channels that are rows of a window: [ky, slices, kx, maps, channels].
 
-    One volume for each block of maps, behind each other; ``window``: its rows and columns.
+    One volume for each block of maps, contiguous; ``window``: its rows and columns.
     """
     values, (rows, columns) = np.asarray(work.input(1).value), window
     shape = (maps.count, rows * channels.count * columns * maps.size, channels.size)
@@ -165,7 +165,7 @@ def _filled(windows: Array, window: Window) -> Array:
 def _packed(
     kernel: Kernel, compute: Format, shape: tuple[int, int, int], make: Callable[[], Array]
 ) -> list[DdrTensor]:
-    """Volumes [count, rows, channels] behind each other as constants, one for each part."""
+    """Contiguous volumes [count, rows, channels] as constants, one for each part."""
     fmt, size = engine_format(compute), place(engine_format(compute), shape, Layout.NCX).total_bytes
     found = []
     for part in range(part_count(compute)):

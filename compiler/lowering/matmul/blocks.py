@@ -44,7 +44,7 @@ from .result import ResultBlock, finish, sums_format
 Prepared = TypeVar("Prepared")
 
 MOST_COLUMNS, MOST_ROWS = 256, 512
-"""Of a block; its part of the inner dimension may be the rows of a packed shape."""
+"""Largest extents of a block; its part of the inner dimension may be the rows of a packed shape."""
 _FEWEST_ROWS = 16
 _FINE = 8
 

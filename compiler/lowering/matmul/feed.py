@@ -64,7 +64,7 @@ class ChunkShape:
 
     @cached_property
     def row_pieces(self) -> int:
-        """Into how many pieces of all planes the team cuts the rows; 1 if pieces are of some planes."""
+        """Pieces of all planes into which the team cuts the rows; 1 if pieces are of some planes."""
         if not self.terms or self.team == 1 or self.packed or self.planes == 1:
             return 1
         blocks = self.rows // BLOCK
@@ -84,7 +84,7 @@ class ChunkShape:
 
     @cached_property
     def splits(self) -> int:
-        """Into how many pieces a plane is cut if it is a group of its own, or all planes are."""
+        """Number of pieces into which a plane is cut if it is a group of its own, or all planes are."""
         if self.row_pieces > 1:
             return self.row_pieces
         if self.group > 1 or not self.fixed:
@@ -123,7 +123,7 @@ class ChunkShape:
 
 
 chunk_shape = lru_cache(1 << 14)(ChunkShape)
-"""The same, made once for all plans that have it."""
+"""``ChunkShape``, of which plans with equal chunks share one object."""
 
 
 @dataclass(frozen=True)

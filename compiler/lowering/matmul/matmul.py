@@ -33,7 +33,7 @@ from .split import rule as split_rule
 from .sweep import sweep
 
 _FEWEST_PLANNED_ROWS = 32
-"""With fewer the weights are read once by whoever needs them: there is nothing to share."""
+"""Least rows for which a product is planned: with fewer, no two tiles need the same weights."""
 _WIDE_PASSES = 12
 """Instructions of a formula of several steps, roughly."""
 
@@ -98,7 +98,7 @@ def gemm(kernel: Kernel, work: Work) -> None:
 
 
 def _multiply(kernel: Kernel, work: Work, product: Product) -> None:
-    """As the search chose, or by the cheapest plan that fits; what a plan leaves goes block by block."""
+    """Multiply as the search chose, or by the cheapest plan that fits; the rest goes block by block."""
     split = _split(kernel, work, product)
     if split is not None:
         multiply_split(kernel, product, split)
@@ -141,7 +141,7 @@ def _plan(kernel: Kernel, work: Work, product: Product, problem: MatmulProblem) 
 
 
 def _problem(product: Product, work: Work) -> MatmulProblem:
-    """What the planning of a product needs to know."""
+    """The product as the numbers that plans depend on."""
     extra = step_bytes(work.steps, Format.FP32) + (8 if work.op == "Gemm" and work.has(2) else 0)
     passes = 1 + sum(_WIDE_PASSES if POINTWISE[step.op].wide else 1 for step in work.steps)
     return problem_of(product, extra, passes)

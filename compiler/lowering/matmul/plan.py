@@ -184,13 +184,13 @@ class MatmulPlan:
         return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
     def _rest_bytes(self, problem: MatmulProblem) -> int:
-        """Of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
+        """Bytes of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         raw = max(problem.left_raw, problem.right_raw, each)
         return (self.m + self.n) * BLOCK * (2 * raw + each) if problem.rest else 0
 
     def _tail_bytes(self, problem: MatmulProblem) -> int:
-        """Of columns beyond the last plane: the right operand as it is and for the engine, sums, epilogue."""
+        """Bytes for columns beyond the last plane: right operand, as stored and converted; sums; epilogue."""
         columns = self.tail(problem)
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         if not columns:
@@ -201,7 +201,7 @@ class MatmulPlan:
         return right + self.m * lanes * (2 * _SUMS + problem.extra) + _SPARE
 
     def cut(self) -> Cut:
-        """As the search names it."""
+        """This plan as a cut, the form in which the search stores it."""
         return Cut(
             tuple(zip(("batch", "m", "n"), self.grid, strict=True)),
             (("m", self.m), ("n", self.n), ("k", self.k)),
@@ -210,7 +210,7 @@ class MatmulPlan:
 
 
 def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
-    """The plan that a cut names; ValueError when it gives tiles unequal numbers of steps, or is no plan."""
+    """The plan that a cut names; ValueError if it is no plan, or gives tiles unequal numbers of steps."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"))
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
     plan = MatmulPlan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))
@@ -296,7 +296,7 @@ def _inner_sizes(problem: MatmulProblem) -> list[int]:
 
 
 def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
-    """Nothing, or all that two tiles need."""
+    """The ways to share: not at all, or everything that two tiles need."""
     names = {(False, False): [], (False, True): ["rows"], (True, False): ["columns"], (True, True): ["both"]}
     return ["none", *names[grid[1] > 1, grid[2] > 1]]
 
@@ -313,7 +313,7 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
 _MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
 _ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
 _SHORT_RUN = 8.0
-"""An element of a column, which lies by itself in DDR."""
+"""An element of a column, which is a run of its own in DDR."""
 _RUN, _MOVE = 4.3, 2.0
 """A contiguous run of DDR, which all tiles share; a block of a plane that the TDMA moves."""
 _UNHIDDEN = 0.07

@@ -21,7 +21,7 @@ class ResultBlock(AlignedResult):
     columns: int
 
     def load_like(self, tensor: DdrTensor) -> Value:
-        """The same elements of another tensor of the result's shape, as FP32: their address."""
+        """Load this block's elements of another tensor of the result's shape as FP32; gives their address."""
         return super().load_like(tensor.viewed(1, tensor.size // self.columns, self.columns))
 
 

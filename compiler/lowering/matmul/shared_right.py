@@ -35,7 +35,7 @@ from .product import Product
 from .result import ResultBlock, finish, sums_format
 
 WAY = "rows"
-"""As cuts name it."""
+"""The name of this way in cuts."""
 _TURNS = (1, 2, 3, 4, 6, 8)
 """Blocks of rows of a tile that are proposed, as far as they fit."""
 _PROPOSED = 2
@@ -53,7 +53,7 @@ class RowBlocks:
         return ceil_div(product.m, self.size)
 
     def cut(self) -> Cut:
-        """As the search names it."""
+        """This plan as a cut, the form in which the search stores it."""
         return Cut(sizes=(("m", self.size),), choices=(("way", WAY),))
 
 

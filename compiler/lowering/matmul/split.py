@@ -32,9 +32,9 @@ from .product import Matrix, Product
 from .result import ResultBlock, finish
 
 _FEWEST_TERMS = 512
-"""With fewer the exchange takes longer than the products."""
+"""Least terms that tiles share: with fewer, the exchange takes longer than the products."""
 _MANY_TERMS, _FEW_BLOCKS = 2048, 4
-"""From how many terms on they are dealt by the rule, and if there are how many tiles for each block."""
+"""The rule shares terms if there are at least this many, and this many tiles for each block."""
 _PROPOSED, _CHUNKS = 3, 2
 """How many splits are proposed, and how many of them may have the same grid."""
 
@@ -76,7 +76,7 @@ class Split:
         return parts
 
     def cut(self) -> Cut:
-        """As the search names it."""
+        """This plan as a cut, the form in which the search stores it."""
         tiles = tuple(zip(("batch", "m", "n", "k"), self.grid, strict=True))
         return Cut(tiles, (("k", self.k),), (("way", "split"), ("exchange", self.way)))
 

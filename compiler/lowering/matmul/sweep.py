@@ -251,7 +251,7 @@ class _Sweep:
             yield self.tail
 
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
-        """What is left of the inner dimension, after the last chunk; each tile loads its own."""
+        """Multiply what is left of the inner dimension after the last chunk; each tile loads its own."""
         kernel, product, plan = self.kernel, self.product, self.plan
         x = OperandRange(place.batch, place.row * plan.m, place.rows, plan.m)
         left = load_operand(kernel, "a_rest", product, product.left, x, rest.start, rest.size)
@@ -289,7 +289,7 @@ class _Sweep:
         return self.product.place(place.batch, row, column)
 
     def _finish(self, turn: Value) -> None:
-        """What follows the last chunk of a block, but for storing it."""
+        """Do what follows the last chunk of a block, except for storing it."""
         with self.kernel.registers.scope():
             place = self._place(turn * self.chunks)
             row = self.product.row(place.batch, place.row * self.plan.m)
@@ -301,7 +301,7 @@ class _Sweep:
             )
 
     def _finish_tail(self, turn: Value) -> None:
-        """The same for the columns after the last ones, which are stored too."""
+        """Finish and store the columns after the last whole plane."""
         if self.tail is None:
             return
         with self.kernel.registers.scope():

@@ -57,7 +57,7 @@ class TailColumns:
         )
 
     def finish(self, sums: Aligned, batch: Value, row: Value) -> None:
-        """What follows the last chunk of a block of rows from ``row`` of the batch on."""
+        """Do what follows the last chunk of a block of rows that begins at ``row`` of the batch."""
         product, kernel = self.product, self.kernel
         at = Place(0, kernel.let(product.row(batch, row)), self.start)
         result = finish(product, ResultBlock(kernel, sums, at, product.n))

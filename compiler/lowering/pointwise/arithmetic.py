@@ -108,7 +108,7 @@ define(Pointwise("Mod", _float_modulus, 9, wide=True))
 
 @lowering("Mod", order=Order.FOLLOW, types=_NUMERIC_TYPES, engines=(Engine.VECTOR,), on_core=of_integers)
 def modulus(kernel: Kernel, work: Work) -> None:
-    """With fmod = 1 the result has the sign of the dividend, else that of the divisor."""
+    """Remainder: with fmod = 1 it has the sign of the dividend, else that of the divisor."""
     if work.output.fmt.is_float:
         lower_single(kernel, work)
         return

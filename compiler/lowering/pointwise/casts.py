@@ -58,7 +58,7 @@ def cast(kernel: Kernel, work: Work) -> None:
 
 @lowering("BitCast", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
 def bit_cast(kernel: Kernel, work: Work) -> None:
-    """The same bytes; floats are brought to the format of their type first."""
+    """Copy the bytes; floats are converted to the format of their type first."""
     source, target = work.input(0), work.output
     before = DTYPE_FORMATS[work.spec.tensor(0).dtype]
     after = DTYPE_FORMATS[cast_dtype(work.spec)]

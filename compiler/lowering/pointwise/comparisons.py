@@ -88,7 +88,7 @@ define(Pointwise("Where", _where, wide=True))
 
 
 def _chooses_no_floats(call: Call) -> bool:
-    """where the values to choose from are no floats"""
+    """where the values to choose from are not floats"""
     return call.tensor(1).dtype not in FLOATS
 
 

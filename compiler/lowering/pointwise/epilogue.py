@@ -74,7 +74,7 @@ class AlignedResult:
         return self.data.room
 
     def load_like(self, tensor: DdrTensor) -> Value:
-        """The same slice of another tensor of the result's shape, in the format of the data."""
+        """Load this slice of another tensor of the result's shape, in the format of the data."""
         loaded = load_slice(self.kernel, "operand", tensor, self.at, self.data.grid, self.data.channels)
         if loaded.fmt is self.fmt:
             return loaded.base

@@ -32,7 +32,7 @@ class Operand:
     overwritable: bool = False
     """Whether the body may overwrite ``data``."""
     number: float | None = None
-    """The same number for all elements."""
+    """The operand, if it is one number for all elements."""
     combine: Combine | None = None
     """Applies an operand that repeats, with an instruction made for that."""
 

@@ -29,7 +29,7 @@ from .single import lower_single
 
 _BYTES = np.arange(-128, 128)
 _UNITS = (0, 1, -1, 2, -2, 3, -3)
-"""By how many units in the last place factors are changed."""
+"""Changes of a factor that are tried, in units in the last place."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def pool_shared(kernel: Kernel, work: Work, name: str, averages: bool) -> None:
 
 
 def _is_few(target: Target, work: Work) -> bool:
-    """One image, long planes, fewer than half as many as tiles, and nothing to do behind the mean."""
+    """One image, long planes, fewer than half as many as tiles, and nothing to do after the mean."""
     source = work.input(0)
     runs = _runs(work)
     return (
@@ -63,7 +63,7 @@ def _is_few(target: Target, work: Work) -> bool:
 
 
 def _runs(work: Work) -> list[tuple[Folds, int]]:
-    """What lies together: planes as wide as a block, and a narrower one; and the first channel of each."""
+    """Runs of contiguous planes: those as wide as a block, then a narrower one; with their first channels."""
     source = work.input(0)
     positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
     if not source.blocked:

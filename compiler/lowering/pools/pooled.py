@@ -29,7 +29,7 @@ POOLED = ("Conv", *POOLS)
 
 
 def can_be_pooled(work: Work) -> bool:
-    """Whether the work of a group can be the convolution, or the pool behind one."""
+    """Whether the work of a group can be the convolution, or the pool after one."""
     source, output = work.inputs[0], work.output
     if work.op not in POOLED or source is None or not (source.blocked and output.blocked):
         return False

@@ -55,7 +55,7 @@ class ReductionPlan:
     """How tiles combine their results, one of ``WAYS``."""
 
     def cut(self) -> Cut:
-        """This plan as a Cut, the form that the search keeps."""
+        """This plan as a cut, the form in which the search stores it."""
         tiles = (("outer", self.runs), ("axis", self.parts))
         return Cut(tiles, (("axis", self.chunk),), (("way", "long"), ("exchange", self.exchange)))
 
@@ -109,7 +109,7 @@ def long_reduction_cuts(folds: Folds, source: DdrTensor, target: Target) -> Iter
 
 
 def plan_of_cut(folds: Folds, source: DdrTensor, cut: Cut, target: Target) -> ReductionPlan:
-    """The plan that a cut describes. ValueError if it is no plan of this reduction."""
+    """The plan that a cut describes. ValueError if it is not a plan of this reduction."""
     plan = ReductionPlan(cut.parts("outer"), cut.parts("axis"), cut.size("axis"), cut.choice("exchange", ""))
     allowed = [replace(good, exchange=plan.exchange) for good in reduction_plans(folds, source, target)]
     if plan.exchange not in WAYS or plan not in allowed:

@@ -54,7 +54,7 @@ class LongRowPlan:
         return self.parts == 1 and self.axis <= LARGEST_CHANNELS
 
     def cut(self) -> Cut:
-        """This plan as a Cut, the form that the search keeps."""
+        """This plan as a cut, the form in which the search stores it."""
         tiles = (("outer", self.runs), ("axis", self.parts))
         return Cut(tiles, choices=(("way", "long"), ("exchange", self.exchange)))
 

@@ -227,7 +227,7 @@ def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Ali
 
 
 def _lanes(channels: int) -> int:
-    """How many times the matrix engine gives the sum of a row of so many channels, side by side."""
+    """How many copies of the sum of a row of ``channels`` channels the matrix engine gives, side by side."""
     return BLOCK if channels * BLOCK <= _MOST_ONES else _FEWEST_LANES
 
 

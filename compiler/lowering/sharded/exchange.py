@@ -110,7 +110,7 @@ def exchange(
     weights: Sequence[Weights],
     meanwhile: Callable[[], None],
 ) -> None:
-    """Send this tile's share of values; until all tiles have, and weights have arrived, nobody goes on.
+    """Send this tile's share of values; all tiles wait until all have done so and weights have arrived.
 
     ``meanwhile`` writes code for the time of the copies: no engine of this tile computes then.
     """

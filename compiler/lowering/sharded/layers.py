@@ -140,7 +140,7 @@ class ProductPart:
 
 @dataclass(frozen=True)
 class Layers:
-    """What a sharded sequence computes, in order."""
+    """The layers of a sharded sequence, in order."""
 
     order: tuple[Layer, ...]
 

@@ -41,7 +41,7 @@ class Mesh:
         return sum(((1 << self.columns) - 1) << (row * self.pitch) for row in range(self.rows))
 
     def cut(self) -> Cut:
-        """As the search has it."""
+        """This mesh as a cut, the form in which the search stores it."""
         return Cut((("rows", self.rows), ("columns", self.columns)))
 
 
@@ -77,7 +77,7 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Gathered:
-    """All columns of this tile's rows: whole planes, those of the tiles of a mesh row one behind another."""
+    """All columns of this tile's rows: whole planes, those of the tiles of a mesh row one after another."""
 
     base: Value
     fmt: Format
@@ -97,7 +97,7 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Heads:
-    """Matrices [rows, depth] of heads, one behind another; ``rows`` are this tile's, or all."""
+    """Matrices [rows, depth] of heads, one after another; ``rows`` are this tile's, or all."""
 
     base: Value
     fmt: Format
@@ -115,10 +115,10 @@ class Heads:
 
 
 def whole_planes(columns: int, parts: int) -> bool:
-    """Whether so many parts of the columns are whole planes each."""
+    """Whether each of ``parts`` equal parts of the columns consists of whole planes."""
     return columns % (parts * BLOCK) == 0
 
 
 def whole_lines(size: int) -> bool:
-    """Whether something of so many bytes ends where the next begins: engines write whole lines."""
+    """Whether ``size`` bytes end at the end of a line: engines write whole lines."""
     return round_up(size, LINE_BYTES) == size

@@ -204,7 +204,7 @@ def multiply(
 def _initial_sums(
     prepared: PreparedProduct, residuals: Sequence[Dealt], before: Value | None
 ) -> dict[str, Argument]:
-    """What the product is added to: earlier parts, a residual, or the bias."""
+    """The initial sums of a product: earlier parts, a residual, or the bias."""
     if before is not None:
         return {"psum": before}
     if residuals:

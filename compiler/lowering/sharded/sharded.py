@@ -98,12 +98,12 @@ class _Phase:
         self.gathered: dict[str, Gathered] = {}
         self.heads: dict[str, Heads] = {}
         self.targets: dict[str, Value] = {}
-        """Where what the next exchange brings will be."""
+        """Addresses at which the data of the next exchange will arrive."""
         self.tables: AttentionTables | None = None
         self.normalizer = Normalizer(kernel, layers)
 
     def _exchanges(self) -> tuple[StageExchange, ...]:
-        """Those of the work. Values must be exchanged where layers need them; weights can be, or not."""
+        """The exchanges of the work. Values must be exchanged where layers need them; weights need not."""
         weights = tuple(exchanges_of_weights(self.layers, self.mesh))
         values = exchanges_in(self.work, tuple(exchanges_of_values(self.layers, self.mesh)))
         return values if self.work.exchanges is not None else (*values, *weights)

@@ -36,7 +36,7 @@ def load_groups(sizes: Sequence[int], capacity: int) -> list[list[int]]:
 
 
 _STAGE_CYCLES = 4000
-"""What a stage of bytes takes at least, mostly in instructions of the core and in exchanges."""
+"""Least cycles of a stage of bytes, mostly for instructions of the core and for exchanges."""
 
 
 def growing_groups(sizes: Sequence[int], machine: Machine, tiles: int) -> list[list[int]]:

@@ -87,7 +87,7 @@ def _is_near(halo: Halo, bands: Bands) -> bool:
 
 
 def owned_stages(stages: Stages) -> Stages:
-    """The same stages, of which each tile computes only the rows of its band."""
+    """Limit each tile to the rows of its own band in every stage."""
     last = stages.last.layer.geometry.rows - 1
     order = []
     for stage in stages.order:

@@ -117,7 +117,7 @@ class RowTap:
 def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None) -> list[RowTap]:
     """The rows of a window for which slices of channels can be rows of a window in their place.
 
-    Slices lie behind each other, so a window with as many rows as there are slices, each an image apart,
+    Slices are contiguous, so a window with as many rows as there are slices, each an image apart,
     adds up all of them: one instruction for each row of the window that it replaces. An engine writes whole
     lines, so a row of the window that adds nothing to the last rows of the result comes first, before there
     is something in them. ``rows``: how many the result has, where an image is not there as a whole; windows
@@ -219,7 +219,7 @@ def byte_weights(
 class ByteImage:
     """The image of a stage: slices of channels in the scratchpad, and how they follow each other.
 
-    ``stretches``: slices that are equally wide and lie behind each other, see ``engine_stretches``.
+    ``stretches``: slices that are equally wide and contiguous, see ``engine_stretches``.
     ``rows``: rows of the result, where an image is not there as a whole.
     """
 

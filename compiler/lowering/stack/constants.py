@@ -1,4 +1,4 @@
-"""Weights and biases of the stages of a stack as runs of bytes, each behind the other."""
+"""Weights and biases of the stages of a stack as contiguous runs of bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .stages import Stage
 
 @dataclass(frozen=True)
 class StackWeights:
-    """Those of some stages: behind each other in DDR, and in the scratchpad from ``base`` on."""
+    """The constants of some stages: contiguous in DDR, and in the scratchpad from ``base`` on."""
 
     run: DdrTensor
     base: Value
@@ -114,8 +114,8 @@ def weight_runs(
 BIAS_PARTS = 3
 """Numbers in TF32 whose sum can be any FP32 number: 3 x 11 bits for 24."""
 _MANY_BYTES = 16384
-"""From so many bytes on a product writes a bias to all positions sooner than the TDMA engine does, though
-every tile loads three times as much."""
+"""For at least this many bytes, a product writes a bias to all positions in less time than the TDMA engine,
+though every tile loads three times as much."""
 _SMALLEST = 2.0**-90
 """Numbers of at least this size have parts that are not subnormal."""
 
@@ -125,7 +125,7 @@ class Bias:
     """The bias of a stage in the scratchpad: a number in FP32 for each channel.
 
     ``in_parts``: instead the right operand of a product, whose ``BIAS_PARTS`` rows in TF32 have that sum.
-    ``run``: where the first of those begins that lie behind each other with it.
+    ``run``: the beginning of the contiguous run that it is in.
     """
 
     base: Value
@@ -147,7 +147,7 @@ class Biases:
 
 @dataclass(frozen=True)
 class StoredBiases:
-    """The biases of some stages as they are stored, behind each other in FP32.
+    """The biases of some stages as they are stored, contiguous in FP32.
 
     ``places``: by the symbol of a stage's result, where its bias begins, in numbers, and whether it is in
     parts.
@@ -161,7 +161,7 @@ class StoredBiases:
 
 @dataclass(frozen=True)
 class BiasRun:
-    """Biases that are stored behind each other in DDR, and are in the scratchpad from ``base`` on."""
+    """Biases that are stored contiguously in DDR, and are in the scratchpad from ``base`` on."""
 
     stored: StoredBiases
     run: DdrTensor
@@ -169,7 +169,7 @@ class BiasRun:
 
     @property
     def biases(self) -> dict[str, Bias]:
-        """By the symbols of the stages' results."""
+        """The biases, keyed by the symbols of the stages' results."""
         places = self.stored.places.items()
         return {name: Bias(self.base + 4 * at, in_parts, self.base) for name, (at, in_parts) in places}
 

@@ -40,7 +40,7 @@ class StackPlan:
     team_loads: str
 
     def cut(self) -> Cut:
-        """As the search has it."""
+        """This plan as a cut, the form in which the search stores it."""
         tiles = (("images", self.images), ("rows", self.row_parts))
         return Cut(tiles, (("rows", self.rows),), ((TEAM_LOADS, self.team_loads),))
 
@@ -82,7 +82,7 @@ def halo_cut(bands: Bands) -> Cut:
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
-    """The same in numbers."""
+    """The plans that the cuts of a stack stand for."""
     weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
     if weights > target.spm_bytes:
         return
@@ -96,7 +96,7 @@ def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
 
 
 def _ways(target: Target, weights: int) -> tuple[str, ...]:
-    """Who may load so many bytes of weights; not what takes far longer than the other way."""
+    """The ways to load ``weights`` bytes of weights, without one that takes far longer than the other."""
     machine, tiles = target.machine, target.tiles
     if not weights or tiles == 1:
         return (OWN,)
@@ -115,7 +115,7 @@ def _weight_bytes(layer: ConvLayer) -> int:
 
 
 def bytes_of_maps(layer: ConvLayer, maps: int) -> int:
-    """The same of ``maps`` of its maps."""
+    """Scratchpad bytes of the weights of some maps, padding left out."""
     inputs = 0 if not layer.kind.weighted else 1 if layer.channelwise else layer.groups.channels
     return layer.taps * inputs * maps * layer.fmt.bits // 8
 

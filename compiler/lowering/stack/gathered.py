@@ -88,16 +88,16 @@ class _Phase:
         self.kept: dict[str, Aligned] = {}
         """This tile's channels of values that are not sent."""
         self.weights: dict[str, list[Value]] = {}
-        """By the slices of the image."""
+        """For each stage, addresses of its weights, one for each slice of the image."""
         self.biases: dict[str, Value] = {}
         self.starts: dict[str, Aligned] = {}
-        """Where the sums of a stage begin."""
+        """The initial sums of a stage."""
         self.being_read: list[Value] = []
-        """What is read to make them; the engines may do that until the next wait."""
+        """Buffers from which ``starts`` are made; engines may read them until the next wait."""
         self.vectors: dict[str, MapVectors] = {}
         self.matrices: dict[str, Value] = {}
         self.targets: dict[str, Value] = {}
-        """Where the shares of all tiles of a value arrive."""
+        """Addresses at which the shares of all tiles of a value arrive."""
         exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
         self.exchanged = {each.symbol for each in exchanges}
         sizes = [bytes_of_maps(stage.layer, self._share(stage).width) for stage in stages.order]

@@ -95,7 +95,7 @@ class _Phase:
     ) -> None:
         self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
         self.gathered_biases = biases
-        """Those of which each tile loads a part for all."""
+        """Biases of which each tile loads a part for all."""
         everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
         self.team = sending_to(everyone, bands.count)
         begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
@@ -106,10 +106,10 @@ class _Phase:
         self.weights: dict[int, tuple[StackWeights, Gather]] = {}
         self.inboxes: dict[str, _Inbox] = {}
         self.being_read: list[Value] = []
-        """What engines may read until the next wait for them, though all tiles meet before."""
+        """Buffers that engines may read until the next wait for them, though all tiles meet before."""
 
     def run(self) -> None:
-        """All steps."""
+        """Compute all stages, exchange by exchange."""
         kernel = self.kernel
         self._load_weights(0)
         biases = [self._gather(each.run, each.base) for each in self.gathered_biases]
@@ -204,7 +204,7 @@ class _Phase:
         skipped = -(before + own) % LINE_BYTES
         first = kernel.buffer("rows", skipped + before + own + below) + skipped
         self.phase.targets[halo.symbol] = first + before
-        # An engine writes whole lines from its first byte on: rows behind own ones may arrive before that.
+        # An engine writes whole lines from its first byte on: rows after its own ones may arrive before that.
         complete = own % LINE_BYTES == 0
         after = first + before + own if complete else kernel.buffer("halo", below)
         begin = first + (1 - minimum(kernel.tile, 1)) * before
@@ -229,7 +229,7 @@ class _Phase:
         return self.kernel.if_below(self.kernel.tile, self.bands.count)
 
     def _exchange(self, number: int) -> None:
-        """Send the rows at the edges of the band; until all tiles have, nobody goes on."""
+        """Send the rows at the edges of the band; all tiles wait until all have done so."""
         kernel, step = self.kernel, self.steps[number]
         kernel.emit("ncc.wait")
         while self.being_read:
@@ -330,7 +330,7 @@ class _Phase:
         return self.kernel.let(within(first, 0, halo.above))
 
     def _assemble(self, halo: Halo) -> None:
-        """Put the rows of the neighbours before and behind this tile's own rows, unless they are there."""
+        """Put the rows of the neighbours before and after this tile's own rows, unless they are there."""
         kernel, inbox = self.kernel, self.inboxes[halo.symbol]
         if inbox.complete:
             return

@@ -100,7 +100,7 @@ class RowPhase:
     def _spread(self, stage: Stage, block: StackBlock) -> None:
         """The bias at every position of a stage's rows, where its sums begin.
 
-        The stages behind it that have as many positions get theirs by the same instruction, if that is short.
+        The stages after it that have as many positions get theirs by the same instruction, if that is short.
         """
         kernel = self.kernel
         with kernel.registers.scope(), kernel.computing(stage.work.name):
@@ -124,7 +124,7 @@ class RowPhase:
             self.starts[each.result.symbol] = _Start(start.base, place * Format.FP32.bits // 8)
 
     def _multiply(self, start: Aligned, bias: Bias) -> None:
-        """The same as a product with ones, which takes an eighth of the time of a copy by the TDMA engine.
+        """Repeat a bias by a product with ones, in an eighth of the time of a copy by the TDMA engine.
 
         The sums are exact: each part has bits that the others have not.
         """
@@ -143,7 +143,7 @@ class RowPhase:
         )
 
     def _alike(self, stage: Stage) -> Iterator[Stage]:
-        """The stages just behind a stage whose sums begin with a bias alone too, at as many positions."""
+        """The stages just after a stage whose sums begin with a bias alone too, at as many positions."""
         biased = [each for each in self.stages.order if each.result.symbol in self.biases]
         for before, each in pairwise(biased[biased.index(stage) :]):
             same = each.rows == stage.rows and each.layer.geometry.columns == stage.layer.geometry.columns
@@ -245,7 +245,7 @@ class RowPhase:
         return (*(makers[0].epilogue.steps if makers else ()), *stage.epilogue.steps)
 
     def _result(self, stage: Stage, block: StackBlock, window: RowBlock, target: Aligned | None) -> Aligned:
-        """What the operator gives, before its steps; at its place if it has the format for that."""
+        """Compute the operator before its steps; in its final place if it has the format for that."""
         kernel, layer = self.kernel, stage.layer
         data = self._image(stage, block, window)
         if layer.kind is Kind.SUM:
@@ -293,7 +293,7 @@ class RowPhase:
         return view if view is not None else held.copy(self.kernel, block, stage.image, grid, held.fmt)
 
     def _start(self, stage: Stage, block: StackBlock, grid: Grid) -> Aligned | None:
-        """Where the sums of a convolution begin: residual and bias."""
+        """The initial sums of a convolution: residual and bias."""
         residual, symbol = stage.epilogue.residual, stage.result.symbol
         if symbol in self.biases:
             self.begin_sums(stage, block)

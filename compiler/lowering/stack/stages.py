@@ -1,7 +1,7 @@
 """Stacks: convolutions and pools of which one works on what another has left in the scratchpad.
 
 A stack is computed by blocks of rows of its result. What each of its *stages* must compute for such a block
-follows from the windows behind it: for rows ``b .. b + n - 1`` of the result they are the rows
+follows from the windows after it: for rows ``b .. b + n - 1`` of the result they are the rows
 ``step * b + low .. step * (b + n - 1) + high`` of every other value, as far as the image reaches. So the rows
 that two blocks both need are computed for both.
 """
@@ -62,7 +62,7 @@ class NeededRows:
         return NeededRows(self.step * stride, self.low * stride - begin, high, min(last, geometry.height))
 
     def joined(self, other: NeededRows) -> NeededRows:
-        """Those of both; ValueError if they do not advance alike."""
+        """The rows that two readers need together; ValueError if they do not advance alike."""
         if self.step != other.step:
             raise ValueError(f"rows in steps of {self.step} and {other.step}")
         return NeededRows(
@@ -76,7 +76,7 @@ class NeededRows:
 
 @dataclass(frozen=True)
 class Stage:
-    """An operator with the steps behind it; ``rows`` are those it computes, ``image`` those it reads."""
+    """An operator with the steps after it; ``rows`` are those it computes, ``image`` those it reads."""
 
     work: Work
     layer: ConvLayer
@@ -103,7 +103,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Stages:
-    """What a stack computes.
+    """The stages of a stack.
 
     ``places``: the channel of its result at which that of a stage begins; ``pieces``: results that are joined
     in the scratchpad, by their symbols.
@@ -322,7 +322,7 @@ def _pieces(work: Work) -> list[tuple[DdrTensor, int]]:
     for tensor in work.inputs:
         assert tensor is not None
         if channel % BLOCK or any(tensor.symbol == other.symbol for other, _ in found):
-            raise ValueError("a piece that is no whole planes of the result, or is there twice")
+            raise ValueError("a piece that is not whole planes of the result, or is there twice")
         found.append((tensor, channel))
         channel += tensor.shape[-1]
     return found

@@ -52,7 +52,7 @@ class Held:
     width: int
 
     def whole(self, kernel: Kernel, block: StackBlock) -> Aligned:
-        """All of them."""
+        """All rows of the value."""
         first = block.first(self.rows)
         return Aligned(self.base, self.fmt, block.grid(kernel, self.rows, first, self.width), self.channels)
 

@@ -63,11 +63,11 @@ class Builder:
         return self._added(op, inputs, attrs, 1, self.fold)[0]
 
     def several(self, op: str, count: int, *inputs: str, **attrs: AttrValue) -> tuple[str, ...]:
-        """As a call, for the names of the first ``count`` results."""
+        """Add a node as a call does; gives the names of its first ``count`` results."""
         return self._added(op, inputs, attrs, count, self.fold)
 
     def kept(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
-        """As a call, but a node even on constants: rewrites look for it."""
+        """Add a node as a call does, even on constants: rewrites look for it."""
         return self._added(op, inputs, attrs, 1, False)[0]
 
     def _added(

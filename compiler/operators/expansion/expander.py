@@ -14,7 +14,7 @@ from .builder import Builder, computed
 
 
 def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
-    """The same function in operators that have lowerings; GraphError for calls that cannot be expanded.
+    """Expand a graph into operators that have lowerings; GraphError for calls that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
     named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are, in expansions

@@ -16,7 +16,7 @@ _MOST_RUNS = 8
 
 
 def reshaped(build: Builder, value: str, *shape: int) -> str:
-    """The same elements in another shape."""
+    """Reshape a value to ``shape``."""
     return build("Reshape", value, build.ints(*shape), allowzero=1)
 
 
@@ -40,7 +40,7 @@ def sliced(build: Builder, value: str, axis: int, start: int, end: int, step: in
 def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
     """Elements of one axis by known indices; runs of neighbours are moved together.
 
-    Of many runs, as where an image is continued by its mirror image, a very long one is moved by itself.
+    If there are many runs, as where an image is continued by its mirror image, long ones are moved alone.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     runs = np.split(indices, breaks)

@@ -12,13 +12,13 @@ from compiler.operators.boxes.forms import broadcast_from
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, broadcast_shapes
 
-from .strided import Strided, view_of
+from .strided import StridedView, view_of
 
 VIEWS = ("view_q", "view_k", "view_v")
 """Attributes that hold the views of Q, K and V; empty: the operand itself has the axes of the matrices."""
 
 
-def matrices(call: Call, index: int) -> Strided:
+def matrices(call: Call, index: int) -> StridedView:
     """The view of the matrices Q, K or V [..., rows, channels] in their operand."""
     return view_of(call, index, VIEWS[index])
 

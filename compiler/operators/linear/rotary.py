@@ -17,7 +17,7 @@ from compiler.operators.expansion.parts import permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import FLOAT, broadcast_shapes, rank_within
 
-from .strided import Strided, view_of
+from .strided import StridedView, view_of
 
 
 def halves(size: int) -> tuple[int, ...]:
@@ -31,7 +31,7 @@ def neighbours(size: int) -> tuple[int, ...]:
     return tuple(at for first in range(1, size, 2) for at in (-first - 1, first))
 
 
-def features(call: Call) -> Strided:
+def features(call: Call) -> StridedView:
     """The view of the rows [..., features] in the operand."""
     return view_of(call, 0, "view")
 

@@ -161,7 +161,7 @@ def _capped(build: Builder, scores: str, cap: float) -> str:
 
 
 def _mask(build: Builder, call: Call, dtype: str) -> str | None:
-    """What is added to the scores; None if nothing is."""
+    """The mask that is added to the scores; None if there is none."""
     conditions, added = _conditions(build, call), []
     if call.has(3):
         given = _to_all_keys(build, call.name(3), _scores(call)[-1])

@@ -13,7 +13,7 @@ from compiler.operators.record import Call
 
 
 @dataclass(frozen=True)
-class Strided:
+class StridedView:
     """Element i of a tensor of ``shape`` is element ``offset + sum(i * strides)`` of an operand."""
 
     offset: int
@@ -56,15 +56,15 @@ class Strided:
         return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, strides, writeable=False)
 
 
-def compact(shape: Shape) -> Strided:
+def compact(shape: Shape) -> StridedView:
     """All elements in their order."""
-    return Strided(0, shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
+    return StridedView(0, shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
 
 
-def view_of(call: Call, index: int, attribute: str) -> Strided:
+def view_of(call: Call, index: int, attribute: str) -> StridedView:
     """The view of operand ``index`` that an attribute holds; without the attribute the whole operand."""
     numbers = call.integers(attribute)
     if not numbers:
         return compact(call.shape(index))
     rank = len(numbers) // 2
-    return Strided(numbers[0], numbers[1 : rank + 1], numbers[rank + 1 :])
+    return StridedView(numbers[0], numbers[1 : rank + 1], numbers[rank + 1 :])

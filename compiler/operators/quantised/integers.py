@@ -15,7 +15,7 @@ from compiler.operators.record import Attribute, Call, Input, Operator, Output, 
 from compiler.operators.types import broadcast_result, operands_broadcast, same_shape
 
 OFFSET = 128
-"""What an unsigned byte is more than the signed byte that stands for it."""
+"""The difference of an unsigned byte and the signed byte that stands for it."""
 
 _FLOAT = Types("T", FLOATS)
 _SINGLE = Types("S", ("float32",))
@@ -70,7 +70,7 @@ register(
 
 
 def _offset(call: Call, x: Array) -> tuple[Array, ...]:
-    """The same bits with the highest one inverted."""
+    """Invert the highest bit of each byte."""
     return (np.asarray((x.view(np.uint8) ^ np.uint8(OFFSET)).view(offset_dtype(call))),)
 
 
@@ -120,7 +120,7 @@ def result_dtype(call: Call) -> str:
 
 
 def result_dtypes(call: Call) -> tuple[str, ...]:
-    """As :func:`result_dtype`, for the record."""
+    """The type of :func:`result_dtype`, as records take it."""
     return (result_dtype(call),)
 
 

@@ -29,7 +29,7 @@ class SumQuantisation:
 
 
 def sum_quantisation(call: Call) -> SumQuantisation:
-    """That of an Int8Sum."""
+    """The scales and zero points of an Int8Sum."""
     whole = (call.integer(name) for name in ("a_zero", "b_zero", "y_zero", "low", "high"))
     a_zero, b_zero, y_zero, low, high = whole
     a_scale, b_scale, y_scale = (call.number(name) for name in ("a_scale", "b_scale", "y_scale"))

@@ -1,6 +1,6 @@
 """GlobalAveragePool and GlobalMaxPool.
 
-The latter is a ReduceMax, or, behind a convolution, a pool in the order of the engines.
+The latter is a ReduceMax, or, after a convolution, a pool in the order of the engines.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class _Placer:
         self.in_place.add(operation)
 
     def place(self) -> None:
-        """Place all values that are no views, and write the place of every value into dev_info."""
+        """Place all values that are not views, and write the place of every value into dev_info."""
         places = self._places()
         for number, operation in enumerate(operations(self.module)):
             if not operation.results and not isinstance(operation, OutputOp):
@@ -154,7 +154,7 @@ class _Placer:
             set_range(operation, symbol, ddr_range, operation in self.in_place)
 
     def _places(self) -> dict[SSAValue, Place]:
-        """The symbol of the memory and the byte offset there of all values that are no views."""
+        """The symbol of the memory and the byte offset there of all values that are not views."""
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
@@ -197,7 +197,7 @@ class _Placer:
         return list(accumulate((layer[operation] for operation in found), max))
 
     def _live_ranges(self, own: Container[SSAValue], steps: Sequence[int]) -> dict[SSAValue, LiveRange]:
-        """The live ranges of the values that are no views and have no memory of their own (``own``).
+        """The live ranges of the values that are not views and have no memory of their own (``own``).
 
         ``steps`` are the times of the operations, in their order.
         """

@@ -58,7 +58,7 @@ def concat_offsets(context: Context, operation: TensorOperation) -> list[tuple[S
 
 
 def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int) -> int | None:
-    """The byte offset of the operand that begins at index ``begin`` of an axis; None if it is no range."""
+    """The byte offset of the operand that begins at index ``begin`` of an axis; None if it is not a range."""
     order, extent = order_of(result), shape_of(operand)[axis]
     if order_of(operand) is not order:
         return None

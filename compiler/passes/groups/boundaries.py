@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _STEP = 4
 """The distance, in groups, of the boundaries that are tried at first."""
 _SHORT = 3
-"""Stacks of up to so many groups are all tried."""
+"""Groups of a stack up to which all stacks are tried."""
 _NEAR = 3
 """How far from the boundaries of the best stacks all others are tried, in groups."""
 
@@ -32,7 +32,7 @@ class StackSpan:
 
 
 def some(spans: Collection[StackSpan]) -> set[StackSpan]:
-    """Those to try at first: short ones, and those with every so many boundaries or an end of the network."""
+    """Those to try first: short ones, and those that touch a coarse boundary or an end of the network."""
     ends = {min(span.first for span in spans), max(span.last for span in spans) + 1}
     return {
         span

@@ -133,7 +133,7 @@ class _Stacker:
 
     @cached_property
     def sequences(self) -> dict[GroupOp, list[list[GroupOp]]]:
-        """By their last groups."""
+        """The sequences of groups that may be stacked, keyed by their last group."""
         return {last: list(self._sequences(last)) for last in self.groups}
 
     def _span(self, groups: Sequence[GroupOp]) -> StackSpan:

@@ -18,7 +18,7 @@ from tx8isa.numbers.formats import Format
 
 
 class CastFusionPass:
-    """Erases casts from FP32 before operations that take it, and casts to FP32 behind those that give it."""
+    """Erases casts from FP32 before operations that take it, and casts to FP32 after those that give it."""
 
     name = "cast_fusion"
 

@@ -147,7 +147,7 @@ def wanted(operation: TensorOperation, index: int, order: Order) -> Order | None
 
 
 def in_order(kind: Attribute, order: Order) -> Attribute:
-    """The same tensor type in another order."""
+    """The tensor type with its axes in another order."""
     return tensor_type(format_of(kind), shape_of(kind), order)
 
 

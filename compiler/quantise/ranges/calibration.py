@@ -39,7 +39,7 @@ class Settings:
     smooth: float | None = None
 
     def __post_init__(self) -> None:
-        """GraphError for a method or a number that there is not."""
+        """Raise GraphError for an unknown method or a wrong number."""
         range_chooser(self.method)
         if self.smooth is not None and not 0.0 <= self.smooth <= 1.0:
             raise GraphError([f"smoothing by {self.smooth:g}: expected a number from 0 to 1"])
@@ -63,7 +63,7 @@ def byte_scale(bounds: Range) -> ByteScale:
 
 
 def range_chooser(method: str) -> Callable[[Histogram], Range]:
-    """The function that chooses a range by a method; GraphError for one that there is not."""
+    """The function that chooses a range by a method; GraphError for an unknown method."""
     name, _, argument = method.partition(":")
     if name not in METHODS:
         raise GraphError(
@@ -118,7 +118,7 @@ def _entropy(histogram: Histogram) -> Range:
 
 
 def _divergence(histogram: Histogram, bounds: Range) -> float:
-    """Of the values, cut off at the ends, from what bytes of that range say of them, in nats."""
+    """Divergence in nats of the clipped values from what bytes of that range say of them."""
     seen = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[seen], histogram.counts[seen].astype(np.float64)
     inside = (centres >= bounds[0]) & (centres <= bounds[1])

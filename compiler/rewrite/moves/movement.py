@@ -54,7 +54,7 @@ def _limit(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _shape(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Of several reshapes in a row only the last counts."""
+    """Erase all but the last of several successive reshapes."""
     x, shape = node.inputs[0], graph.shape(node.outputs[0])
     if graph.shape(x) == shape:
         return Replacement((), x)
@@ -164,7 +164,7 @@ REWRITES = (
     Rewrite("whole", ("Expand", "Slice"), _whole),
     Rewrite("limit", ("Max", "Min"), _limit),
     Rewrite("shape", RESHAPES, _shape),
-    Rewrite("shape-behind-transpose", RESHAPES, _shape_before_transpose),
+    Rewrite("shape-after-transpose", RESHAPES, _shape_before_transpose),
     Rewrite("gather", ("Gather",), _taken),
     Rewrite("gather-rows", ("GatherND",), _taken_by_rows),
     Rewrite("transpose", ("Transpose",), _transpose),

@@ -27,7 +27,7 @@ class Spread(NamedTuple):
 
 
 def _spread(graph: RewrittenGraph, name: str) -> Spread | None:
-    """What a factor of a normalization is."""
+    """How a factor of a normalization is computed."""
     inner = shown(graph, name)
     found = _inverse(graph, inverse_root(graph, inner))
     if found is not None:
@@ -112,7 +112,7 @@ def _permuted(build: Builder, name: str, order: tuple[int, ...]) -> str:
     return name if order == tuple(range(len(order))) else build("Transpose", name, perm=order)
 
 
-def _shift_behind_transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
+def _shift_after_transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """A constant that is added behind the transpose of normalized axes becomes the shift."""
     for x, addend in (node.inputs, node.inputs[::-1]):
         back = graph.sole_producer(x, "Transpose")
@@ -136,5 +136,5 @@ def _shift_behind_transpose(graph: RewrittenGraph, node: Node) -> Replacement | 
 REWRITES = (
     Rewrite("normalization-of-moments", ("Mul", "Div"), _centred_product),
     Rewrite("shifted-normalization-of-moments", ("Add",), _shifted_product),
-    Rewrite("normalization-shift-behind-transpose", ("Add",), _shift_behind_transpose),
+    Rewrite("normalization-shift-after-transpose", ("Add",), _shift_after_transpose),
 )

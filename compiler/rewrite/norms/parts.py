@@ -82,7 +82,7 @@ def broadcasts(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
 
 
 def mean_of(graph: RewrittenGraph, name: str) -> Reduced | None:
-    """What the value is the mean of."""
+    """The value of which this one is the mean."""
     node = graph.producer(shown(graph, name), "ReduceMean")
     if node is None:
         return None

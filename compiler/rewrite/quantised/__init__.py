@@ -1,7 +1,7 @@
 """Rewrites of quantised graphs: operators between DequantizeLinear and QuantizeLinear compute with bytes.
 
 They run before all others, because a DequantizeLinear of constants must still be seen: afterwards it is a
-constant of floats. The first table looks for a QuantizeLinear behind a product; the others take the products
+constant of floats. The first table looks for a QuantizeLinear after a product; the others take the products
 that then are left, first those to which something is added.
 """
 

@@ -16,7 +16,7 @@ _ACTIVATIONS = ("Relu", "Clip")
 
 @dataclass(frozen=True)
 class LimitedValue:
-    """A value by its name, and the bytes to which what is behind it limits them."""
+    """A value by its name, and the bytes to which what follows it limits them."""
 
     name: str
     low: int

@@ -12,7 +12,7 @@ _MOVED = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
 
 
 def _moved(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """The same elements in the same scale are the same bytes."""
+    """Move bytes instead of floats: the elements keep their scale, so their bytes do not change."""
     how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], *_MOVED)
     x = None if inner is None else dequantised(graph, inner.inputs[0])
     if inner is None or x is None or x[1] != how or len(inner.outputs) > 1:
@@ -22,7 +22,7 @@ def _moved(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _behind(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Bytes are moved before they become floats, so that a product behind sees them."""
+    """Bytes are moved before they become floats, so that a product after it sees them."""
     inner = graph.sole_producer(node.inputs[0], "DequantizeLinear")
     if inner is None or dequantised(graph, node.inputs[0]) is None:
         return None

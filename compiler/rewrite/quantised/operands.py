@@ -40,7 +40,7 @@ def scalar_quantisation(graph: RewrittenGraph, scale: str, zero: str) -> Quantis
 
 
 def quantisation_of(graph: RewrittenGraph, node: Node) -> Quantisation | None:
-    """That of a QuantizeLinear to, or a DequantizeLinear of, signed bytes."""
+    """Scale and zero point of a QuantizeLinear to, or a DequantizeLinear of, signed bytes."""
     byte = node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0]
     if graph.tensor(byte).dtype != "int8" or node.attrs.get("block_size"):
         return None

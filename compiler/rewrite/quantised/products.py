@@ -43,7 +43,7 @@ class ByteProduct:
 
     @property
     def unit(self) -> Array:
-        """What 1 stands for in the sums, one or one per output channel, in binary32."""
+        """The scale of the sums, one or one per output channel, in binary32."""
         return np.asarray(self.x_how.scale * self.weights.scale)
 
     def built(self, build: Builder, to: str, scale: Array | None, **more: int) -> str:

@@ -48,7 +48,7 @@ class Demand:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Form:
-    """What is known of all instructions of a mnemonic.
+    """Properties that all instructions of a mnemonic share.
 
     ``needed`` are the indices of the operands that costs and extents depend on, by their names; ``defaults``
     has the values of operands that the text does not name. ``in_scratchpad`` are the operands that are

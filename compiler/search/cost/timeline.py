@@ -54,27 +54,27 @@ class Timeline:
     sharing: float
     """How many tiles use DDR at the same time, on average."""
     core: int = 0
-    """When the core is free."""
+    """Time at which the core is free."""
     ddr: int = 0
-    """When DDR is free for this tile."""
+    """Time at which DDR is free for this tile."""
     link: int = 0
-    """When the link to the mesh is free."""
+    """Time at which the link to the mesh is free."""
     sent: int = 0
-    """When the last copy to another tile is complete."""
+    """Time at which the last copy to another tile is complete."""
     free: dict[Engine, int] = field(default_factory=dict)
-    """When each engine is free."""
+    """Time at which each engine is free."""
     busy: dict[Engine, int] = field(default_factory=dict)
     """How long each engine was busy."""
     complete: dict[int, int] = field(default_factory=dict)
-    """When the instructions of each worker are complete."""
+    """Time at which the instructions of each worker are complete."""
     accesses: list[_Access] = field(default_factory=list)
     """Accesses that may not have ended yet."""
     starts: dict[Engine, deque[int]] = field(default_factory=dict)
-    """When the instructions in each queue start, as many as the queue holds."""
+    """Times at which the instructions in each queue start, as many as the queue holds."""
     ddr_bytes: int = 0
     """Bytes that this tile has moved to and from DDR."""
     ahead: int = 0
-    """When the tile meets others for the first time, if it only loads constants before."""
+    """Time of the first barrier, if the tile only loads constants before."""
     _marks: list[tuple[int, dict[Engine, int], int]] = field(default_factory=list)
     """When the turns began that are repeated, with the busy times and the bytes of DDR until then."""
 
@@ -90,7 +90,7 @@ class Timeline:
 
     @property
     def now(self) -> int:
-        """When all instructions so far are complete."""
+        """Time at which all instructions so far are complete."""
         return max(self.core, self.sent, *self.free.values(), 0)
 
     def execute(self, instructions: int) -> None:

@@ -26,7 +26,7 @@ from .values import Registers, in_scratchpad, value_of
 
 _FIRST_TURNS = 3
 _WALKED = _FIRST_TURNS + 3
-"""Of a loop with more turns than this only the first ones and the last are walked. The turns between are
+"""In a loop of more turns than this, only the first ones and the last are walked. The turns between are
 taken to be as long as the last of the first ones."""
 
 
@@ -82,7 +82,7 @@ class Wait(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """From here on so many tiles use DDR at the same time, on average."""
+    """From here on, ``tiles`` tiles use DDR at the same time, on average."""
 
     tiles: float
 
@@ -90,14 +90,14 @@ class Sharing(NamedTuple):
         timeline.sharing = self.tiles
 
 
-class ConstantsLoaded(NamedTuple):
+class EndOfConstants(NamedTuple):
     """All instructions so far only load constants, or work on them."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
         timeline.ahead = timeline.now
 
 
-class TurnBegins(NamedTuple):
+class TurnBegin(NamedTuple):
     """The turn begins that stands for those that are not walked."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
@@ -105,7 +105,7 @@ class TurnBegins(NamedTuple):
 
 
 class MoreTurns(NamedTuple):
-    """So many turns follow that take as long as the one that ends here."""
+    """The loop goes on for ``turns`` turns that take as long as the one that ends here."""
 
     turns: int
 
@@ -113,7 +113,7 @@ class MoreTurns(NamedTuple):
         timeline.repeat(self.turns)
 
 
-Event = Command | Copy | CoreTime | Wait | Sharing | ConstantsLoaded | TurnBegins | MoreTurns
+Event = Command | Copy | CoreTime | Wait | Sharing | EndOfConstants | TurnBegin | MoreTurns
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class _PhaseWalk:
         self.began = False
         """Whether the tiles have met, or something that is not constant has been loaded."""
         self._operands: dict[int, _Operands] = {}
-        """By the identity of the instructions of the tree."""
+        """Operands, keyed by the identity of the instructions of the tree."""
 
     def items(self, items: list[Item]) -> None:
         for item in items:
@@ -291,7 +291,7 @@ class _PhaseWalk:
         kind = issue.record.meaning
         if isinstance(kind, Control) and kind.action in (Action.WAIT, Action.BARRIER, Action.SEND_WAIT):
             if kind.action is Action.BARRIER and not self.began:
-                self.events.append(ConstantsLoaded())
+                self.events.append(EndOfConstants())
                 self.began = True
             self.events.append(Wait(kind.action, issue.worker))
             return
@@ -339,7 +339,7 @@ class _PhaseWalk:
             return
         for number in range(_FIRST_TURNS):
             if number == _FIRST_TURNS - 1:
-                self.events.append(TurnBegins())
+                self.events.append(TurnBegin())
             self._turn(loop, number, turns[number])
         self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))
         self._turn(loop, len(turns) - 1, turns[-1])

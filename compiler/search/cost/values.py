@@ -59,7 +59,7 @@ _VALUES: dict[type[Expr], Callable[[Any, Registers], int]] = {
     Slot: _of_slot,
     Address: _of_address,
 }
-"""By the class of an expression, because this is called more often than anything else."""
+"""Evaluators, keyed by the class of an expression: nothing else is called as often."""
 
 
 def in_scratchpad(value: object) -> bool:

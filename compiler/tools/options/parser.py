@@ -262,7 +262,7 @@ def constant(text: str) -> tuple[str, float | Path]:
             return name, kind(value)
         except ValueError:
             continue
-    raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is no number, true, false or FILE.npy")
+    raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is not a number, true, false or FILE.npy")
 
 
 def state(text: str) -> tuple[str, str]:

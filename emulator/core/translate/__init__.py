@@ -66,7 +66,7 @@ class Translation:
 
     @cached_property
     def layout(self) -> Layout:
-        """What can be translated, and where."""
+        """The parts of the program that can be translated."""
         from .instructions import translates
         from .region import find_layout
 

@@ -39,7 +39,7 @@ _LINK = 1
 """The register that calls and returns use (RISC-V ELF psABI, spec)."""
 _CALLERS = 4
 _TABLE_REACH = 400
-"""To how many calls a return is taken to lead, and within how many parcels a jump by a table."""
+"""A return is taken to lead to at most this many calls, a jump by a table this many parcels ahead."""
 _ENDS = ("jal", "jalr", "engine")
 """Kinds that end a block."""
 

@@ -128,7 +128,7 @@ class Monitor:
 
 
 def status(tile: Tile) -> str:
-    """What a tile is doing, in a few words."""
+    """The status of a tile, in a few words."""
     if tile.status is Status.BARRIER:
         return f"{tile.status.value} of tiles 0x{tile.group:x}"
     if tile.status is Status.EXITED:

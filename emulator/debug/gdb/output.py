@@ -23,7 +23,7 @@ class Output:
         self.system.show_output()
 
     def written(self) -> tuple[int, ...]:
-        """By tile: the pieces that were written, for ``go_back``."""
+        """For each tile: the pieces that were written, for ``go_back``."""
         return tuple(self._written)
 
     def go_back(self, written: tuple[int, ...]) -> None:

@@ -56,7 +56,7 @@ def _most(tile: Tile) -> Iterator[tuple[str, int, int]]:
 
 
 def check_barrier(tile: Tile, tiles: int) -> None:
-    """Raise SnapshotError for a tile that waits at a barrier of which it is no part: it would never end."""
+    """Raise SnapshotError for a tile that waits at a barrier of other tiles: it would never end."""
     own, everyone = 1 << tile.number, (1 << tiles) - 1
     if tile.status is Status.BARRIER and not (tile.group & own and tile.group & ~everyone == 0):
         raise SnapshotError(

@@ -10,7 +10,7 @@ from tx8isa.errors import Tx8Error
 
 
 class SnapshotError(Tx8Error):
-    """A file that is no complete snapshot, or a snapshot of another program, machine or emulator."""
+    """A file that is not a complete snapshot, or a snapshot of another program, machine or emulator."""
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -127,7 +127,7 @@ class TileState(_Record, frozen=True):
     """The program text, when it is not the image's since a fence.i."""
     poll: str
     quantum_end: int | None
-    """Where its quantum ends, of a tile that is left in an interrupted round."""
+    """The instruction at which the quantum of a tile ends that is left in an interrupted round."""
     checked: int
     """The streams whose addresses are checked, as bits."""
     streams: list[Stream]
@@ -155,7 +155,7 @@ class SavedUnit(_Record, frozen=True):
     """An engine: ``E_*``. Its next event follows from the instruction that it executes."""
 
     event: int
-    """When an engine without one tries again."""
+    """Time at which an engine without an instruction tries again."""
     free: int
     served: int
 
@@ -208,7 +208,7 @@ class SavedMessage(_Record, frozen=True):
     blocked: int
     cause: int
     transfer: SavedTransfer | None
-    """None for an update."""
+    """The transfer of a copy; None for a packet counter update."""
 
 
 class SavedFlow(_Record, frozen=True):
@@ -235,7 +235,7 @@ class SimulatedTile(_Record, frozen=True):
     arrived: list[int]
     units: list[SavedUnit]
     workers: list[list[SavedInstruction]]
-    """By worker: its instructions, the oldest first."""
+    """For each worker: its instructions, the oldest first."""
     messages: list[SavedMessage]
     rows: bytes
     """int64: rows of the log that were not processed yet."""
@@ -283,7 +283,7 @@ class SavedTime(_Record, frozen=True):
     run: SimulatedChip
     tiles: list[TileTime]
     replays: list[SimulatedChip]
-    """The same run at both ends of the machine's figures, if they were asked for."""
+    """The run as simulated with the figures of the machine at both ends of their ranges, if asked for."""
 
 
 class Options(_Record, frozen=True):

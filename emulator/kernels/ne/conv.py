@@ -71,7 +71,7 @@ def _bands_bytes(grain: int, extra: int, problem: int) -> int:
 
 
 def _small_bytes(grain: int, extra: int, problem: int) -> int:
-    """The same with the inputs of one group instead of a band."""
+    """Scratch without staged results, with the inputs of one group instead of a band of input."""
     return _panels_bytes(grain, extra, problem) + gathered_bytes(steps(get(problem, word.K), grain))
 
 

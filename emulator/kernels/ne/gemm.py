@@ -64,7 +64,7 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
 
 def _make_either(by_panels: Each, by_parts: Each) -> Each:
-    """By parts where each panel is read once: by a single group of rows."""
+    """Multiply by parts where each panel is read only once, by a single group of rows; else by panels."""
 
     def each(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
         single = get(problem, word.M) <= GROUP and get(problem, word.RB) >= get(problem, word.LB)

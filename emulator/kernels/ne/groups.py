@@ -36,7 +36,7 @@ PLANE = SUMS + GROUP_BYTES + EDGE_BYTES
 FIXED = PLANE + PLANE_BYTES  # from here on, the sizes depend on shapes
 
 SLACK = 4 * 16 * BLOCK
-"""After panels and images: a transposition writes 16 rows, and loads take 16 lanes, there or not."""
+"""Bytes after panels and images: a transposition writes 16 rows and loads read 16 lanes, used or not."""
 
 
 def panel_bytes(rows: int, channels: int) -> int:

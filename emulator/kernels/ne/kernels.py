@@ -41,7 +41,7 @@ def make_kernel(instruction: Instruction, fmt: Format | None, post: bool = False
         if meaning.direction is Direction.DEPTHWISE:
             return _make_conv(instruction, make_depthwise(make_channels(fmt, post)))
         return _make_backward(instruction, make_backward(make_float(fmt, False)))
-    raise ValueError(f"{instruction.mnemonic} is no instruction of the matrix engine")
+    raise ValueError(f"{instruction.mnemonic} is not an instruction of the matrix engine")
 
 
 def make_arithmetic(fmt: Format, post: bool) -> MatrixArithmetic:

@@ -101,7 +101,7 @@ def set_product(problem: int, m: int, k: int, n: int, taps: int) -> None:
 
 
 def image_bytes(problem: int, bits: int) -> int:
-    """Size of one input image with elements of so many bits."""
+    """Size of one input image with elements of ``bits`` bits."""
     return batch_bytes(get(problem, H) * get(problem, W), get(problem, C), bits)
 
 

@@ -32,7 +32,7 @@ Rounding = Callable[[float, bool, int], int]
 
 
 def rounding_events(fmt: Format) -> Rounding:
-    """What the rounding of a number to ``fmt`` raises; its operands are finite.
+    """The exceptions that rounding a number to ``fmt`` raises; its operands are finite.
 
     Overflow is a result beyond the largest number however large the exponent could be (IEEE 754), which a
     directed mode may store as that number. A pole is exact and infinite.

@@ -35,7 +35,7 @@ _LANES = 2048
 _INDICES, _GATHERED, _ZEROS = 4 * _LANES, 8 * _LANES, 12 * _LANES
 """Bytes from the accumulators to their indices, to elements that were apart, and to zeros."""
 _NARROW = 32
-"""With fewer lanes at a position than this, positions that are not neighbours are gathered first."""
+"""Lanes at a position below which positions that are not neighbours are gathered first."""
 
 
 def make_pool(instruction: Instruction, fmt: Format) -> Kernel:

@@ -73,7 +73,7 @@ def make_gather(instruction: Instruction, fmt: Format | None) -> Kernel:
 
 
 BEYOND_SPM = 0
-"""What is read at an address that is not wholly inside SPM (proposed)."""
+"""Value read at an address that is not wholly inside SPM (proposed)."""
 
 
 def make_compress(instruction: Instruction, fmt: Format) -> Kernel:

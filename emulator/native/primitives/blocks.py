@@ -32,7 +32,7 @@ def _block(size: int) -> Block:
 
 
 BLOCKS: dict[int, Block] = {size: _block(size) for size in _VIEWS}
-"""By the bytes of an element."""
+"""Block transposes, keyed by the bytes of an element."""
 
 
 def block_name(size: int) -> str:

@@ -29,7 +29,7 @@ class Line(NamedTuple):
     """The instruction, with the operands of its first execution."""
     kind: int
     node: int
-    """As in ``kinds.NodeNumbers``."""
+    """Number of the node in ``kinds.NodeNumbers``."""
     times: int
     busy: int
     """Ticks in which an engine worked for it, all tiles."""

@@ -28,7 +28,7 @@ class Residence:
         self.map = np.zeros((tiles, BLOCKS, COLUMNS), dtype=np.uint16)
         self._owner = np.zeros((tiles, BLOCKS), dtype=np.int64)
         self._column = np.zeros((tiles, BLOCKS), dtype=np.int64)
-        """Up to which column the block's map is drawn."""
+        """The column up to which the block's map is drawn."""
 
     @property
     def column_width(self) -> int:
@@ -83,7 +83,7 @@ class Residence:
 
 
 def _later(values: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    """Of each neighbouring pair of the last axis the second, or the first if that is empty; in one half."""
+    """Halve the last axis: of two neighbours the second is kept, or the first if that is empty."""
     pairs = values.reshape(*values.shape[:-1], -1, 2)
     folded = np.zeros_like(values)
     folded[..., : pairs.shape[-2]] = np.where(pairs[..., 1] != NOBODY, pairs[..., 1], pairs[..., 0])

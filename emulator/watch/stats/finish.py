@@ -39,7 +39,7 @@ class Finish:
         self.ticks = np.zeros((1, tiles), dtype=np.int64)
         self._reached = [0] * tiles
         self._next = [0] * tiles
-        """By tile: the instruction before which all slices are known."""
+        """For each tile: the instruction before which all slices are known."""
         self._waiting = [_NOTHING] * tiles
 
     def take(self, tile: Ints, number: Ints, is_core: Ints, ended: Ints, node: Ints, nodes: int) -> None:

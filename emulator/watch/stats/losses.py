@@ -24,7 +24,7 @@ _STRETCHED = {
     Cause.NOC: "takes longer because links of the mesh are taken",
 }
 _THE_BOUND: dict[ResourceName, Cause] = {"DDR": Cause.DDR, "NoC": Cause.NOC}
-"""Contention for these resources is no loss when they are the bound."""
+"""Contention for these resources is not a loss when they are the bound."""
 _WAITS = {
     Cause.QUEUE: "for room in a queue",
     Cause.DEPENDENCY: "until engines are done",
@@ -102,7 +102,7 @@ def _needed(statistics: Statistics, tile: int, track: Track) -> float:
 
 
 def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceName) -> Iterator[_Loss]:
-    """What keeps the engine of the bound from working."""
+    """Losses that keep the engine of the bound from working."""
     who = f"{track.name} on tile {tile}"
     times = _times(statistics, tile, track)
     for holder in ENGINES:

@@ -25,7 +25,7 @@ class Places:
         self._row = np.zeros(0, dtype=np.int64)
         self.pcs = np.zeros(0, dtype=np.int64)
         self.node = np.zeros(0, dtype=np.int64)
-        """By row: program counter, index of the node."""
+        """For each row: program counter, index of the node."""
 
     def rows(self, pcs: Ints) -> Ints:
         """The row of each program counter; those that are new get one."""

@@ -26,7 +26,7 @@ _CT_WIDTHS = {1: Format.BOOL, 8: Format.INT8, 16: Format.FP16, 32: Format.FP32, 
 _KINDS = [("ct", fmt) for fmt in (Format.BOOL, Format.INT8, Format.FP16, Format.FP32)]
 _KINDS += [("ne", fmt) for fmt in (Format.INT8, Format.FP16, Format.BF16, Format.TF32, Format.FP32)]
 CLASSES = len(_KINDS) + 1
-"""Classes of arithmetic: each has a peak of its own. The last one is no arithmetic."""
+"""Classes of arithmetic: each has a peak of its own. The last one is not arithmetic."""
 _NONE = CLASSES - 1
 
 

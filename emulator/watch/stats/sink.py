@@ -70,7 +70,7 @@ class Statistics:
         self.moved = np.zeros((1, tiles, TRACKS, len(MOVED)), dtype=np.int64)
         """Bytes by node, tile, track and ``MOVED``."""
         self.operations = np.zeros((1, tiles, roofline.CLASSES), dtype=np.int64)
-        """By node, tile and class of arithmetic (``roofline``)."""
+        """For each node, tile and class of arithmetic (``roofline``)."""
         self.sent = np.zeros((1, tiles, tiles), dtype=np.int64)
         """Bytes by node, sending and receiving tile."""
         self.held = np.zeros((tiles, TRACKS, TRACKS + 1), dtype=np.int64)
@@ -79,7 +79,7 @@ class Statistics:
         """Ticks by place and cause, of all tiles; what the core waits for at a place included."""
         self.place_instructions = np.zeros(1, dtype=np.int64)
         self.place_record = np.zeros(1, dtype=np.int64)
-        """By place: 1 + the record last executed there, 0 for none."""
+        """For each place: 1 + the record last executed there, 0 for none."""
         self.queued = np.zeros((tiles, TRACKS + 1), dtype=np.int64)
         """Ticks that the core waited for room, by tile and track of the queue; the last: not known."""
         self.finish = Finish(tiles)

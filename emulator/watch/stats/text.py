@@ -207,7 +207,7 @@ def _arithmetic(report: Report) -> Iterator[list[str]]:
 
 
 def _nodes(nodes: Sequence[NodeTime]) -> Iterator[list[str]]:
-    """Nothing for a program without graph nodes."""
+    """The table of nodes; empty for a program without graph nodes."""
     if not any(node.name for node in nodes):
         return
     yield [

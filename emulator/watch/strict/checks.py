@@ -125,7 +125,7 @@ def replaces(tile: int, queue: int, entry: int) -> bool:
 
 
 def in_place_operands() -> npt.NDArray[np.int64]:
-    """By record: the operands ``dst`` and ``src0`` of an element-wise instruction, else -1 twice."""
+    """For each record: the operands ``dst`` and ``src0`` of an element-wise instruction, else -1 twice."""
     found = np.full((len(tables.records()), 2), -1, np.int64)
     for number, record in enumerate(tables.records()):
         if isinstance(record.meaning, Elementwise):

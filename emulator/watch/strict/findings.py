@@ -21,7 +21,7 @@ from .exits import output_at
 from .hazards import RACE, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
 
 EXIT_NAME = "exit"
-"""What the end of a tile's program is called."""
+"""Name of the end of a tile's program."""
 _COPY_NAME = "DTE copy"
 Words = npt.NDArray[np.int64]
 

@@ -25,7 +25,7 @@ class Site:
     line: int | None = None
     node: str | None = None
     chip: int | None = None
-    """None when there is one chip."""
+    """Number of the chip; None when there is only one."""
 
     @property
     def place(self) -> str:

@@ -75,11 +75,11 @@ class Sanitizer(Observer):
         self.blocks = [self._watch(tile) for tile in tiles]
         self._copy_side = checks.copy_kernel()
         self._arrivals: dict[tuple[int, int], Words] = {}
-        """By tile and stream: the vector of a core that has seen what came through the stream."""
+        """For each tile and stream: the vector of a core that has seen what came through the stream."""
         self._on_the_way: list[tuple[int, Words, tuple[tuple[int, int], ...]]] = []
         """Copies and updates of this round: agent, its vector, the streams that will count it."""
         self._stamps: list[deque[Stamp]] = [deque() for _ in tiles]
-        """By tile: of what goes to other chips and has not left."""
+        """For each tile: of what goes to other chips and has not left."""
         self._done: dict[int, Words] = {}
         """Vectors of register blocks whose copies were carried out."""
         self._other: list[tuple[int, Hazard]] = []
@@ -147,7 +147,7 @@ class Sanitizer(Observer):
         native.call(self._copy_side, words.ctypes.data, self._c)
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What was found so far, by tile and in the order of its program."""
+        """The hazards found so far, by tile and in the order of its program."""
         found = [*self._findings.hazards(), *self._other]
         return tuple(hazard for _, hazard in sorted(found, key=lambda pair: (pair[1].at.tile, pair[0])))
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 
 class Stamp(NamedTuple):
-    """Who has sent a message, and how far it had seen all agents of all chips."""
+    """The sender of a message, and how far it had seen all agents of all chips."""
 
     agent: int
     """A register block of a DTE, or the core that has sent an update."""
     pc: int
-    """Of the instruction that has sent it."""
+    """Program counter of the instruction that has sent it."""
     vector: npt.NDArray[np.int64]

@@ -17,13 +17,13 @@ from typing import Any, BinaryIO
 from tx8isa.errors import Tx8Error
 
 SEPARATOR = ",\n"
-"""What is between two events."""
+"""Text between two events."""
 _LEVEL = 3
 """Compression level: a trace shrinks to a twentieth; higher levels take longer than all other work."""
 
 
 _MOST_PROCESSES = 1000
-"""More than a chip has tiles that a trace of several chips shows."""
+"""Process numbers of a chip in a trace of several: more than a chip has tiles."""
 _NUMBERED = re.compile('"(pid|id)":([0-9]+)')
 
 
@@ -118,7 +118,7 @@ class PartOfTrace:
 
     @property
     def error(self) -> str | None:
-        """As that of the whole file."""
+        """The error of the whole file."""
         return self._whole.error
 
     def add(self, events: Iterable[str]) -> None:

@@ -41,7 +41,7 @@ class _Tile:
     runs: list[_Run] = field(default_factory=list)
     """Runs that were not written yet, by their first instruction."""
     shown: int = 0
-    """Where the last run that was written ends."""
+    """End of the last run that was written."""
 
 
 class NodeTrack:

@@ -16,7 +16,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Instruction, Operand
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.table import compressed as rvc
-from tx8isa.table.encoding import Decoded, decode, unpack_lanes
+from tx8isa.table.encoding import DecodedInstruction, decode, unpack_lanes
 
 _MOST_OTHERS = 1000
 CAUSES = ("", "queue full", "dependency", "bank", "DDR", "NoC", "copies", "arrival", "barrier", "program")
@@ -64,7 +64,7 @@ def full_name(record: Instruction, values: Sequence[int]) -> str:
 class Text:
     """The name and the first arguments of the slices of one instruction, as the middle of a JSON object."""
 
-    def __init__(self, place: str, record: Instruction, decoded: Decoded | None) -> None:
+    def __init__(self, place: str, record: Instruction, decoded: DecodedInstruction | None) -> None:
         self._place, self._record = place, record
         self._template: str | None = None
         self._others: dict[tuple[int, ...], str] = {}
@@ -76,7 +76,7 @@ class Text:
         if decoded is not None:
             self._learn(decoded)
 
-    def _learn(self, decoded: Decoded) -> None:
+    def _learn(self, decoded: DecodedInstruction) -> None:
         record, values, marks = self._record, decoded.values, decoded.registers
         self._fixed = [i for i in range(len(record.operands)) if not marks >> i & 1]
         self._expected = [values[i] for i in self._fixed]
@@ -158,7 +158,7 @@ class Texts:
     def instruction(self, pc: int, record: int) -> Text:
         """The text about a record that was issued at a program counter."""
         decoded, known = self._decode(pc), records()[record]
-        found = decoded if isinstance(decoded, Decoded) and decoded.instruction is known else None
+        found = decoded if isinstance(decoded, DecodedInstruction) and decoded.instruction is known else None
         return Text(self._place(pc), known, found)
 
     def copy(self, pc: int) -> Same:
@@ -168,7 +168,7 @@ class Texts:
     def wait(self, pc: int, cause: int) -> Same:
         """The text about a core that waits at a program counter."""
         decoded = self._decode(pc)
-        name = decoded.instruction.mnemonic if isinstance(decoded, Decoded) else decoded
+        name = decoded.instruction.mnemonic if isinstance(decoded, DecodedInstruction) else decoded
         at = f'"instruction":"{name}",' if name else ""
         return Same(f'"cat":"core","name":"wait: {CAUSES[cause]}","args":{{{at}{self._place(pc)}')
 
@@ -186,13 +186,13 @@ class Texts:
             text += f'"node":{json.dumps(node, ensure_ascii=False)},'
         return text
 
-    def _decode(self, pc: int) -> Decoded | str | None:
+    def _decode(self, pc: int) -> DecodedInstruction | str | None:
         """What the image has at an address: an engine instruction, or the mnemonic of another."""
         for segment in self._code:
             at = pc - segment.address
             if 0 <= at < len(segment.data) and pc % COMPRESSED_BYTES == 0:
                 found = decode(segment.data, at)
-                if isinstance(found, Decoded):
+                if isinstance(found, DecodedInstruction):
                     return found
                 scalar = rvc.decode_at(segment.data, at)
                 return scalar[0].mnemonic if scalar else None

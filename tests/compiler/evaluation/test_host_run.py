@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from compiler.evaluation.host_run import HostRun, behind, on_grid
+from compiler.evaluation.host_run import HostRun, dependents, on_grid
 from compiler.evaluation.reference import run_reference
 from compiler.graph import Array, Graph
 from float_nets import float_graph, mlp, samples, small_cnn
@@ -90,4 +90,4 @@ def test_known_values_are_taken_as_they_are() -> None:
 
 
 def test_what_is_behind_a_value() -> None:
-    assert behind(small_cnn(), ["j"]) == {"j", "r2", "m", "f", "g", "y"}
+    assert dependents(small_cnn(), ["j"]) == {"j", "r2", "m", "f", "g", "y"}

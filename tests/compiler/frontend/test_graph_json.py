@@ -451,7 +451,7 @@ def test_half_a_surrogate_pair_is_refused(tmp_path: Path, changes: dict[str, Any
     }
     path = tmp_path / "g.json"
     path.write_text(json.dumps(graph | changes))
-    with pytest.raises(GraphError, match="holds half of a surrogate pair, which is no character"):
+    with pytest.raises(GraphError, match="holds half of a surrogate pair, which is not a character"):
         load_graph(path)
 
 

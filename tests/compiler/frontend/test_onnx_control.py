@@ -53,7 +53,7 @@ FLOW: dict[str, tuple[Any, dict[str, Any], str]] = {
         "Required attribute 'else_branch'",
     ),
     "a condition too many": (choice("c", "c"), {"c": np.array(True)}, "(If): Node"),
-    "a branch that is no graph": (choice("c", then=7), {"c": np.array(True)}, "Mismatched attribute type"),
+    "a branch that is not a graph": (choice("c", then=7), {"c": np.array(True)}, "Mismatched attribute type"),
     "a wrong node in a branch": (
         choice("c", then=body("Relu", ("x", "x"))),
         {"c": np.array(True)},
@@ -85,7 +85,7 @@ FLOW: dict[str, tuple[Any, dict[str, Any], str]] = {
         "num_scan_inputs must be 1 to 1, its inputs; found 5",
     ),
     "scanning nothing": (scan(num_scan_inputs=0), {}, "num_scan_inputs must be 1 to 1"),
-    "an axis beyond": (scan(scan_input_axes=[4]), {}, "scan_input_axes: 4 is no axis of 'x' [3]"),
+    "an axis beyond": (scan(scan_input_axes=[4]), {}, "scan_input_axes: 4 is not an axis of 'x' [3]"),
     "a list too long": (scan(scan_input_axes=[0, 0]), {}, "scan_input_axes has other than 1 entries"),
 }
 

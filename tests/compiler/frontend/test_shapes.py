@@ -59,7 +59,7 @@ def test_dimensions_are_bound(
     ("shapes", "text"),
     [
         ({}, "axis 0 is 'N'; shapes must be static: bind it with --shape NAME=1x3x224x224 or --batch N"),
-        ({"xx": (1, 3)}, "a shape is given for 'xx', which is no input; did you mean 'x'?"),
+        ({"xx": (1, 3)}, "a shape is given for 'xx', which is not an input; did you mean 'x'?"),
         ({"x": (1,)}, "input 'x' has 2 axes; the shape given has 1: [1]"),
         ({"x": (1, 4)}, "input 'x': axis 1 is 3 in the model; 4 is given"),
         ({"x": (0, 3)}, "input 'x': axis 0 is given as 0; expected 1 or more"),
@@ -171,7 +171,7 @@ def test_an_input_that_is_a_constant_decides_a_branch(
         (
             TensorProto.INT64,
             {"rat": 1},
-            "a value is given for 'rat', which is no input; did you mean 'rate'?",
+            "a value is given for 'rat', which is not an input; did you mean 'rate'?",
         ),
         (
             TensorProto.INT64,
@@ -181,7 +181,7 @@ def test_an_input_that_is_a_constant_decides_a_branch(
         (TensorProto.INT32, {"rate": 1 << 40}, "is int32; the value given has 1099511627776, which"),
         (TensorProto.BOOL, {"rate": 2}, "input 'rate' is bool; the value given has 2, which"),
         (TensorProto.FLOAT, {"rate": 1e300}, "is float32; the value given has numbers beyond its range"),
-        (TensorProto.INT64, {"rate": "16"}, "the value given is no number or array of numbers: <U2"),
+        (TensorProto.INT64, {"rate": "16"}, "the value given is not a number or array of numbers: <U2"),
         (TensorProto.INT64, {"rate": [16]}, "input 'rate' has 0 axes; the shape given has 1: [1]"),
     ],
 )
@@ -218,7 +218,7 @@ def test_the_command_takes_constants(tmp_path: Path, capsys: pytest.CaptureFixtu
     ("option", "text"),
     [
         (["--constant", "16"], "'16' is not NAME=VALUE"),
-        (["--constant", "rate=many"], "'many' in 'rate=many' is no number, true, false or FILE.npy"),
+        (["--constant", "rate=many"], "'many' in 'rate=many' is not a number, true, false or FILE.npy"),
         (["--constant", "rate=1", "--constant", "rate=2"], "argument --constant: 'rate' is given twice"),
     ],
 )

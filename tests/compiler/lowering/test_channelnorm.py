@@ -82,7 +82,7 @@ def directive(kind: str, tensor: DdrTensor) -> str:
 
 def assembled(cases: Sequence[Case], tiles: int, spm: int, where: Path) -> Program:
     """A program with a phase for each case."""
-    data, lines, phases = program.Data(), [], []
+    data, lines, phases = program.Data(load_machine().ddr.bank_bytes), [], []
     for number, case in enumerate(cases):
         work = case.work(number)
         kernel = generate(f"p{number}", work, Target(tiles, spm, case.formats[1]))

@@ -337,7 +337,7 @@ def image_with(*segments: Segment, entry: int = CODE) -> Image:
 
 
 def test_odd_length_of_code() -> None:
-    """The bytes behind the last whole word are no instruction."""
+    """The bytes behind the last whole word are not instruction."""
     data = EBREAK.to_bytes(4, "little") + b"\x13\x00\x00"
     system = System(image_with(Segment(".text", CODE, data, len(data), "rx")), ONE)
     with pytest.raises(Fault, match="ebreak"):

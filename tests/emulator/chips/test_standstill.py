@@ -33,7 +33,7 @@ def test_a_barrier_that_a_tile_never_comes_to() -> None:
 
 
 def test_a_loop_that_counts_its_polls_ends() -> None:
-    """Nobody sends anything; the program gives up after 40 looks, and is no deadlock."""
+    """Nobody sends anything; the program gives up after 40 looks, and is not a deadlock."""
     counted = ready() + " li t0, 0x620898\n li s4, 40\n6: lw s3, 0(t0)\n addi s4, s4, -1\n bnez s4, 6b\n"
     mesh = ran(parts(h3=counted))
     assert mesh.chips[1].tiles[1].register(20) == 0

@@ -359,7 +359,8 @@ def test_places_that_cannot_be_written(doubler: str, tmp_path: Path, capsys: Cap
     file = tmp_path / "file"
     file.write_text("in the way")
     assert (
-        failure(capsys, *given, "--output-dir", str(file)) == f"{file}: cannot be written to: it is no folder"
+        failure(capsys, *given, "--output-dir", str(file))
+        == f"{file}: cannot be written to: it is not a folder"
     )
     assert failure(capsys, *given, "--output-dir", f"{file}/sub").endswith("Not a directory")
     assert failure(capsys, *given, f"--dump-spm={tmp_path}/no/where").endswith("No such file or directory")

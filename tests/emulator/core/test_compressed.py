@@ -1,4 +1,4 @@
-"""Compressed instructions on the kernel core: QEMU judges what they do, the manual what is no instruction."""
+"""Compressed instructions on the kernel core: QEMU judges what they do, the manual what is reserved."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ INSIDE = ("c.nop", "c.ebreak", "c.jr", "c.jalr", "c.j", "c.beqz", "c.bnez", "c.a
 
 
 def value_of(field: Field, rng: random.Random) -> int:
-    """A legal value; registers that are written are no pointers."""
+    """A legal value; registers that are written are not pointers."""
     if field.modulus:
         return rng.choice((rng.randint(1, 31), field.modulus - rng.randint(1, 32)))
     legal = [v for v in range(field.minimum, field.maximum + 1) if not field.problem(v)]

@@ -1,4 +1,4 @@
-"""The packets of ``tx8emu --gdb``: what a client may ask, and clients that are no debugger, or leave."""
+"""The packets of ``tx8emu --gdb``: what a client may ask, and clients that are not debugger, or leave."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_an_unknown_scalar_operation_has_no_exception_bit_and_stops() -> None:
         (changed("ct.pool.max", dst_shape=1 << 48 | 3 << 32 | 2 << 16 | 64), "dst_shape.h must be", 8),
         (changed("td.memset", {0x610: 0}), "operand 'iter0' from a register: 0 is outside", 40),
         (changed("rdma", {0x460: 0}), "n must be at least 1", 27),
-        (changed("rdma", {0x430: 3}), "'stride0' = 3 is no multiple of the 2 bytes", 27),
+        (changed("rdma", {0x430: 3}), "'stride0' = 3 is not a multiple of the 2 bytes", 27),
         (changed("wdma", {0x4C0: 0x100}), "outside DDR", 33),
         (changed("rdma", {0x490: 0x10000}), "the end of 'dst' is 0x10000, its last byte is 0x11bff", 27),
         (changed("ct.add.vv", {0x170: 0x300FE}), "the end of 'dst0' is 0x300fe, its last byte is 0x300ff", 8),

@@ -58,7 +58,7 @@ def a_report(path: Path) -> None:
 
 
 def live_ranges(source: Slices) -> list[LiveRange]:
-    """The whole scratchpad in pieces, each for a third of the program, under a name that is no markup."""
+    """The whole scratchpad in pieces, each for a third of the program, under a name that is not markup."""
     size, pcs = 0x8000, sorted(source.image.nodes)
     thirds = [pcs[0], pcs[len(pcs) // 3], pcs[2 * len(pcs) // 3], pcs[-1] + 8]
     return [

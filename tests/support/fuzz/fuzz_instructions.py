@@ -22,7 +22,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64
 from tx8isa.records.record import Engine, Instruction, Operand
-from tx8isa.table.encoding import Decoded, decode, encoder
+from tx8isa.table.encoding import DecodedInstruction, decode, encoder
 from tx8isa.table.registry import by_mnemonic, instructions
 
 MACHINE, FOUR = chip(spm=SPM_BYTES), chip(4, SPM_BYTES)
@@ -116,7 +116,9 @@ class Program:
         values, in_registers = list(case.values), 0
         operands = case.record.operands
         changed = rng.sample(range(len(operands)), min(rng.choice((0, 0, 1, 1, 2, 3)), len(operands)))
-        for i in changed:  # an immediate that is not legal is no instruction: most of them go to registers
+        for (
+            i
+        ) in changed:  # an immediate that is not legal is not an instruction: most of them go to registers
             if operands[i].words or rng.random() < 0.1:
                 values[i] = any_value(operands[i], rng)
         for i, operand in enumerate(operands):
@@ -143,7 +145,7 @@ class Program:
         found, at = [], 0
         while at < len(self.code):
             decoded = decode(self.code, at)
-            if not isinstance(decoded, Decoded):
+            if not isinstance(decoded, DecodedInstruction):
                 at += 4
                 continue
             values = list(decoded.values)
@@ -158,14 +160,14 @@ class Program:
         return found
 
     def has_core_words(self) -> bool:
-        """Whether a word that is no instruction of the engines begins as a compressed one of the core."""
+        """Whether a word that is not an instruction of the engines begins as a compressed one of the core."""
         at = 0
         while at < len(self.code):
             decoded = decode(self.code, at)
             half = int.from_bytes(self.code[at : at + 2], "little")
-            if not isinstance(decoded, Decoded) and half and half & 3 != 3:
+            if not isinstance(decoded, DecodedInstruction) and half and half & 3 != 3:
                 return True
-            at += decoded.size if isinstance(decoded, Decoded) else 4
+            at += decoded.size if isinstance(decoded, DecodedInstruction) else 4
         return False
 
     def system(self, machine: Machine = MACHINE, **options: Any) -> System:

@@ -1,7 +1,7 @@
 """Random networks, compiled, run and compared with onnxruntime.
 
 Some are drawn for a scratchpad that is smaller than that of any chip. One that the compiler refuses as too
-large for it is no finding; it is counted apart. The whole scratchpad is enough for every network.
+large for it is not a finding; it is counted apart. The whole scratchpad is enough for every network.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from compiler.graph import ChipTooSmall
+from compiler.graph import CapacityError
 from network_draws import WHOLE_SPM_BYTES, drawn, inputs_of, problems, setting
 
 
@@ -22,7 +22,7 @@ def example(rng: Random) -> str:
     with tempfile.TemporaryDirectory() as folder:
         try:
             found = problems(made, inputs_of(net), how, Path(folder))
-        except ChipTooSmall as refusal:
+        except CapacityError as refusal:
             if how.spm_bytes >= WHOLE_SPM_BYTES:
                 raise
             return f"too large: {refusal}"

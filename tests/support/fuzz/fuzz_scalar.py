@@ -55,7 +55,7 @@ def scalar(rng: Random, at: int, length: int) -> int:
 
 
 def hot_example(rng: Random) -> str:
-    """The same with loops, which are translated after a few turns: a trap is no end, but a jump."""
+    """The same with loops, which are translated after a few turns: a trap is not an end, but a jump."""
     system_module.QUANTUM, translate.EARNED = 30, translate.ENOUGH
     return example(rng, 400, (8, 16, 64), CODE + 4 * rng.randrange(8))
 
@@ -77,7 +77,9 @@ def example(rng: Random, limit: int = 300, lengths: tuple[int, ...] = (4, 16, 64
         verdict = str(error)
     core: list[object] = [tile.retired, tile.words[: state.SINK].tolist(), tile.output]
     core.append(tile.words[state.F : state.FCSR + 1].tolist())
-    if "the limit given" in verdict:  # a trap that is due there, which is no instruction, may be taken or not
+    if (
+        "the limit given" in verdict
+    ):  # a trap that is due there, which is not an instruction, may be taken or not
         verdict = "the limit"
     else:
         core += [tile.pc, sorted(tile.csrs.items())]

@@ -63,7 +63,7 @@ def phase_program(
     machine = machine or load_machine(None)
     target = Target(tiles, min(machine.spm.reserved, machine.spm.bytes), output.fmt)
     kernel = generated(lower, target)
-    data = program.Data()
+    data = program.Data(machine.ddr.bank_bytes)
     for tensor in tensors:
         if tensor.value is not None:
             data.constant(tensor.symbol, tensor.fmt, tensor.shape, stored(tensor.value, tensor.fmt))

@@ -17,7 +17,7 @@ from emulator.tile.fault import Fault
 from record_operands import scalar_bits
 from tx8isa.numbers.formats import STORAGE_BITS
 from tx8isa.records.record import Instruction, Operand
-from tx8isa.table.encoding import Decoded, argument_values, decode, encoder
+from tx8isa.table.encoding import DecodedInstruction, argument_values, decode, encoder
 from tx8isa.table.registry import instructions
 
 MACHINE = chip()
@@ -100,7 +100,7 @@ class Case:
 def example(record: Instruction) -> Case:
     """The record's own example, copies staying in their tile."""
     found = decode(asm.assemble(f"_start: {record.example}").segments[0].data)
-    assert isinstance(found, Decoded) and found.registers == 0
+    assert isinstance(found, DecodedInstruction) and found.registers == 0
     case = Case(record, found.values)
     for name, here in (("tile", 0), ("tiles", 1)):
         if any(operand.name == name for operand in record.operands):

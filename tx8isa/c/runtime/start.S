@@ -13,7 +13,7 @@ _start:
         li      t0, FS_INITIAL
         csrs    mstatus, t0
 
-        lui     t0, %hi(__tls_size)             # a size, which is no address near the code
+        lui     t0, %hi(__tls_size)             # a size, which is not an address near the code
         addi    t0, t0, %lo(__tls_size)
         li      sp, STACK_TOP
         sub     sp, sp, t0

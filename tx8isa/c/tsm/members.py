@@ -24,7 +24,7 @@ class Parameter:
 
     @property
     def declared(self) -> str:
-        """As C declares it: ``Data_Format fmt``."""
+        """The parameter as C declares it: ``Data_Format fmt``."""
         return f"{self.type}{'' if self.type.endswith('*') else ' '}{self.name}"
 
 
@@ -45,7 +45,7 @@ class Member:
     name: str
     packet: Packet
     parameters: tuple[Parameter, ...]
-    """Those after the packet."""
+    """The parameters after the packet."""
     fills: tuple[tuple[str, str], ...]
     """Fields of the packet, or ``inter_type``, and the C expressions that they get, in order."""
     published: bool

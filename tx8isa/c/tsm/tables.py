@@ -16,7 +16,7 @@ from .members import Member, MemberError, Table
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """All tables."""
+    """The tables of the vendor's flow, in the order of its headers."""
     transcendental = ("Log2", "Ln", "Pow2", "Exp", "Explp", "Sin", "Cos")
     activation = ("Tanh", "Sigmoid", "Relu", "Satrelu", "Leakyrelu", "Softplus")
     return (

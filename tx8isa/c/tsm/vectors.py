@@ -61,8 +61,8 @@ def _places(record: Instruction, type_: str, name: str) -> Iterator[tuple[str, s
 def member(name: str, mnemonic: str, text: str, *, published: bool, extra: str = "") -> Member:
     """The member that makes an instruction out of the parameters in a C text.
 
-    ``extra``: ``field=expression`` for what is no operand of the record. MemberError when an operand of the
-    record is left without a value.
+    ``extra``: ``field=expression`` for fields without an operand. MemberError when an operand of the record
+    has no value.
     """
     record = by_mnemonic()[mnemonic]
     packet = PACKETS[record.engine]

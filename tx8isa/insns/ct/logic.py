@@ -16,19 +16,19 @@ def not_(x: float) -> bool:
 
 @truth(79, _TRUTH)
 def and_(a: float, b: float) -> bool:
-    """Both a and b are true, that is no zeros."""
+    """Both a and b are true (not zero)."""
     return (a != 0.0) & (b != 0.0)
 
 
 @truth(80, _TRUTH)
 def or_(a: float, b: float) -> bool:
-    """One or both of a and b are true, that is no zeros."""
+    """One or both of a and b are true (not zero)."""
     return (a != 0.0) | (b != 0.0)
 
 
 @truth(81, _TRUTH)
 def xor(a: float, b: float) -> bool:
-    """Exactly one of a and b is true, that is no zero."""
+    """Exactly one of a and b is true (not zero)."""
     return (a != 0.0) != (b != 0.0)
 
 

@@ -1,8 +1,8 @@
 """C: compressed instructions. Source: RISC-V manual, volume I, chapter "C", those of RV64 with D (spec).
 
 An encoding with an effect on no register, such as an addition to x0, is a hint: it is executed as what it
-stands for. Encodings that the manual reserves are no instructions. The shifts by 0, which are hints, have the
-names that binutils gives them.
+stands for. Encodings that the manual reserves are illegal. The shifts by 0, which are hints, have the names
+that binutils gives them.
 """
 
 from __future__ import annotations

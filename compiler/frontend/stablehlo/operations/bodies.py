@@ -49,7 +49,7 @@ def kind_of(region: Region) -> str:
 
 
 def sort_key(region: Region) -> tuple[int, bool]:
-    """By which operand a comparator sorts, and whether the largest comes first.
+    """The operand by which a comparator sorts, and whether the largest comes first.
 
     Unsupported for one that sorts by several operands, or in another order.
     """
@@ -118,7 +118,7 @@ def _constant(op: Operation) -> Array:
 def _constant_outside(value: SSAValue) -> Array:
     """A constant that stands before a body which uses it."""
     if not isinstance(value.owner, Operation) or operation_name(value.owner) != "stablehlo.constant":
-        raise Unsupported("its body uses values from outside of it that are no constants")
+        raise Unsupported("its body uses values from outside of it that are not constants")
     return _constant(value.owner)
 
 

@@ -172,7 +172,7 @@ def _convert(site: Site) -> Value:
 
 
 def _bitcast(site: Site) -> Value:
-    """The same bits as elements of another type of the same width."""
+    """Take the bits as elements of another type of the same width."""
     x, dtype = site.operand(0), numpy_type(site.dtype)
     if numpy_type(site.type_of(x)).itemsize != dtype.itemsize:
         raise Unsupported(f"gives elements of another width: {site.type_of(x)} as {site.dtype}")

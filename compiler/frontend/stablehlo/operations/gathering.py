@@ -151,4 +151,4 @@ def _dynamic_slice(site: Site) -> Value:
 
 
 REWRITES: dict[str, Rewriter] = {"stablehlo.gather": _gather, "stablehlo.dynamic_slice": _dynamic_slice}
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

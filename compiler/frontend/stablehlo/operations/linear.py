@@ -26,7 +26,7 @@ def _rest(value: Value, *used: Sequence[int]) -> list[int]:
 
 def _extents(value: Value, axes: Sequence[int]) -> list[int]:
     if any(not 0 <= axis < value.rank for axis in axes):
-        raise Unsupported(f"{list(axes)} are no axes of {list(value.shape)}")
+        raise Unsupported(f"{list(axes)} are not axes of {list(value.shape)}")
     return [value.shape[axis] for axis in axes]
 
 
@@ -121,4 +121,4 @@ REWRITES: dict[str, Rewriter] = {
     "stablehlo.dot": _dot,
     "stablehlo.convolution": _convolution,
 }
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

@@ -23,4 +23,4 @@ def _batch_norm_inference(site: Site) -> Value:
 
 
 REWRITES: dict[str, Rewriter] = {"stablehlo.batch_norm_inference": _batch_norm_inference}
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

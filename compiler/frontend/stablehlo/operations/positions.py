@@ -15,7 +15,7 @@ from compiler.graph import Shape
 def index_parts(site: Site, indices: Value, vector_axis: int, count: int) -> list[Value]:
     """The numbers of an index, each for all indices: the axis that they stand along is taken away."""
     if not 0 <= vector_axis <= indices.rank:
-        raise Unsupported(f"index_vector_dim {vector_axis} is no axis of {list(indices.shape)}")
+        raise Unsupported(f"index_vector_dim {vector_axis} is not an axis of {list(indices.shape)}")
     if vector_axis == indices.rank:
         indices = site.reshape(indices, *indices.shape, 1)
     if indices.shape[vector_axis] != count:

@@ -48,7 +48,7 @@ def _kind(site: Site, x: Value) -> str:
     """What a reduction computes; on truth values it is ``and`` or ``or``."""
     kind = kind_of(site.region())
     if kind == SECOND:
-        raise Unsupported("its body returns its second operand, which is no reduction")
+        raise Unsupported("its body returns its second operand, which is not a reduction")
     if site.type_of(x) == "bool":
         return _OF_TRUTH.get(kind, kind)
     if kind in ("and", "or"):
@@ -198,4 +198,4 @@ def _pool(site: Site, kind: str, x: Value, at: WindowAxes) -> Value:
 
 
 REWRITES: dict[str, Rewriter] = {"stablehlo.reduce": _reduce, "stablehlo.reduce_window": _reduce_window}
-"""As in ``elementwise``; a list has a value for each result."""
+"""Rewriters by operation, as in ``elementwise``; a list has a value for each result."""

@@ -100,7 +100,7 @@ def _inside(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value]) -> 
 def _rows(
     site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value], updates: Value, reduction: str
 ) -> Value:
-    """Whole slices; those outside go into a row behind the last one, which is cut off."""
+    """Whole slices; those outside go into a row after the last one, which is cut off."""
     rest = [axis for axis in range(x.rank) if axis not in axes.mapped]
     order = [*axes.mapped, *rest]
     rows = site.transpose(x, *order)
@@ -194,4 +194,4 @@ REWRITES: dict[str, Rewriter] = {
     "stablehlo.scatter": _scatter,
     "stablehlo.dynamic_update_slice": _dynamic_update_slice,
 }
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

@@ -30,7 +30,7 @@ def _is_splat(array: Array) -> bool:
 def _iota(site: Site) -> Value:
     axis, shape, dtype = site.integer("iota_dimension"), site.shape, numpy_type(site.dtype)
     if not 0 <= axis < len(shape):
-        raise Unsupported(f"iota_dimension {axis} is no axis of {list(shape)}")
+        raise Unsupported(f"iota_dimension {axis} is not an axis of {list(shape)}")
     if shape[axis] * dtype.itemsize > MOST_BYTES:
         raise Unsupported(f"its result takes more than {MOST_BYTES} bytes")
     counted = np.arange(shape[axis]).astype(dtype)
@@ -102,4 +102,4 @@ REWRITES: dict[str, Rewriter] = {
     "stablehlo.concatenate": _concatenate,
     "stablehlo.pad": _pad,
 }
-"""As in ``elementwise``."""
+"""Rewriters by operation, as in ``elementwise``."""

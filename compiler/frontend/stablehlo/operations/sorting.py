@@ -49,4 +49,4 @@ def _top_k(site: Site) -> list[Value]:
 
 
 REWRITES: dict[str, Rewriter] = {"stablehlo.sort": _sort, "chlo.top_k": _top_k}
-"""As in ``reductions``."""
+"""Rewriters by operation, as in ``reductions``."""

@@ -52,7 +52,7 @@ class BlockCode:
         return self.empty(element, fmt, shape, stored, blocked)
 
     def fill(self, data: SpmBlock, number: float) -> None:
-        """The same number for all elements; an integer for a block of integers."""
+        """Set all elements to one number; an integer for a block of integers."""
         value: Argument = float(number) if data.fmt.is_float else int(number) & ((1 << data.fmt.bits) - 1)
         self.kernel.emit(f"td.memset.{data.fmt.token}", dst=data.address, value=value, n=data.count)
 

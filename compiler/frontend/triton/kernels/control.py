@@ -216,7 +216,7 @@ def condition(site: KernelSite, operation: TtirOperation, operands: list[KernelV
     """scf.if: the branch that is taken, if that is known; else both, each under its condition."""
     (region,) = operands
     if not isinstance(region, Region) or region.shape:
-        raise UnsupportedOperation("a condition must compare integers that are no data")
+        raise UnsupportedOperation("a condition must compare integers that are not data")
     then, *other = operation.regions
     truth = truth_of(region)
     if truth is not None:

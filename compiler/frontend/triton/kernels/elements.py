@@ -213,7 +213,7 @@ class ElementCode:
     # --- formats -------------------------------------------------------------------------------------------
 
     def in_format(self, data: SpmBlock, fmt: Format) -> SpmBlock:
-        """The same numbers in another format of floats."""
+        """Convert a block of floats to another format of floats."""
         if data.fmt is fmt:
             return data
         element = data.element

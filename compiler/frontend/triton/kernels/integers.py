@@ -25,7 +25,7 @@ Combined = Callable[[Indices, Indices], Indices]
 
 
 def uniform(value: Value, shape: Shape = ()) -> Indices:
-    """The same integer everywhere."""
+    """Indices that are all the same integer."""
     return Indices(value, (STILL,) * len(shape), shape)
 
 
@@ -146,7 +146,7 @@ def single_axis(value: Indices) -> int | None:
 
 
 def compare(predicate: str, left: Indices, right: Indices) -> Region | None:
-    """Where ``left predicate right`` holds; None if that is no box.
+    """Where ``left predicate right`` holds; None if that is not a box.
 
     Predicates are those of arith.cmpi: slt, sle, sgt, sge, eq, and the unsigned ones for numbers that are
     not negative.
@@ -171,7 +171,7 @@ def _comparable(left: Indices, right: Indices) -> bool:
 
 
 def _negative(value: Indices) -> Region | None:
-    """Where a number is below 0; None if that is no box."""
+    """Where a number is below 0; None if that is not a box."""
     if value.uniform:
         return _uniform_region(value)
     axis = single_axis(value)

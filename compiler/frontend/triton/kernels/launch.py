@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from compiler.codegen import DEFAULT_TILES
 from compiler.frontend.triton.operations import TtirError, TtirKernel, TtirType
 from tx8isa.machine.description import Machine
 from tx8isa.tools.suggestions import hint
@@ -21,7 +22,6 @@ DTYPES = {
 }
 """Types of arrays by the elements to which a pointer points."""
 
-DEFAULT_TILES = 16
 _MOST_PROGRAMS = 1 << 31
 
 

@@ -49,7 +49,7 @@ class Transfer:
     region: Region
 
     def narrowed(self, axis: int, span: Span, steps: Steps, first: Value) -> Transfer:
-        """The same with other indices of one axis, which begins elsewhere."""
+        """This transfer with other indices along one axis, the first of them at another address."""
         spans = tuple(span if at == axis else each for at, each in enumerate(self.region.spans))
         axes = tuple(steps if at == axis else each for at, each in enumerate(self.axes))
         return replace(self, first=first, axes=axes, region=replace(self.region, spans=spans))
@@ -285,7 +285,7 @@ def _region(mask: KernelValue | None, shape: Shape) -> Region:
     if isinstance(mask, Region):
         return mask
     raise UnsupportedOperation(
-        "a mask must compare positions along one axis at a time; this one is no box of indices"
+        "a mask must compare positions along one axis at a time; this one is not a box of indices"
     )
 
 

@@ -112,7 +112,7 @@ class Region:
 
     @property
     def everywhere(self) -> bool:
-        """Whether it holds for every index for certain."""
+        """Whether the region is known to hold for every index."""
         return not self.conditions and all(map(self.whole, range(len(self.shape))))
 
 
@@ -123,7 +123,7 @@ def everywhere(shape: Shape) -> Region:
 
 @dataclass(frozen=True)
 class Splat:
-    """The same number of floats for all indices, known when compiling."""
+    """A block of floats whose elements are all one number, known when compiling."""
 
     number: float
     element: str
@@ -163,7 +163,7 @@ class SpmBlock:
         return self.fmt.bits // 8
 
     def viewed(self, shape: Shape, stored: tuple[bool, ...]) -> SpmBlock:
-        """The same elements under another shape."""
+        """This block with its elements in another shape."""
         return replace(self, shape=shape, stored=stored)
 
 

@@ -136,7 +136,7 @@ def channels_last(build: Builder, x: str) -> str:
 
 
 def _nhwc_conv(build: Builder, call: Call) -> tuple[str, ...]:
-    """As FusedConv, between transposes; the residual has the layout of the result."""
+    """Expand as FusedConv between transposes; the residual has the layout of the result."""
     total = channels_last(build, _convolved(build, call, channels_first(build, call.name(0))))
     if call.has(3):
         total = build("Add", total, call.name(3))

@@ -1,7 +1,7 @@
-"""GroupQueryAttention: rows whose heads share keys, behind those of a cache, with rotary embedding.
+"""GroupQueryAttention: rows whose heads share keys, appended to those of a cache, with rotary embedding.
 
 Shapes are static, so the total length must be known. It says whether the rows are a whole prompt; of rows
-behind a cache each sequence of the batch may begin at another place, which is known at run time.
+after a cache each sequence of the batch may begin at another place, which is known at run time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOT_SUPPORTED = {
 
 @dataclass(frozen=True)
 class _Sizes:
-    """``most``: rows of the cache behind the call; ``total``: rows of it that are used."""
+    """``most``: rows of the cache after the call; ``total``: rows of it that are used."""
 
     batch: int
     rows: int
@@ -187,7 +187,7 @@ def _rotated(build: Builder, call: Call, x: str, sizes: _Sizes, places: _Places)
 
 
 def _filled(build: Builder, x: str, rows: int) -> str:
-    """Rows [batch, groups, ..., size] with zeros behind, ``rows`` in all."""
+    """Rows [batch, groups, ..., size] with zeros appended, ``rows`` in all."""
     batch, groups, found, size = build.shape(x)
     if found == rows:
         return x
@@ -196,7 +196,7 @@ def _filled(build: Builder, x: str, rows: int) -> str:
 
 
 def _cache(build: Builder, new: str, past: str, sizes: _Sizes, places: _Places) -> str:
-    """The cache behind the call: what was there before the first row, the rows, zeros."""
+    """The cache after the call: what was there before the first row, the rows, zeros."""
     if sizes.is_prompt:
         return _filled(build, new, sizes.most)
     if places.known is not None:
@@ -252,7 +252,7 @@ def _attention(build: Builder, call: Call) -> tuple[str, ...]:
 composite(
     name="com.microsoft.GroupQueryAttention",
     since=1,
-    summary="Attention of heads that share keys, behind a cache of keys and values, with rotary embedding",
+    summary="Attention of heads that share keys, over a cache of keys and values, with rotary embedding",
     inputs=(
         Input("query", FLOAT),
         Input("key", FLOAT, optional=True),

@@ -20,7 +20,7 @@ SCALE = Attribute("scale", "float", default=None)
 CAUSAL = Attribute("unidirectional", "int", 0, allowed=(0, 1))
 HEADS = Attribute("num_heads", "int", required=True, minimum=1)
 _FILTER_VALUE = -10000.0
-"""What is added to the scores of hidden keys, unless mask_filter_value says otherwise."""
+"""Number added to the scores of hidden keys, unless mask_filter_value says otherwise."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def _operands(build: Builder, call: Call) -> list[str]:
 
 
 def _masks(build: Builder, call: Call) -> tuple[str, ...]:
-    """What is added to the scores."""
+    """The mask that is added to the scores."""
     masks, dtype = [], call.tensor(0).dtype
     if call.has(4):
         (batch, rows), keys, rank = call.shape(0)[:2], _keys(call), call.tensor(4).rank

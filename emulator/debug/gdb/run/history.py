@@ -27,7 +27,7 @@ _SPACING = 1.0
 _SHARE = 30
 """Least time between two keyframes, in units of the time that saving one takes: execution is 3 % slower."""
 _NEAR, _NEAR_SHARE = 0.2, 3
-"""The same during repetition: the next step back will begin near this place."""
+"""These two limits while a stretch is repeated: the next step back will begin near this place."""
 
 
 class Position(NamedTuple):
@@ -71,7 +71,7 @@ class Schedule:
     ran: bool
     quanta: dict[int, int]
     limits: tuple[int, ...]
-    """By tile: ``state.LIMIT``, which is 0 for a tile that has given up its quantum."""
+    """For each tile: ``state.LIMIT``, which is 0 for a tile that has given up its quantum."""
     written: tuple[int, ...]
     origins: list[list[int | None]]
 
@@ -86,7 +86,7 @@ class Keyframe:
     schedule: Schedule
     snapshot: Snapshot
     pinned: bool
-    """It must be kept: repeating what came before it does not lead here."""
+    """Whether the keyframe must be kept: repeating what came before it does not lead here."""
 
     @property
     def size(self) -> int:
@@ -101,7 +101,7 @@ class History:
         self.refusal = refusal
         self.entries: list[Continuation | Change] = []
         self.keyframes: list[Keyframe] = []
-        """By place; the first one is the beginning."""
+        """Keyframes, in the order of their places; the first one is the beginning."""
         self._last = 0.0
         self._cost = 0.0
 

@@ -33,7 +33,7 @@ class ReverseExecution:
         """The tile whose watched access was undone by the last command."""
 
     def resume(self, actions: Mapping[int, Action], interrupted: Callable[[], bool]) -> Stop | Ended:
-        """As ``DebugScheduler.resume``, and record it in the history."""
+        """Resume as ``DebugScheduler.resume`` does, and record it in the history."""
         self._undone = None
         if self.scheduler.faulted or not self.history.keyframes:
             self._entry = self.history.number

@@ -43,7 +43,7 @@ class DebugScheduler:
         self.output = Output(system)
         system.observers.append(self.steps.watches)
         self._quanta, system.quanta = system.quanta, {}
-        """Where the quanta end of the tiles that are left in this round, by tile."""
+        """For each tile left in this round, the instruction at which its quantum ends."""
         self._last: Stop | None = None
         self._ran = bool(self._quanta)
         self._bound = _FREE

@@ -104,6 +104,6 @@ class Skip:
         self._function = native.compile_kernel(skip_misses, "watchpoints", 2)
 
     def enter(self, tile: Tile, armed: Words) -> int:
-        """As ``System.enter``, for a program with marks."""
+        """Run a tile as ``System.enter`` does, for a program with marks."""
         self._block[ARMED] = armed.ctypes.data
         return native.call(self._function, self._block.ctypes.data, tile.words.ctypes.data)

@@ -46,14 +46,14 @@ class Steps:
         self.full: set[int] = set()
         """Tiles whose log of simulated time is full, as ``System._run_quanta`` treats them."""
         self.inside: dict[int, int] = {}
-        """By tile that has stopped inside a wait: the instructions it had executed."""
+        """For each tile that has stopped inside a wait: the instructions it had executed."""
         self.before = Position(0, 0, 0)
         """Position of the chip before the access of the last ``Stop.done``."""
         self.passing: dict[int, int] = {}
-        """By tile: instructions executed when it stopped before a watched access, which it will make next."""
+        """For each tile: instructions executed when it stopped before a watched access, its next one."""
         self.chunk = _FIRST
         self._breaks: dict[int, int] = {}
-        """By tile: address of the ebreak it has stopped at, which is not executed again."""
+        """For each tile: address of the ebreak it has stopped at, which is not executed again."""
 
     def position(self) -> Position:
         """How far the chip has come."""

@@ -60,7 +60,7 @@ class Origin:
 
     tile: int
     pc: int | None
-    """None: it was started before the snapshot with which the run began."""
+    """Program counter; None if the copy was started before the snapshot that the run began with."""
     copy: Copy
 
     def where(self, system: System) -> str:
@@ -170,7 +170,7 @@ class Watches(Observer):
                 self._copied.append(Stop(number, text=text, watch=_name(watch), done=True))
 
     def origins(self) -> list[list[int | None]]:
-        """By tile: program counters that started the copies under way, in their order."""
+        """For each tile: program counters that started the copies under way, in their order."""
         return [
             [self.copies[id(work.copy)].pc for work in started if isinstance(work, Sent)]
             for started in self.system.traffic.started

@@ -27,7 +27,7 @@ MOST_TICKS = 1 << 60
 """A time that no run has reached: it would take decades. As much may still follow."""
 _CAUSES = max(Cause)
 Expected = tuple[str, int, int, int]
-"""What it is, what was found, the smallest and the largest value."""
+"""Name, value found, smallest and largest value."""
 
 
 def count(what: str, found: Sized, expected: int, where: str = "") -> None:

@@ -232,11 +232,11 @@ def _message_words(saved: SavedMessage) -> Iterator[tuple[int, int]]:
 
 
 RANGES_OF_A_COPY = 2
-"""What it reads and what it writes."""
+"""One range that a copy reads and one that it writes."""
 
 
 def _message_event(saved: SavedMessage) -> int:
-    """When a message needs attention next; while it flows, DDR says so."""
+    """Time at which a message needs attention next; while it flows, DDR says so."""
     if saved.phase == layout.FLOWING:
         return layout.HUGE
     if saved.phase == layout.BEFORE_FLOW and saved.transfer is not None:

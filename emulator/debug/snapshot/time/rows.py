@@ -33,7 +33,7 @@ _COSTS = {
     layout.ARRIVAL: (layout.H_POLL,),
     layout.READ: (layout.H_POLL, layout.H_CSR),
 }
-"""By kind of row: where the ticks stand that the core needs for it."""
+"""For each kind of row: the words with the ticks that the core needs for it."""
 _PRICES = (layout.L_FIXED, layout.L_OPERATIONS, layout.L_MOVED, layout.L_RUNS, layout.L_EXCLUSIVE)
 """Words of a row that say what an instruction costs, besides the time of its data."""
 

@@ -27,7 +27,7 @@ from tx8isa.numbers.primitives import u64
 from .float_panels import make_direct_panel, make_part, make_transposed_panel
 
 LEAKY_SLOPE = 0.01
-"""Of ``lrelu``: no operand carries one (proposed)."""
+"""Slope of ``lrelu`` below zero: no operand carries one (proposed)."""
 
 
 def make_float(fmt: Format, post: bool) -> MatrixArithmetic:

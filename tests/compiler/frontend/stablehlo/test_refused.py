@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a token": (
         one_operation("stablehlo.abs", [X], [X]).replace("tensor<2x3xf32>", "!stablehlo.token"),
-        "is no tensor; only tensors of numbers are supported",
+        "is not a tensor; only tensors of numbers are supported",
     ),
     "unsigned words at run time": (
         one_operation("stablehlo.convert", [X], [X.astype(np.uint32)]),
@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "iota of no axis": (
         one_operation("stablehlo.iota", [], [X], "iota_dimension = 2 : i64"),
-        "iota_dimension 2 is no axis",
+        "iota_dimension 2 is not an axis",
     ),
     "huge iota": (
         one_operation("stablehlo.iota", [], [V], "iota_dimension = 0 : i64").replace(
@@ -127,7 +127,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "no order": (
         one_operation("stablehlo.transpose", [X], [X], "permutation = array<i64: 0, 0>"),
-        r"\[0, 0\] is no order of 2 axes",
+        r"\[0, 0\] is not an order of 2 axes",
     ),
     "slice without bounds": (one_operation("stablehlo.slice", [X], [X]), "has no start_indices"),
     "negative interior": (
@@ -226,7 +226,7 @@ REFUSED: dict[str, tuple[str, str]] = {
             .replace("(%x, %y) :", "(%x, %a0) :")
             .replace("(tensor<f32>, tensor<f32>)", "(tensor<f32>, tensor<3xf32>)"),
         ),
-        "its body uses values from outside of it that are no constants",
+        "its body uses values from outside of it that are not constants",
     ),
     "sort by a sum": (
         one_operation("stablehlo.sort", [V], [V], "dimension = 0 : i64", two("add")),
@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "call of nothing": (
         one_operation("func.call", [X], [X], "callee = @absent"),
-        "calls 'absent', which is no function of the module",
+        "calls 'absent', which is not a function of the module",
     ),
     "recursion": (
         one_operation("func.call", [X], [X], "callee = @main"),

@@ -1,4 +1,4 @@
-"""Reading TTIR: what the texts of Triton say, and what is no TTIR."""
+"""Reading TTIR: what the texts of Triton say, and what is not TTIR."""
 
 from __future__ import annotations
 

@@ -123,9 +123,9 @@ def test_the_conv_instruction_reads_its_operands():
 
 
 def test_other_instructions_are_refused():
-    with pytest.raises(ValueError, match=r"ct\.add\.vv is no instruction of the matrix engine"):
+    with pytest.raises(ValueError, match=r"ct\.add\.vv is not an instruction of the matrix engine"):
         make_kernel(by_mnemonic()["ct.add.vv"], FP16)
-    with pytest.raises(ValueError, match=r"ne\.gemm is no instruction of the matrix engine"):
+    with pytest.raises(ValueError, match=r"ne\.gemm is not an instruction of the matrix engine"):
         make_kernel(by_mnemonic()["ne.gemm"], None)
 
 

@@ -47,7 +47,7 @@ LOADED = (
             "    %c = arith.cmpf ogt, %v, %z : tensor<8xf32>\n"
             f"    %w = tt.load %xat, %c : {POINTERS}",
             "kernel.ttir:9:5: tt.load: a mask must compare positions along one axis at a time; "
-            "this one is no box of indices",
+            "this one is not a box of indices",
         ),
         (
             "    %two = arith.constant dense<-2> : tensor<8xi32>\n"
