@@ -105,7 +105,9 @@ class Block:
         scores = self.add("MatMul", q, self.add("Transpose", keys, perm=[0, 1, 3, 2]))
         scaled = self.add("Mul", scores, self.constant(np.float16(HEAD**-0.5).reshape(())))
         mixed = self.add("MatMul", self.add("Softmax", scaled, axis=-1), values)
-        merged = self.add("Reshape", self.add("Transpose", mixed, perm=[0, 2, 1, 3]), self.constant(np.array([1, 1, width])))
+        merged = self.add(
+            "Reshape", self.add("Transpose", mixed, perm=[0, 2, 1, 3]), self.constant(np.array([1, 1, width]))
+        )
         return self.product(merged, width, width)
 
     def gated(self, x: str, width: int, inner: int) -> str:
@@ -146,7 +148,9 @@ def main() -> int:
         first = first or found
         ratio = found.cycles / first.cycles
         share = found.moved / 150e9 / (found.cycles / 1e9)
-        lines.append((kind.name, f"{found.cycles:,.0f}", f"{ratio:.2f}", f"{found.moved / 1e6:.1f}", f"{share:.0%}"))
+        lines.append(
+            (kind.name, f"{found.cycles:,.0f}", f"{ratio:.2f}", f"{found.moved / 1e6:.1f}", f"{share:.0%}")
+        )
         print(*lines[-1], flush=True)
         if kind.judged:
             against = f"{first.cycles:,.0f} cycles in fp16"

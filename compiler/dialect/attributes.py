@@ -39,7 +39,7 @@ _ELEMENTS: dict[np.dtype[Any], Any] = {
 }
 _DTYPES = {element: dtype for dtype, element in _ELEMENTS.items()}
 _BYTES = ("int8", "uint8")
-"""Element types whose arrays can be all weights of a network: their bytes are copied, not taken one by one."""
+"""Element types whose arrays can be all weights of a network: their bytes are copied all at once."""
 
 
 def encoded(value: AttrValue) -> Attribute:

@@ -260,7 +260,7 @@ def _scatter(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto
 
 
 def _few_bits(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Known integers of 2 and 4 bits are bytes of the same values; the compiler sees how many bits they need."""
+    """Known integers of 2 and 4 bits are bytes of the same values, of which rewrites see how few they are."""
     inputs = list(node.input)
     for at, name in enumerate(inputs):
         value = graph.value(name) if name else None

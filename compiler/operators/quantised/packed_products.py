@@ -48,7 +48,7 @@ register(
     Operator(
         name="PackedMatMul",
         since=1,
-        summary="Matrix product with known numbers of few bits, less their zero points, times scales by block",
+        summary="Matrix product with known numbers of few bits, less zero points, times scales of blocks",
         inputs=(
             Input("A", FLOAT),
             Input("W", _NUMBERS),

@@ -70,7 +70,7 @@ def _along_rows(values: Array, scale: Array, zero: Array, axis: int, block: int)
     inner, columns = values.shape
     if scale.size == 1:
         row = [np.broadcast_to(item.reshape(1, 1), (1, columns)) for item in (scale, zero)]
-        return _Stored(values, *row, inner)
+        return _Stored(values, row[0], row[1], inner)
     if scale.ndim == 2:
         return _Stored(values, scale, zero, block) if axis == 0 and block else None
     if axis == 1:

@@ -57,9 +57,7 @@ class Case:
     def check(self, tiles: int = 16) -> list[str]:
         """Exact and free of hazards; the lines of code."""
         inputs = {"a": self.left}
-        got, lines = run_phase(
-            self.lower, inputs, self.tensors, self.work.output, tiles, strict=True
-        )
+        got, lines = run_phase(self.lower, inputs, self.tensors, self.work.output, tiles, strict=True)
         assert np.array_equal(got.astype(np.float64).reshape(self.want.shape), self.want), self.work.cut
         return lines
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.slices.precision import within_range
 from compiler.codegen.slices.tensors import BLOCK
+from compiler.evaluation.storage import within_range
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.rounding import rounded
