@@ -12,6 +12,7 @@ import numpy as np
 
 from compiler.dialect.planes import BLOCK
 from compiler.graph import Array, Node
+from compiler.operators.expansion.parts import sliced
 from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 from tx8isa.numbers.limits import LARGEST_CHANNELS
 
@@ -21,6 +22,8 @@ MOST_ROWS = 64
 """Of the left operand. With more, tiles share what they load of it, which streams of weights do not."""
 _FEWEST_WEIGHTS = 1 << 16
 """With fewer a product takes what its instructions take, whatever it loads."""
+_MANY_WEIGHTS = 1 << 20
+"""With so many, columns that fill no plane are worth a copy of the result without those that fill it."""
 _BITS = (2, 4, 8)
 _LARGEST, _MOST_SCALED = 65504.0, 64
 """The largest number of FP16, and by how much weights are multiplied at most while they are unpacked."""
@@ -92,12 +95,19 @@ def _packed(stored: _Stored) -> tuple[Array, Array | None, int]:
     raise ValueError("numbers that are no signed bytes")
 
 
+def _whole_planes(stored: _Stored) -> _Stored:
+    """With columns of the scale 0 after the last ones, up to a whole plane."""
+    more = ((0, 0), (0, -stored.values.shape[1] % BLOCK))
+    values, zero = (np.pad(item, more, mode="edge") for item in (stored.values, stored.zero))
+    return _Stored(values, np.pad(stored.scale, more), zero, stored.block)
+
+
 def _fits(graph: RewrittenGraph, x: str, stored: _Stored) -> bool:
     """Whether there are few rows, enough weights, whole planes of them, and no weight that is too large."""
     shape, (inner, columns) = graph.shape(x), stored.values.shape
     if len(shape) < 2 or math.prod(shape[:-1]) > MOST_ROWS or shape[-1] != inner or inner > LARGEST_CHANNELS:
         return False
-    if inner % BLOCK or columns % BLOCK or inner * columns < _FEWEST_WEIGHTS:
+    if inner % BLOCK or inner * columns < (_MANY_WEIGHTS if columns % BLOCK else _FEWEST_WEIGHTS):
         return False
     largest = np.abs(stored.scale.astype(np.float64)).max() * 2 * INT8.max * _MOST_SCALED
     return bool(np.isfinite(largest)) and largest <= _LARGEST
@@ -114,6 +124,8 @@ def _product(graph: RewrittenGraph, node: Node) -> Replacement | None:
     stored = _stored(graph, weights, turned)
     if stored is None or not _fits(graph, x, stored):
         return None
+    columns = stored.values.shape[1]
+    stored = _whole_planes(stored) if columns % BLOCK else stored
     values, zero, bits = _packed(stored)
     build, dtype = graph.builder(node), graph.tensor(x).dtype
     operands = [x, build.constant(values, "int8"), build.constant(stored.scale, dtype)]
@@ -122,6 +134,8 @@ def _product(graph: RewrittenGraph, node: Node) -> Replacement | None:
     result = build("PackedMatMul", *operands, bits=bits, block_size=stored.block)
     if not can_be_compiled(build):
         return None
+    if columns < values.shape[1]:
+        result = sliced(build, result, len(build.shape(result)) - 1, 0, columns)
     return replacement(build, build("Add", result, addend) if addend else result)
 
 

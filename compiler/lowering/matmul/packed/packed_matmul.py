@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -67,12 +68,15 @@ def _as_floats(work: Work, numbers: Numbers) -> FloatProduct:
 
 
 def _cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Packed in the best ways, then as floats."""
+    """Packed or as floats, the likeliest cuts of both first: a short search tries some of each."""
     numbers = _numbers(work)
     product = _as_floats(work, numbers)
-    for plan in plans(product, numbers, target.tiles, target.spm_bytes):
-        yield plan.cut()
-    yield from product_cuts(target, work, product)
+    packed = [plan.cut() for plan in plans(product, numbers, target.tiles, target.spm_bytes)]
+    floats = product_cuts(target, work, product)
+    yield from packed[:2]
+    yield from islice(floats, 2)
+    yield from packed[2:]
+    yield from floats
 
 
 @lowering(
