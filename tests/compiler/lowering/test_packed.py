@@ -15,7 +15,7 @@ import pytest
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array, Tensor
-from compiler.lowering.matmul.packed.chunk import Chunk, Numbers, packed_chunks
+from compiler.lowering.matmul.packed.chunk import Numbers, PackedChunk, packed_chunks
 from compiler.lowering.matmul.packed.packed_matmul import packed_matmul
 from compiler.lowering.record import LOWERINGS, Cut, Work
 from compiler.operators.record import Call
@@ -181,7 +181,7 @@ def test_a_cut_of_another_product_is_refused() -> None:
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_a_chunk_has_no_more_bytes_than_its_numbers_need(bits: int) -> None:
-    chunk = Chunk(256, 2, bits, 128, False, Format.FP16)
+    chunk = PackedChunk(256, 2, bits, 128, False, Format.FP16)
     assert chunk.packed == 256 * 128 * bits // 8
     assert chunk.size == chunk.packed + 2 * (256 // 128) * 128
 
@@ -192,7 +192,7 @@ def test_scales_are_rounded_once(fmt: Format) -> None:
     rng = np.random.default_rng(0)
     scale = (rng.uniform(0.5, 1, (2, 64)) * np.exp2(rng.integers(-13, 6, (2, 64)))).astype(np.float32)
     numbers = Numbers(np.zeros((64, 64), np.int8), scale, None, 4, 32)
-    chunk = Chunk(64, 1, 4, 32, False, fmt)
+    chunk = PackedChunk(64, 1, 4, 32, False, fmt)
     (data,) = packed_chunks(numbers, chunk)
     for field, power in ((0, 16.0), (1, 1.0)):
         begin = chunk.scales(field)

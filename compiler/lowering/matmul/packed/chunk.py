@@ -46,7 +46,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class PackedChunk:
     """``rows`` rows of ``planes`` planes; ``fmt``: what they become, which is the format of the scales."""
 
     rows: int
@@ -103,7 +103,7 @@ class Chunk:
         return self.packed + self.fields * self.vector * (2 if self.has_zeros else 1)
 
 
-def packed_chunks(numbers: Numbers, chunk: Chunk) -> Array:
+def packed_chunks(numbers: Numbers, chunk: PackedChunk) -> Array:
     """All chunks as signed bytes: by blocks of columns, and of each by rows.
 
     The number in the highest bits of a byte is in two's complement, and those below are ``Numbers.half`` more
@@ -124,7 +124,7 @@ def packed_chunks(numbers: Numbers, chunk: Chunk) -> Array:
     return np.concatenate(parts, axis=1).view(np.int8)
 
 
-def _arranged(matrix: Array, chunk: Chunk, rows: int) -> Array:
+def _arranged(matrix: Array, chunk: PackedChunk, rows: int) -> Array:
     """[chunks, elements]: the chunks of a matrix, of which each has ``rows`` rows, in planes."""
     width = chunk.planes * BLOCK
     tall, wide = matrix.shape[0] // rows, matrix.shape[1] // width
@@ -132,7 +132,7 @@ def _arranged(matrix: Array, chunk: Chunk, rows: int) -> Array:
     return np.ascontiguousarray(split.transpose(2, 0, 3, 1, 4)).reshape(tall * wide, -1)
 
 
-def _vectors(given: Array, numbers: Numbers, chunk: Chunk, factors: Array) -> Array:
+def _vectors(given: Array, numbers: Numbers, chunk: PackedChunk, factors: Array) -> Array:
     """[chunks, bytes]: one row of 64 values for each group, those of a field times its factor."""
     rows = np.arange(0, len(numbers.values), chunk.group) // numbers.block
     arranged = _arranged(given.astype(np.float64)[rows], chunk, chunk.rows // chunk.group)

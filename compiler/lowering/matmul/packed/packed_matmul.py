@@ -28,7 +28,7 @@ from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
-from .chunk import Chunk, Numbers, packed_chunks
+from .chunk import Numbers, PackedChunk, packed_chunks
 from .plan import SLOTS, WAY, PackedPlan, plan_of, plans
 from .unpacking import Unpacker
 
@@ -115,7 +115,7 @@ class _Stream:
         power = 2.0**-numbers.highest
         self.product = replace(product, epilogue=replace(product.epilogue, alpha=power))
         self.kernel, self.plan = kernel, plan
-        self.chunk: Chunk = plan.chunk(numbers, product.compute)
+        self.chunk: PackedChunk = plan.chunk(numbers, product.compute)
         self.blocks, self.chunks = plan.blocks(product), product.k // plan.rows
         self.steps = ceil_div(self.blocks, kernel.target.tiles) * self.chunks
         self.places, self.ahead = min(SLOTS, self.steps), min(SLOTS - 1, self.steps)

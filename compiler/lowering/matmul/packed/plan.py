@@ -12,7 +12,7 @@ from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
-from .chunk import Chunk, Numbers
+from .chunk import Numbers, PackedChunk
 
 WAY = "packed"
 """As cuts name it."""
@@ -34,10 +34,10 @@ class PackedPlan:
     planes: int
     rows: int
 
-    def chunk(self, numbers: Numbers, fmt: Format) -> Chunk:
+    def chunk(self, numbers: Numbers, fmt: Format) -> PackedChunk:
         """The chunks of the weights."""
         has_zeros = numbers.zero is not None
-        return Chunk(self.rows, self.planes, numbers.bits, numbers.block, has_zeros, fmt)
+        return PackedChunk(self.rows, self.planes, numbers.bits, numbers.block, has_zeros, fmt)
 
     def blocks(self, product: Product) -> int:
         """Blocks of columns."""
@@ -72,7 +72,7 @@ def plans(product: Product, numbers: Numbers, tiles: int, room: int) -> list[Pac
     if not is_possible(product):
         return []
     found = [plan for plan in _candidates(product) if _bytes(product, numbers, plan) <= room]
-    return sorted(found, key=lambda plan: _cost(product, plan, tiles))[:_PROPOSED]
+    return sorted(found, key=lambda plan: _cost(product, numbers, plan, tiles))[:_PROPOSED]
 
 
 def _candidates(product: Product) -> Iterator[PackedPlan]:
@@ -100,10 +100,9 @@ _DDR, _UNPACKED, _ISSUE, _INSTRUCTIONS = 150.0, 24.0, 223.0, 10
 so many."""
 
 
-def _cost(product: Product, plan: PackedPlan, tiles: int) -> float:
+def _cost(product: Product, numbers: Numbers, plan: PackedPlan, tiles: int) -> float:
     """Cycles, roughly: the slowest of loading, unpacking and issuing, and the first and the last chunk."""
-    elements, chunks = plan.rows * plan.planes * BLOCK, product.k // plan.rows
-    steps = chunks * ceil_div(plan.blocks(product), tiles)
-    load = elements * min(tiles, plan.blocks(product)) * 0.6 / _DDR
-    unpack = elements / _UNPACKED
+    chunk, blocks = plan.chunk(numbers, product.compute), plan.blocks(product)
+    steps = product.k // plan.rows * ceil_div(blocks, tiles)
+    load, unpack = chunk.size * min(tiles, blocks) / _DDR, chunk.elements / _UNPACKED
     return steps * max(load, unpack, _INSTRUCTIONS * _ISSUE) + load + unpack

@@ -7,7 +7,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import BLOCK
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .chunk import Chunk
+from .chunk import PackedChunk
 
 _MASK_BITS = 64
 """Bits of a mask, which is repeated for all bytes of a chunk."""
@@ -16,7 +16,7 @@ _MASK_BITS = 64
 class Unpacker:
     """The masks of all fields, and the code that unpacks a chunk."""
 
-    def __init__(self, kernel: Kernel, chunk: Chunk) -> None:
+    def __init__(self, kernel: Kernel, chunk: PackedChunk) -> None:
         self.kernel, self.chunk = kernel, chunk
         self.masks: Value = 0
         if chunk.fields > 1:
