@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
@@ -37,6 +38,8 @@ _ELEMENTS: dict[np.dtype[Any], Any] = {
     np.dtype(np.float32): f32,
 }
 _DTYPES = {element: dtype for dtype, element in _ELEMENTS.items()}
+_BYTES = ("int8", "uint8")
+"""Element types whose arrays can be all weights of a network: their bytes are copied all at once."""
 
 
 def encoded(value: AttrValue) -> Attribute:
@@ -66,6 +69,8 @@ def decoded(attribute: Attribute) -> Any:
 def encoded_array(array: Array) -> DenseIntOrFPElementsAttr:
     """An array as an attribute; its element type must be one of the graph's."""
     kind = TensorType(_ELEMENTS[array.dtype], array.shape)
+    if array.dtype.name in _BYTES:
+        return DenseIntOrFPElementsAttr(kind, BytesAttr(array.tobytes()))
     return DenseIntOrFPElementsAttr.from_list(kind, array.reshape(-1).tolist())
 
 
@@ -74,4 +79,6 @@ def decoded_array(attribute: Attribute) -> Array:
     if not isinstance(attribute, DenseIntOrFPElementsAttr) or attribute.get_element_type() not in _DTYPES:
         raise ValueError(f"{attribute} is not an array of an element type of graphs")
     dtype = _DTYPES[attribute.get_element_type()]
+    if dtype.name in _BYTES:
+        return np.frombuffer(attribute.data.data, dtype).reshape(attribute.get_shape())
     return np.array(attribute.get_values()).astype(dtype).reshape(attribute.get_shape())

@@ -17,7 +17,7 @@ from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
 from compiler.rewrite.norms import small_numbers, statistics
-from compiler.rewrite.quantised import QUANTISED, TABLES, between_bytes
+from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
@@ -59,7 +59,7 @@ def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Gr
 
 def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
     """The graph with operators on bytes; what still is dequantised is so from then on, constants too."""
-    for table in TABLES:
+    for table in (*TABLES, PACKED):
         rewritten = RewrittenGraph(graph)
         graph = rewritten.run(table)
         applied += rewritten.applied

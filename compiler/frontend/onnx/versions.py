@@ -259,10 +259,24 @@ def _scatter(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto
     return [copy]
 
 
+def _few_bits(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Known integers of 2 and 4 bits are bytes of the same values, of which rewrites see how few they are."""
+    inputs = list(node.input)
+    for at, name in enumerate(inputs):
+        value = graph.value(name) if name else None
+        if value is not None and value.dtype.name in _FEW_BITS:
+            inputs[at] = graph.constant(value.astype(_FEW_BITS[value.dtype.name]))
+    return [_with_inputs(node, inputs)]
+
+
+_FEW_BITS = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+"""Element types that a graph does not have, and those that have their values."""
+
 _ADAPTERS: dict[str, Adapter] = {
     **dict.fromkeys(_BROADCASTING, _broadcasting),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _flattened),
     "CastLike": _cast_like,
+    "DequantizeLinear": _few_bits,
     "Concat": _concat,
     "BatchNormalization": _batch_normalization,
     "Dropout": _dropout,

@@ -46,9 +46,12 @@ def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
 
     Before them, whole rows for each tile if all can keep the right operand.
     """
-    if not work.output.fmt.is_float:
-        return
-    product = product_of(work)
+    if work.output.fmt.is_float:
+        yield from product_cuts(target, work, product_of(work))
+
+
+def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
+    """The cuts of a work whose result is a product of floats."""
     problem = _problem(product, work)
     plans = ranked(problem, target.tiles, target.spm_bytes)
     dealt = splits(product, target.tiles, target.spm_bytes)
@@ -83,7 +86,7 @@ def matmul(kernel: Kernel, work: Work) -> None:
     if not work.output.fmt.is_float:
         integer_matmul(kernel, work)
         return
-    _multiply(kernel, work, replace(product_of(work), epilogue=ProductEpilogue(steps=work.steps)))
+    multiply(kernel, work, replace(product_of(work), epilogue=ProductEpilogue(steps=work.steps)))
 
 
 @lowering("Gemm", cuts=matmul_cuts, anchor=True, takes_fp32=True, engines=(Engine.MATRIX,))
@@ -94,10 +97,10 @@ def gemm(kernel: Kernel, work: Work) -> None:
     epilogue = ProductEpilogue(call.number("alpha"), beta, steps=work.steps)
     if work.has(2) and beta != 0.0:
         epilogue = _with_addend(kernel, epilogue, work.input(2), product.m, product.n)
-    _multiply(kernel, work, replace(product, epilogue=epilogue))
+    multiply(kernel, work, replace(product, epilogue=epilogue))
 
 
-def _multiply(kernel: Kernel, work: Work, product: Product) -> None:
+def multiply(kernel: Kernel, work: Work, product: Product) -> None:
     """Multiply as the search chose, or by the cheapest plan that fits; the rest goes block by block."""
     split = _split(kernel, work, product)
     if split is not None:

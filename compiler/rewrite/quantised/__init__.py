@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from compiler.rewrite.engine import Rewrite
 
-from . import movement, products, signs
+from . import movement, packed, products, signs
 from .precision import between_bytes
 from .sums import SUMS
 
@@ -19,10 +19,13 @@ TABLES: tuple[tuple[Rewrite, ...], ...] = (
 )
 """Their tables, which are applied one after the other, in the order in which they are tried at a node."""
 
+PACKED = packed.REWRITES
+"""What keeps the bits of weights whose products are of floats; it is tried last."""
+
 QUANTISED = (
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"),
     *("ConvInteger", "MatMulInteger"),
 )
 """Operators in graphs for which these rewrites are tried."""
 
-__all__ = ["QUANTISED", "TABLES", "between_bytes"]
+__all__ = ["PACKED", "QUANTISED", "TABLES", "between_bytes"]

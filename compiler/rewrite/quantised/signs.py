@@ -42,7 +42,8 @@ def _dequantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
     if zero is None:
         return None
     signed = build("OffsetBinary", node.inputs[0])
-    return replacement(build, build("DequantizeLinear", signed, node.inputs[1], zero, **dict(node.attrs)))
+    made = build.kept("DequantizeLinear", signed, node.inputs[1], zero, **dict(node.attrs))
+    return replacement(build, made)
 
 
 def _twice(graph: RewrittenGraph, node: Node) -> Replacement | None:

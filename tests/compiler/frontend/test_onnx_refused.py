@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -128,6 +129,23 @@ def test_an_output_of_another_shape_than_declared_is_taken(tmp_path: Path) -> No
     made = model([one("Relu")], {"x": (3,)})
     made.graph.output[0].CopyFrom(value("y", (7,)))
     assert load(saved(made, tmp_path)).outputs[0].shape == (3,)
+
+
+def test_integers_of_four_bits_are_for_known_weights_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    constants = {"s": np.asarray(0.1, np.float32), "z": np.asarray(1).astype(ml_dtypes.int4)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "n0")]
+    nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], "n1"))
+    made = model(nodes, {"x": (2, 4)}, constants=constants, opset=21, ir_version=10)
+    message = refusal(saved(made, tmp_path), capsys)
+    assert "QuantizeLinear (node 'n0'): input y_zero_point ('z') is int4; allowed are int8, uint8" in message
+
+    made = model(
+        [helper.make_node("DequantizeLinear", ["x", "s"], ["y"], "n1")], {"x": (2, 4)}, constants=constants
+    )
+    made.graph.input[0].CopyFrom(value("x", (2, 4), ml_dtypes.int4))
+    assert "input 'x' is int4; supported are float32" in refusal(saved(made, tmp_path), capsys)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.uint16, object])

@@ -68,6 +68,16 @@ def test_a_convolution_between_bytes_is_one_operator(tmp_path: Path) -> None:
     np.testing.assert_array_equal(scale, np.float32(0.02) * KNOWN["ws"] / np.float32(0.05))
 
 
+def test_weights_may_be_unsigned_bytes(tmp_path: Path) -> None:
+    """They are the signed ones that are 128 less, with zero points that are 128 less too."""
+    unsigned = {"w": np.full((4, 2, 3, 3), 131, np.uint8), "wz": np.array([128, 130, 131, 200], np.uint8)}
+    graph = rewritten([*BEFORE, *CONV, *LAST], tmp_path, unsigned)
+    assert ops(graph) == ["QuantizeLinear", "Int8Conv"]
+    weights = graph.constants[graph.nodes[-1].inputs[1]]
+    assert weights.dtype == np.int8
+    np.testing.assert_array_equal(weights[:, 0, 0, 0], [3, 1, 0, -69])
+
+
 @pytest.mark.parametrize(
     ("activation", "known", "limits"),
     [

@@ -99,6 +99,17 @@ def _byte_matmul(rng: Random) -> PartCase:
     return PartCase("Int8MatMul", operands | {"s": np.abs(normal(rng, *own)) / np.float32(9)})
 
 
+def _packed_matmul(rng: Random) -> PartCase:
+    m, k, n = small(rng, 1, 6, 3)
+    block = int(rng.integers(1, k + 1))
+    blocks = -(-k // block)
+    operands: Operands = {"a": normal(rng, 2, m, k), "w": rng.integers(-8, 8, (k, n)).astype(np.int8)}
+    operands["s"] = np.abs(normal(rng, blocks, n))
+    if rng.random() < 0.5:
+        operands["z"] = rng.integers(-8, 8, (blocks, n)).astype(np.int8)
+    return PartCase("PackedMatMul", operands, {"bits": 4, "block_size": block})
+
+
 def _fused_attention(rng: Random) -> PartCase:
     """Heads are an axis of their own, or columns of a wider matrix; the result may have them between."""
     batch, heads, rows, keys, size = small(rng, 1, 4, 5)
@@ -244,6 +255,7 @@ PRODUCTS: dict[str, Drawn] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Int8MatMul": _byte_matmul,
+    "PackedMatMul": _packed_matmul,
     "FusedAttention": _fused_attention,
     "Rotary": _rotary,
     "RotaryEmbedding": _rotary_embedding,

@@ -1,0 +1,108 @@
+"""How a product with packed weights is divided: which tile multiplies which columns, and in which chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.codegen.slices.aligned import aligned_bytes
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.lowering.matmul.product import Product
+from compiler.lowering.record import Cut
+from tx8isa.numbers.division import ceil_div
+from tx8isa.numbers.formats import Format
+
+from .chunk import Numbers, PackedChunk
+
+WAY = "packed"
+"""As cuts name it."""
+
+SLOTS = 3
+"""Chunks in the scratchpad: one that is unpacked, the others on their way."""
+_LARGEST_CHUNK, _SMALLEST_CHUNK = 1 << 18, 1 << 14
+"""Elements of a chunk: unpacked it must leave room for another, and its instructions take time to issue."""
+_ROWS, _PLANES = (4096, 2048, 1024, 512, 256, 128, 64), (16, 8, 4, 3, 2, 1)
+_SPARE = 32 << 10
+"""Scratchpad bytes for vectors and what else steps need besides blocks."""
+_PROPOSED = 8
+
+
+@dataclass(frozen=True)
+class PackedPlan:
+    """``planes`` of columns for a tile at a time, ``rows`` of the weights in a chunk."""
+
+    planes: int
+    rows: int
+
+    def chunk(self, numbers: Numbers, fmt: Format) -> PackedChunk:
+        """The chunks of the weights."""
+        has_zeros = numbers.zero is not None
+        return PackedChunk(self.rows, self.planes, numbers.bits, numbers.block, has_zeros, fmt)
+
+    def blocks(self, product: Product) -> int:
+        """Blocks of columns."""
+        return product.n // BLOCK // self.planes
+
+    def cut(self) -> Cut:
+        """As the search names it."""
+        return Cut(sizes=(("planes", self.planes), ("k", self.rows)), choices=(("way", WAY),))
+
+
+def is_possible(product: Product) -> bool:
+    """Whether weights of a product can be unpacked: whole planes, in a short format."""
+    short = product.compute in (Format.FP16, Format.BF16)
+    return short and product.left.along_k and product.k % BLOCK == product.n % BLOCK == 0
+
+
+def plan_of(product: Product, cut: Cut) -> PackedPlan:
+    """The plan that a cut names; ValueError when it is none of this product."""
+    plan = PackedPlan(cut.size("planes"), cut.size("k"))
+    if not (is_possible(product) and _divides(product, plan)):
+        raise ValueError(f"{plan} does not divide a product of {product.m} x {product.k} x {product.n}")
+    return plan
+
+
+def _divides(product: Product, plan: PackedPlan) -> bool:
+    whole = plan.planes > 0 and plan.rows > 0 and plan.rows % BLOCK == 0
+    return whole and product.n // BLOCK % plan.planes == 0 and product.k % plan.rows == 0
+
+
+def plans(product: Product, numbers: Numbers, tiles: int, room: int) -> list[PackedPlan]:
+    """Plans that fit ``room`` bytes of scratchpad, those first that give all tiles as much."""
+    if not is_possible(product):
+        return []
+    found = [plan for plan in _candidates(product) if _bytes(product, numbers, plan) <= room]
+    return sorted(found, key=lambda plan: _cost(product, numbers, plan, tiles))[:_PROPOSED]
+
+
+def _candidates(product: Product) -> Iterator[PackedPlan]:
+    whole = [product.k // parts for parts in range(1, 65) if product.k % parts == 0]
+    for rows in sorted({*_ROWS, *whole}, reverse=True):
+        for planes in _PLANES:
+            plan = PackedPlan(planes, rows)
+            elements = rows * planes * BLOCK
+            if _divides(product, plan) and _SMALLEST_CHUNK <= elements <= _LARGEST_CHUNK:
+                yield plan
+
+
+def _bytes(product: Product, numbers: Numbers, plan: PackedPlan) -> int:
+    """Scratchpad bytes: the left operand, chunks, one that is unpacked and one that is multiplied, sums."""
+    chunk = plan.chunk(numbers, product.compute)
+    left = aligned_bytes(product.m, product.k, product.compute)
+    if product.left.tensor.fmt is not product.compute:
+        left += aligned_bytes(product.m, product.k, product.left.tensor.fmt)
+    sums = aligned_bytes(product.m, plan.planes * BLOCK, Format.FP32)
+    return left + SLOTS * chunk.size + 2 * chunk.packed + 2 * chunk.elements * chunk.each + 8 * sums + _SPARE
+
+
+_DDR, _UNPACKED, _ISSUE, _INSTRUCTIONS = 150.0, 24.0, 223.0, 10
+"""In a cycle: bytes of DDR, weights that a tile unpacks; cycles for an instruction, of which a chunk has
+so many."""
+
+
+def _cost(product: Product, numbers: Numbers, plan: PackedPlan, tiles: int) -> float:
+    """Cycles, roughly: the slowest of loading, unpacking and issuing, and the first and the last chunk."""
+    chunk, blocks = plan.chunk(numbers, product.compute), plan.blocks(product)
+    steps = product.k // plan.rows * ceil_div(blocks, tiles)
+    load, unpack = chunk.size * min(tiles, blocks) / _DDR, chunk.elements / _UNPACKED
+    return steps * max(load, unpack, _INSTRUCTIONS * _ISSUE) + load + unpack
