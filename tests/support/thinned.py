@@ -33,7 +33,6 @@ THINNED = {
     "tests/emulator/watch": 8,
     "tests/emulator/timing": 4,
     "tests/fuzz": 4,
-    "tests/project/test_docs.py": 8,
     "tests/project/test_full_disk.py": 16,
     "tests/project/test_help_examples.py": 8,
     "tests/project/test_notebooks.py": 16,
