@@ -277,9 +277,11 @@ def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | No
         else:
             system.run(options.max_instructions)
     else:
+        from emulator.cli.outputs import files_of_run
         from emulator.debug.gdb import debug
 
-        debug(system, options.gdb, options.max_instructions)
+        outputs = [buffer.name for buffer in system.image.buffers if buffer.kind == "output"]
+        debug(system, options.gdb, options.max_instructions, files_of_run(options, outputs))
 
 
 def _announce(verbose: bool) -> Callable[[str, float | None], None]:

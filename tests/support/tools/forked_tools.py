@@ -2,10 +2,10 @@
 
 Most commands of the documents take less time than their start. So the tests of the documents call programs of
 the same names that hand their arguments, environment, folder, standard input and outputs to a server. For
-each call it forks a process, which executes the entry point of the installed command. The process differs from
-one of that command in the modules and compiled kernels that it finds loaded. Where that could matter the
-installed program is started instead: with other settings (``TX8_CACHE_DIR=...``), an option of Python itself,
-or a file in Python's folder that has the name of a loaded module.
+each call it forks a process, which executes the entry point of the installed command. The process differs
+from one of that command in the modules and compiled kernels that it finds loaded. Where that could matter
+the installed program is started instead: with other settings (``TX8_CACHE_DIR=...``), an option of Python
+itself, or a file in Python's folder that has the name of a loaded module.
 
     with forked_tools(folder) as programs:
         subprocess.run(["tx8emu", ...], env={"PATH": f"{programs}:..."})
