@@ -141,7 +141,7 @@ def test_tensors_are_shown_and_saved(tmp_path: Path) -> None:
             assert client.monitor(f"tensor y {file}") == said
         said = "monitor: a tensor saved in 'prog.s', expected the name of a .npy file\n"
         assert client.monitor("tensor y prog.s") == said
-        client.ask("k")
+        client.send(b"$k#6b")
     assert np.array_equal(np.load(tmp_path / "cx.npy").ravel(), 2 * X.ravel())
     assert np.array_equal(np.load(tmp_path / "y-now.npy"), 2 * X)
     assert (tmp_path / "x.npy").read_bytes() == given
