@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
-from asm.syntax.expressions import Address, Node, Unknown, Value, evaluate, number_of
+from asm.syntax.expressions import Address, Circular, Node, Unknown, Value, evaluate, number_of
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
@@ -267,7 +267,7 @@ class Program:
     def defined_value(self, symbol: SymbolEntry) -> Value:
         """Value of a symbol that is defined by an expression."""
         if symbol.busy:
-            raise Unknown("a symbol that is defined by itself")
+            raise Circular
         if symbol in self._found:
             return self._found[symbol]
         assert symbol.node is not None

@@ -9,6 +9,7 @@ from asm.syntax.expressions import (
     Address,
     Atom,
     Binary,
+    Circular,
     Function,
     Node,
     Paren,
@@ -280,6 +281,8 @@ class ConstantTemplate(Template):
         number = _register(self.register, atoms)
         try:
             value = evaluate(self.value, atoms, place)
+        except Circular:
+            value = 0
         except Unknown as unknown:
             value = self._refuse(unknown.what)
         if isinstance(value, Address):

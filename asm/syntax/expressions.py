@@ -29,6 +29,13 @@ class Unknown(Exception):
         self.at = at
 
 
+class Circular(Unknown):
+    """The value of a symbol that is defined by itself; the mistake is reported once, where it is defined."""
+
+    def __init__(self) -> None:
+        super().__init__("a symbol that is defined by itself")
+
+
 @dataclass(frozen=True, slots=True)
 class Atom:
     """The ``index``-th number, name or character constant of a statement; ``at`` is its offset."""

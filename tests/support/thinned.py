@@ -34,8 +34,6 @@ THINNED = {
     "tests/emulator/timing": 4,
     "tests/fuzz": 4,
     "tests/project/test_full_disk.py": 16,
-    "tests/project/test_help_examples.py": 8,
-    "tests/project/test_notebooks.py": 16,
     "tests/tx8/": 4,
     "tests/tx8isa/crt": 4,
     "tests/tx8isa/test_half_a_record.py": 4,
