@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; exit statuses are those in the help text."""
     from tx8isa.errors import Tx8Error
-    from tx8isa.tools.command_line import check_known, with_operand, with_value
+    from tx8isa.tools.command_line import parsed, with_operand, with_value
 
     try:
         given = with_operand(with_value(arguments, "--stats", "text"), "--input")
-        check_known(make_parser(), given)
-        options = make_parser().parse_args(given)
+        options = parsed(make_parser(), given)
         if not 1 <= options.threads <= 256:
             make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
         if options.html and options.report and report_form(options.report) == "html":
