@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.command_line import parsed
 from tx8isa.tools.version import VERSION
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ exit status: 0 done, 1 the file is at fault, 2 usage"""
 
 def assemble_main(arguments: Sequence[str] | None = None) -> int:
     """``tx8as``; the exit status."""
-    return _guarded("tx8as", _assemble, _assemble_parser().parse_args(arguments))
+    return _guarded("tx8as", _assemble, parsed(_assemble_parser(), arguments))
 
 
 def disassemble_main(arguments: Sequence[str] | None = None) -> int:
     """``tx8dis``; the exit status."""
-    return _guarded("tx8dis", _disassemble, _disassemble_parser().parse_args(arguments))
+    return _guarded("tx8dis", _disassemble, parsed(_disassemble_parser(), arguments))
 
 
 def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:

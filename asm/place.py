@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
-from asm.syntax.expressions import Address, Node, UnknownValue, Value, evaluate, number_of
+from asm.syntax.expressions import Address, CircularValue, Node, UnknownValue, Value, evaluate, number_of
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
@@ -237,7 +237,7 @@ class Program:
         return (self.sections[address.section].base or 0) + address.offset
 
     def lookup(self, name: str, at: int | None = None) -> Value:
-        """Value of a symbol; Unknown when it may be defined later, Fault when it never was."""
+        """Value of a symbol; UnknownValue when it may be defined later, Fault when it never was."""
         symbol = self.symbols.get(name)
         if symbol is None or not symbol.defined:
             shown = (
@@ -267,7 +267,7 @@ class Program:
     def defined_value(self, symbol: SymbolEntry) -> Value:
         """Value of a symbol that is defined by an expression."""
         if symbol.busy:
-            raise UnknownValue("a symbol that is defined by itself")
+            raise CircularValue
         if symbol in self._found:
             return self._found[symbol]
         assert symbol.node is not None

@@ -29,7 +29,7 @@ from compiler.tools.options import check_usage, make_parser
 from compiler.tools.outputs import check_files, check_files_of, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.command_line import interrupts_held, one_line, print_out, with_operand, with_value
+from tx8isa.tools.command_line import interrupts_held, one_line, parsed, print_out, with_operand, with_value
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; the help text lists the exit statuses."""
     parser = make_parser()
     given = with_operand(with_value(arguments, "--stats", "text"), "--input")
-    options = parser.parse_args(given)
+    options = parsed(parser, given)
     check_usage(parser, options)
     gc.set_threshold(_COLLECT_AFTER)
     atexit.register(gc.freeze)  # the collection at exit would take a tenth of a short run

@@ -28,10 +28,13 @@ def program_page(name: str, facts: Sequence[str], inputs: Sequence[Buffer], outp
     return f"<div>{head}{_table(('', 'name', 'type', 'shape'), rows)}</div>"
 
 
-def run_page(name: str, instructions: int, outputs: Mapping[str, Array], stats: Stats) -> str:
-    """The outputs of a run with their ranges, its cycles, and where they went."""
-    rows = [_output_row(each, array) for each, array in outputs.items()]
-    table = _table(("output", "type", "shape", "least", "mean", "largest"), rows)
+def run_page(
+    name: str, instructions: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array], stats: Stats
+) -> str:
+    """The inputs and outputs of a run with their ranges, its cycles, and where they went."""
+    rows = [_array_row("input", each, array) for each, array in inputs.items()]
+    rows += [_array_row("output", each, array) for each, array in outputs.items()]
+    table = _table(("", "name", "type", "shape", "least", "mean", "largest"), rows)
     head = f"<b>{escape(name)}</b>, {instructions:,} instructions"
     return f"<div>{head}{table}{_time(stats)}</div>"
 
@@ -40,10 +43,10 @@ def _buffer_row(kind: str, buffer: Buffer) -> Sequence[str]:
     return kind, buffer.name, str(travel_dtype(buffer)), _shape(buffer.shape)
 
 
-def _output_row(name: str, array: Array) -> Sequence[str]:
+def _array_row(kind: str, name: str, array: Array) -> Sequence[str]:
     numbers = array.astype(np.float64).ravel()
     figures = (numbers.min(), numbers.mean(), numbers.max()) if numbers.size else ()
-    return name, str(array.dtype), _shape(array.shape), *(f"{figure:.4g}" for figure in figures)
+    return kind, name, str(array.dtype), _shape(array.shape), *(f"{figure:.4g}" for figure in figures)
 
 
 def _time(stats: Stats) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,9 @@ import numpy as np
 
 from emulator.chip.system import System
 from emulator.watch.strict.hazards import Hazard
+from tx8isa.errors import Tx8Error
+from tx8isa.tools.command_line import report_form
+from tx8isa.tools.files import write_whole
 
 if TYPE_CHECKING:
     import emulator
@@ -94,7 +98,16 @@ class Run:
         return tuple(system.sanitizer.hazards())
 
     def report(self, path: str | Path) -> Path:
-        """Write the page of ``tx8emu --report`` (docs/report.md); Tx8Error when that is not possible."""
+        """Write what ``tx8emu --report`` does: a page (docs/report.md) or, to a file .json, the statistics.
+
+        Tx8Error for any other name, and when the file cannot be written.
+        """
+        form = report_form(str(path))
+        if form == "json":
+            write_whole(path, json.dumps(self.stats.to_dict()).encode() + b"\n")
+            return Path(path)
+        if not form:
+            raise Tx8Error(f"'{path}' ends neither in .html, for a page, nor in .json, for data")
         from emulator.watch.report.file import PageFile
 
         from .stats import watched
@@ -121,7 +134,7 @@ class Run:
     def _repr_html_(self) -> str:
         from .html import run_page
 
-        return run_page(self._title, self.instructions, self.outputs, self.stats)
+        return run_page(self._title, self.instructions, self._inputs, self.outputs, self.stats)
 
 
 def start(

@@ -9,6 +9,7 @@ from asm.syntax.expressions import (
     Address,
     Atom,
     Binary,
+    CircularValue,
     Function,
     Node,
     Paren,
@@ -280,6 +281,8 @@ class ConstantTemplate(Template):
         number = _register(self.register, atoms)
         try:
             value = evaluate(self.value, atoms, place)
+        except CircularValue:
+            value = 0
         except UnknownValue as unknown:
             value = self._refuse(unknown.what)
         if isinstance(value, Address):

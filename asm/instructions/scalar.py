@@ -165,7 +165,7 @@ class TargetSlot(FieldSlot):
 
 
 def distance(target: Value, here: Value, offset: int) -> int:
-    """Bytes from the instruction at ``here`` + offset to the target; Unknown before the layout."""
+    """Bytes from the instruction at ``here`` + offset to the target; UnknownValue before the layout."""
     if isinstance(target, Address) and isinstance(here, Address) and target.section == here.section:
         return target.offset - here.offset - offset
     return number_of(target) - number_of(here) - offset

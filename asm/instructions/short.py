@@ -58,7 +58,7 @@ class JumpForms(NamedTuple):
 def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpForms | None:
     """The forms of a statement; None when it is not a jump or branch to a label that can be compressed.
 
-    Unknown when an operand other than the label is decided by later text.
+    UnknownValue when an operand other than the label is decided by later text.
     """
     targets = [slot for slot in template.slots if isinstance(slot, TargetSlot)]
     if len(targets) != 1 or len(template.steps) != 1 or template.allowed is not ANY:

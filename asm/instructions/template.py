@@ -167,7 +167,7 @@ class Template:
         return self
 
     def resolve(self, atoms: Sequence[str], place: Place) -> bytes:
-        """Bytes of the statement; Fault when something is wrong, Unknown when it is not known yet."""
+        """Bytes of the statement; Fault when something is wrong, UnknownValue when it is not known yet."""
         word = self.base
         for slot in self.slots:
             word |= slot.resolve(atoms, place)

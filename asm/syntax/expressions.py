@@ -29,6 +29,13 @@ class UnknownValue(Exception):
         self.at = at
 
 
+class CircularValue(UnknownValue):
+    """The value of a symbol that is defined by itself; the mistake is reported once, where it is defined."""
+
+    def __init__(self) -> None:
+        super().__init__("a symbol that is defined by itself")
+
+
 @dataclass(frozen=True, slots=True)
 class Atom:
     """The ``index``-th number, name or character constant of a statement; ``at`` is its offset."""
@@ -83,7 +90,7 @@ class Scope(Protocol):
     """The symbols and functions of expressions."""
 
     def value_of(self, name: str, at: int) -> Value:
-        """Value of a symbol, of ``.`` or of a local label; Unknown or Fault when there is none."""
+        """Value of a symbol, of ``.`` or of a local label; UnknownValue or Fault when there is none."""
 
     def apply(self, function: str, argument: Value, at: int) -> Value:
         """Value of ``%function(argument)``."""
@@ -194,7 +201,7 @@ _RELATIVE = ("-", "==", "!=", "<", ">", "<=", ">=")
 def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
     """Value of an expression: a number, or a place in a section while the layout is open.
 
-    Numbers are in -2**63 .. 2**64-1; Fault when one leaves that range, Unknown when it is not known yet.
+    Numbers are in -2**63 .. 2**64-1; Fault when one leaves that range, UnknownValue when it is not known yet.
     """
     if isinstance(node, Atom):
         number = literal(atoms[node.index], node.at)
@@ -209,7 +216,7 @@ def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
 
 
 def number_of(value: Value, at: int | None = None) -> int:
-    """A value as a number; Unknown for an address before the layout."""
+    """A value as a number; UnknownValue for an address before the layout."""
     if isinstance(value, Address):
         raise UnknownValue(f"an address in {value.section}", at)
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -116,6 +117,8 @@ class Report(msgspec.Struct, frozen=True):
     ddr: list[DdrRegion]
     states: list[StateUpdate]
     plan: Plan
+    run: Mapping[str, Any] | None = None
+    """What ``tx8emu --report FILE.json`` writes of a run; null if there was none."""
 
     @property
     def core_work(self) -> CoreWork | None:
@@ -129,12 +132,12 @@ class Report(msgspec.Struct, frozen=True):
         share = sum(map(_cycles, slow)) / sum(map(_cycles, self.phases))
         return CoreWork(len(slow), share) if share >= _LEAST_SHARE else None
 
-    def with_cycles(self, cycles: Mapping[str, float]) -> Report:
-        """The report with the simulated cycles of the phases, which are given by name."""
+    def with_run(self, cycles: Mapping[str, float], run: Mapping[str, Any] | None) -> Report:
+        """The report with the simulated cycles of the phases, by name, and all that is known of a run."""
         phases = [
             msgspec.structs.replace(phase, simulated=cycles.get(phase.name, 0.0)) for phase in self.phases
         ]
-        return msgspec.structs.replace(self, phases=phases)
+        return msgspec.structs.replace(self, phases=phases, run=run)
 
     def json(self) -> str:
         """The report as JSON."""

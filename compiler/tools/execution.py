@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tx8isa.tools.command_line import named_file, one_line, print_out
 
-from .outputs import chosen_folder, program_folder
+from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
@@ -79,10 +79,11 @@ def say(options: argparse.Namespace, text: str) -> None:
         print_out(text)
 
 
-def report_text(program: Program, cycles: Mapping[str, float] | None) -> str:
-    """The report, with the simulated cycles of the phases if there was a run."""
+def report_text(program: Program, outcome: Outcome | None) -> str:
+    """The report, with what is known of the run if there was one."""
     assert program.report is not None
-    return (program.report if cycles is None else program.report.with_cycles(cycles)).json()
+    known = program.report if outcome is None else program.report.with_run(outcome.phases, outcome.report)
+    return known.json()
 
 
 def constants_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def execute(options: argparse.Namespace, program: Program, inputs: Mapping[str, 
     if options.save_inputs:
         run.write_arrays(chosen_folder(options, options.save_inputs, graph), inputs)
     try:
-        outcome = run.check(program, inputs, _watch(options, program_folder(options, graph)))
+        outcome = run.check(program, inputs, _watch(options, graph, program))
     except run.RunFault as fault:
         return _faulted(options, program, fault)
     if options.output_dir:
@@ -175,12 +176,12 @@ def _write_report(options: argparse.Namespace, program: Program, outcome: Outcom
     from tx8isa.tools.files import write_whole
 
     if options.report == "-":
-        print_out(report_text(program, outcome.phases))
+        print_out(report_text(program, outcome))
     elif options.report:
-        write_whole(options.report, report_text(program, outcome.phases).encode())
+        write_whole(options.report, report_text(program, outcome).encode())
 
 
-def _watch(options: argparse.Namespace, folder: Path) -> Watch:
+def _watch(options: argparse.Namespace, graph: Path, program: Program) -> Watch:
     from .run import Watch
 
     return Watch(
@@ -188,11 +189,12 @@ def _watch(options: argparse.Namespace, folder: Path) -> Watch:
         statistics=options.stats,
         progress=not options.quiet,
         phases=bool(options.report),
-        title=str(folder / "prog.bin"),
+        title=str(program_folder(options, graph) / "prog.bin"),
         page=options.html,
         trace=options.trace,
         strict=options.strict,
         gdb=options.gdb,
+        files=files_of_run(options, graph, program.graph),
     )
 
 

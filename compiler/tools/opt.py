@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.tools.extensions import load_all
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.command_line import interrupts_held, one_line, print_out
+from tx8isa.tools.command_line import interrupts_held, one_line, parsed, print_out
 
 from .execution import INPUT_AT_FAULT
 
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; the exit status is that of the help text."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments)
     path = Path(options.file)
     if path.suffix == ".mlir" and (options.dtype or options.tiles):
         parser.error("--dtype and --tiles are for graphs; textual IR has them in it")

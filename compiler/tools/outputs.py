@@ -39,10 +39,24 @@ def check_files_of(options: argparse.Namespace, path: Path, graph: Graph) -> Non
     These are the files with its constants, and the arrays in --save-inputs and --output-dir, whose files have
     the names of inputs and outputs.
     """
-    made = [*_arrays(options, path, "save_inputs", "input", graph.inputs)]
-    made += _arrays(options, path, "output_dir", "output", graph.outputs)
-    read = [*_inputs(options), *((f"a file with constants of {path}", file) for file in graph.files)]
-    check_outputs([*made, *_program_files(options, path), *_views(options)], read)
+    check_outputs(_made(options, path, graph), _read(options, path, graph))
+
+
+def files_of_run(options: argparse.Namespace, path: Path, graph: Graph) -> list[Role]:
+    """All files that the compilation and the run of a graph read or write."""
+    return [*_read(options, path, graph), *_made(options, path, graph)]
+
+
+def _made(options: argparse.Namespace, path: Path, graph: Graph) -> Iterator[Role]:
+    yield from _arrays(options, path, "save_inputs", "input", graph.inputs)
+    yield from _arrays(options, path, "output_dir", "output", graph.outputs)
+    yield from _program_files(options, path)
+    yield from _views(options)
+
+
+def _read(options: argparse.Namespace, path: Path, graph: Graph) -> Iterator[Role]:
+    yield from _inputs(options)
+    yield from ((f"a file with constants of {path}", file) for file in graph.files)
 
 
 def _arrays(

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from asm.image import read_image, write_image
@@ -20,10 +21,13 @@ from compiler.evaluation.judgement import Judgement, judged
 from compiler.evaluation.tolerance import Verdict
 from compiler.graph import DTYPES, Array, Graph, GraphError, Shape, Tensor
 from tx8isa.tools.files import made_folder, write_together
+from tx8isa.tools.overwrite import Role
 from tx8isa.tools.suggestions import hint
 
 if TYPE_CHECKING:
     from emulator.chip.system import System
+    from emulator.cli.verdict import HazardData
+    from emulator.watch.stats.types import Report as StatsReport
 
 
 class RunFault(Exception):
@@ -58,6 +62,8 @@ class Watch(NamedTuple):
     """Look for hazards, and print them."""
     gdb: int | None = None
     """The port at which a debugger controls the run; 0 for any."""
+    files: Sequence[Role] = ()
+    """What the debugger may not write over."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,10 @@ class Outcome:
     """Lines of the statistics (docs/stats.md)."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """Simulated cycles by the name of the phase."""
-    hazards: tuple[tuple[str, str], ...] | None = None
-    """Kind and text of each hazard; None if they were not looked for."""
+    report: Mapping[str, Any] | None = None
+    """What ``tx8emu --report FILE.json`` would write; there if phases were measured."""
+    hazards: tuple[HazardData, ...] | None = None
+    """None if they were not looked for."""
     unwritten: tuple[str, ...] = ()
     """Messages about files of the run that could not be written."""
 
@@ -110,8 +118,8 @@ class _Run(NamedTuple):
     cycles: int | None
     cycles_range: tuple[int, int] | None
     statistics: tuple[str, ...]
-    phases: dict[str, float]
-    hazards: tuple[tuple[str, str], ...] | None
+    report: StatsReport | None
+    hazards: tuple[HazardData, ...] | None
     unwritten: tuple[str, ...]
 
 
@@ -138,12 +146,11 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
         if fault:
             raise RunFault(fault, unwritten)
         shown = views.lines(system, watch.statistics == "json") if watch.statistics else []
-        made = make_report(views.statistics, system.tiles).nodes if views.statistics and watch.phases else ()
-    phases = {node.name: node.cycles for node in made}
+        made = make_report(views.statistics, system.tiles) if views.statistics and watch.phases else None
     instructions = sum(tile.retired for tile in system.tiles)
     outputs = loaded.results(system)
     ends = None if wanted.least is None or wanted.most is None else (int(wanted.least), int(wanted.most))
-    return _Run(outputs, instructions, system.cycles, ends, tuple(shown), phases, hazards, unwritten)
+    return _Run(outputs, instructions, system.cycles, ends, tuple(shown), made, hazards, unwritten)
 
 
 def _go(system: System, watch: Watch) -> str:
@@ -158,21 +165,22 @@ def _go(system: System, watch: Watch) -> str:
         if watch.gdb is None:
             system.run(None)
         else:
-            debug(system, watch.gdb)
+            debug(system, watch.gdb, files=watch.files)
     except emulator.Fault as fault:
         return str(fault)
     return ""
 
 
-def _hazards(system: System, watch: Watch) -> tuple[tuple[str, str], ...] | None:
-    """Print the hazards that were found; their kinds and texts, None if they were not looked for."""
+def _hazards(system: System, watch: Watch) -> tuple[HazardData, ...] | None:
+    """Print the hazards that were found; None if they were not looked for."""
     if system.sanitizer is None:
         return None
+    from emulator.cli.verdict import hazard_data
     from emulator.watch.strict.hazards import show_hazards
 
     found = system.sanitizer.hazards()
     show_hazards(found, system.sanitizer.more, system.sanitizer.gave_up, watch.title)
-    return tuple((hazard.kind, hazard.text) for hazard in found)
+    return tuple(map(hazard_data, found))
 
 
 def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
@@ -186,7 +194,8 @@ def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = N
         done.cycles,
         done.cycles_range,
         done.statistics,
-        done.phases,
+        {} if done.report is None else {node.name: node.cycles for node in done.report.nodes},
+        None if done.report is None else msgspec.to_builtins(done.report),
         done.hazards,
         done.unwritten,
     )

@@ -21,14 +21,13 @@ def run_document(program: Program, outcome: Outcome) -> str:
         {"name": name, "shape": list(outcome.outputs[name].shape), **_judgement(found)}
         for name, found in outcome.judgements.items()
     ]
-    hazards = None if outcome.hazards is None else [_hazard(found) for found in outcome.hazards]
     ends = (
         None
         if outcome.cycles_range is None
         else dict(zip(("least", "most"), outcome.cycles_range, strict=True))
     )
     time = {"cycles": outcome.cycles, "cycles_range": ends}
-    found = {"instructions": outcome.instructions, **time, "hazards": hazards}
+    found = {"instructions": outcome.instructions, **time, "hazards": outcome.hazards}
     return _document(program, outcome.ok, {"fault": None, "outputs": outputs, **found})
 
 
@@ -64,7 +63,3 @@ def _node(item: NodeCheck) -> dict[str, Any]:
     head = {"node": item.node.name, "operator": item.node.op, "output": item.tensor.name}
     shape: Sequence[int] = list(item.tensor.shape)
     return {**head, "shape": shape, "alone": _verdict(item.alone), "so_far": _verdict(item.so_far)}
-
-
-def _hazard(found: tuple[str, str]) -> dict[str, str]:
-    return {"kind": found[0], "text": found[1]}

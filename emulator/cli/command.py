@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; exit statuses are those in the help text."""
     from tx8isa.errors import Tx8Error
-    from tx8isa.tools.command_line import check_known, with_operand, with_value
+    from tx8isa.tools.command_line import parsed, with_operand, with_value
 
     try:
         given = with_operand(with_value(arguments, "--stats", "text"), "--input")
-        check_known(make_parser(), given)
-        options = make_parser().parse_args(given)
+        options = parsed(make_parser(), given)
         if not 1 <= options.threads <= 256:
             make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
         if options.html and options.report and report_form(options.report) == "html":
@@ -277,9 +276,11 @@ def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | No
         else:
             system.run(options.max_instructions)
     else:
+        from emulator.cli.outputs import files_of_run
         from emulator.debug.gdb import debug
 
-        debug(system, options.gdb, options.max_instructions)
+        outputs = [buffer.name for buffer in system.image.buffers if buffer.kind == "output"]
+        debug(system, options.gdb, options.max_instructions, files_of_run(options, outputs))
 
 
 def _announce(verbose: bool) -> Callable[[str, float | None], None]:

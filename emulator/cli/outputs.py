@@ -22,16 +22,31 @@ def output_files(
 
     Tx8Error when any file that the options ask for would replace another one of the run.
     """
+    files = _arrays(options, outputs)
+    written = _written(options, outputs)
+    written += [("a page of --html or --report", page) for page in pages]
+    check_outputs(written, _inputs(options))
+    return files
+
+
+def files_of_run(options: argparse.Namespace, outputs: Collection[str]) -> list[Role]:
+    """All files that a run reads or writes."""
+    return [*_inputs(options), *_written(options, outputs)]
+
+
+def _arrays(options: argparse.Namespace, outputs: Collection[str]) -> dict[str, Path]:
     folder = Path(options.output_dir) if options.output_dir else None
-    files = {output: folder / name for output, name in file_names(outputs).items()} if folder else {}
+    return {output: folder / name for output, name in file_names(outputs).items()} if folder else {}
+
+
+def _written(options: argparse.Namespace, outputs: Collection[str]) -> list[Role]:
+    files = _arrays(options, outputs)
     written: list[Role] = [(f"output '{name}' in --output-dir", file) for name, file in files.items()]
     for option in ("trace", "html", "report", "save_state", "dump_spm"):
         written.append((f"--{option.replace('_', '-')}", getattr(options, option)))
     for text in options.dump_tensor:
         written.append(("--dump-tensor", tensor_file(text, outputs)[1]))
-    written += [("a page of --html or --report", page) for page in pages]
-    check_outputs(written, _inputs(options))
-    return files
+    return written
 
 
 def output_folder(options: argparse.Namespace) -> AbstractContextManager[None]:

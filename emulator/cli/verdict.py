@@ -108,7 +108,7 @@ def verdict(
         status=status,
         fault=fault or None,
         outputs=tuple(output_data(name, array) for name, array in outputs.items()),
-        hazards=None if hazards is None else tuple(map(_hazard, hazards)),
+        hazards=None if hazards is None else tuple(map(hazard_data, hazards)),
         hazards_left_out=left_out,
         orders=orders,
         differences=None if differences is None else tuple(map(_difference, differences)),
@@ -120,7 +120,8 @@ def _site(site: Site) -> SiteData:
     return SiteData(site.tile, site.pc, site.name, site.worker, site.file, site.line, site.node, site.chip)
 
 
-def _hazard(hazard: Hazard) -> HazardData:
+def hazard_data(hazard: Hazard) -> HazardData:
+    """A hazard as data; ``tx8cc --json`` has the same."""
     other = None if hazard.other is None else _site(hazard.other)
     place = hazard.memory, hazard.first, hazard.last
     return HazardData(hazard.kind, _site(hazard.at), other, *place, hazard.what, hazard.fix, hazard.count)
@@ -128,5 +129,5 @@ def _hazard(hazard: Hazard) -> HazardData:
 
 def _difference(found: Difference) -> DifferenceData:
     at = None if found.at is None else _site(found.at)
-    hazard = None if found.hazard is None else _hazard(found.hazard)
+    hazard = None if found.hazard is None else hazard_data(found.hazard)
     return DifferenceData(found.order, found.where, at, hazard)

@@ -14,6 +14,7 @@ import pytest
 
 from asm.image import read_image
 from compiler.cli import main
+from tx8_entry import commands
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import interrupts_held, named_file, one_line, print_out, with_operand
 
@@ -50,6 +51,18 @@ def test_an_option_and_what_follows_it(given: list[str], made: list[str]) -> Non
 )
 def test_names_and_files(text: str, found: tuple[str, str] | None) -> None:
     assert named_file(text, ["a", "a=b", "="]) == found
+
+
+@pytest.mark.parametrize("tool", ["tx8as", "tx8dis", "tx8emu", "tx8cc", "tx8opt"])
+def test_an_option_that_is_not_there_is_named_before_what_is_missing(
+    tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [tool, "--hlep"])
+    with pytest.raises(SystemExit) as left:
+        getattr(commands, tool)()
+    assert left.value.code == 2
+    said = f"{tool}: error: unrecognized arguments: --hlep; did you mean 'help'?"
+    assert capsys.readouterr().err.splitlines()[-1] == said
 
 
 def test_a_message_is_one_line() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ import asm.instructions.pseudo
 from c_tools import missing_tools
 from compiler.passes import PIPELINE
 from documents import (
+    INSTALLED,
     ROOT,
     Block,
     Command,
@@ -29,6 +31,7 @@ from documents import (
     run_command,
     updated,
 )
+from forked_tools import forked_tools
 from scripts import generator
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import load_machine
@@ -61,13 +64,32 @@ def document_name(path: Path) -> str:
 # --- listings -----------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The commands of the documents without the time that they take to start."""
+    with forked_tools(tmp_path_factory.mktemp("tools")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document_name)
-def test_listings_run(path: Path, tmp_path: Path) -> None:
+def test_listings_run(path: Path, tmp_path: Path, programs: Path) -> None:
+    carry_out(path, tmp_path, programs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document_name)
+def test_listings_run_as_a_reader_runs_them(path: Path, tmp_path: Path) -> None:
+    """Every command in a process that has loaded nothing before it."""
+    carry_out(path, tmp_path, INSTALLED)
+
+
+def carry_out(path: Path, folder: Path, programs: Path) -> None:
+    """All listings of a document, in their order and in one folder."""
     if path.name in NEED_GCC and missing_tools() and os.environ.get("CI") != "true":
         pytest.skip(missing_tools())
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (folder / "examples").symlink_to(ROOT / "examples")
     for block in blocks(path.read_text(encoding="utf-8")):
-        run_block(block, tmp_path)
+        run_block(block, folder, programs)
 
 
 def test_documents_have_listings_of_every_kind() -> None:

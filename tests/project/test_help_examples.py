@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from onnx import helper, save
 
+from forked_tools import forked_tools
 from onnx_models import model
 from paths import ROOT
 
@@ -87,8 +89,15 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return shutil.copytree(made, tmp_path / "folder")
 
 
-def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join((str(BIN), os.environ.get("PATH", "")))
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The commands without the time that they take to start."""
+    with forked_tools(tmp_path_factory.mktemp("tools")) as folder:
+        yield folder
+
+
+def typed(command: str, folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join((str(programs), str(BIN), os.environ.get("PATH", "")))
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,
@@ -127,25 +136,25 @@ def files_named(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_examples_of_help_do_what_they_say(tool: str, folder: Path) -> None:
+def test_examples_of_help_do_what_they_say(tool: str, folder: Path, programs: Path) -> None:
     """In their order and in one folder, as a reader would type them."""
     for command in examples(tool):
         if "--gdb" in command:
             debugged(command, folder)
             continue
-        done = typed(command, folder)
+        done = typed(command, folder, programs)
         assert done.returncode == 0, f"$ {command}\n{done.stderr}"
         assert "error" not in done.stderr and "warning" not in done.stderr, f"$ {command}\n{done.stderr}"
         for name in files_named(command):
             assert (folder / name).exists(), f"$ {command}\nwrote no {name}"
 
 
-def test_what_is_said_beside_examples(folder: Path) -> None:
+def test_what_is_said_beside_examples(folder: Path, programs: Path) -> None:
     """The claims that a file shows: names of images, the same bytes, constants beside a module."""
     before = (folder / "prog.bin").read_bytes()
-    typed("tx8dis prog.bin | tx8as - -o q.bin; tx8dis prog.bin | tx8as -", folder)
+    typed("tx8dis prog.bin | tx8as - -o q.bin; tx8dis prog.bin | tx8as -", folder, programs)
     assert (folder / "q.bin").read_bytes() == before == (folder / "a.bin").read_bytes()
-    typed("tx8opt model.onnx --until align_opt -o a.mlir", folder)
+    typed("tx8opt model.onnx --until align_opt -o a.mlir", folder, programs)
     assert (folder / "a.mlir").exists()
 
 
@@ -156,7 +165,7 @@ def test_every_example_is_one_of_its_tool() -> None:
         assert all(tool in command.split() for command in found), found
 
 
-@pytest.mark.parametrize(("tool", "command"), [("tx8cc", "tx8cc graph.json --print-ir-after layout -S")])
-def test_an_example_that_fails_would_be_found(tool: str, command: str, folder: Path) -> None:
+@pytest.mark.parametrize("command", ["tx8cc graph.json --print-ir-after layout -S"])
+def test_an_example_that_fails_would_be_found(command: str, folder: Path, programs: Path) -> None:
     """A pass that does not exist, as the help once had it."""
-    assert typed(command, folder).returncode == 2
+    assert typed(command, folder, programs).returncode == 2

@@ -25,9 +25,14 @@ from pathlib import Path
 import asm
 from paths import ROOT
 
+INSTALLED = Path(sys.executable).parent
+"""The folder with the commands and ``python``."""
+
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _STATUS = re.compile(r"\[(\d+)\]")
 _ELLIPSIS = "..."
+_LONGEST = 600
+"""Seconds after which a command hangs; the slowest takes some ten on an idle machine."""
 _PASSING = "tx8emu: compiling kernels"
 """Said once on a machine, so no document shows it."""
 
@@ -86,12 +91,12 @@ def same_line(expected: str, found: str) -> bool:
     return re.fullmatch(pattern, found) is not None
 
 
-def carried_out(command: Command, folder: Path) -> tuple[list[str], int]:
-    """What a command prints, by lines, and its exit status."""
+def carried_out(command: Command, folder: Path, programs: Path = INSTALLED) -> tuple[list[str], int]:
+    """What a command prints, by lines, and its exit status; programs are looked for in ``programs`` first."""
     name = command.text.removeprefix("cat ")
     if name != command.text and re.fullmatch(r"[\w.]+", name) and not (folder / name).exists():
         (folder / name).write_text("\n".join(command.output) + "\n", encoding="utf-8")
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    path = os.pathsep.join((str(programs), str(INSTALLED), os.environ.get("PATH", "")))
     done = subprocess.run(
         ["bash", "-c", command.text],
         cwd=folder,
@@ -99,35 +104,35 @@ def carried_out(command: Command, folder: Path) -> tuple[list[str], int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=_LONGEST,
         check=False,
     )
     printed = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(_PASSING)]
     return printed, done.returncode
 
 
-def run_command(command: Command, folder: Path) -> None:
+def run_command(command: Command, folder: Path, programs: Path = INSTALLED) -> None:
     """Run a command; AssertionError when it prints or returns something else."""
-    printed, status = carried_out(command, folder)
+    printed, status = carried_out(command, folder, programs)
     shown = "\n".join(printed)
     assert matches([line.rstrip() for line in command.output], printed), f"$ {command.text}\n{shown}"
     assert status == command.status, f"$ {command.text}\n{shown}\nexit status {status}"
 
 
-def run_block(block: Block, folder: Path) -> None:
+def run_block(block: Block, folder: Path, programs: Path = INSTALLED) -> None:
     """Carry out a code block in a folder; a language without a rule is not run."""
     if block.language == "console":
         for command in commands(block.text):
-            run_command(command, folder)
+            run_command(command, folder, programs)
     elif block.language == "asm":
         asm.assemble(block.text, f"line {block.line}")
     elif block.language == "python":
         run = subprocess.run(
-            [sys.executable, "-c", block.text],
+            [programs / "python", "-c", block.text],
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=_LONGEST,
             check=False,
         )
         assert run.returncode == 0, run.stderr

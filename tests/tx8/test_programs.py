@@ -205,8 +205,13 @@ def test_pages_and_traces_are_written(tmp_path: Path) -> None:
     page, trace = run.report(tmp_path / "run.html"), run.trace(tmp_path / "run.json")
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert json.loads(trace.read_text())["traceEvents"]
+    data = run.report(tmp_path / "data.json")
+    assert json.loads(data.read_text()) == json.loads(json.dumps(run.stats.to_dict()))
     with pytest.raises(tx8.Error, match="cannot be written"):
         run.report(tmp_path / "nowhere" / "run.html")
+    with pytest.raises(tx8.Error, match=r"run\.txt' ends neither in"):
+        run.report(tmp_path / "run.txt")
+    assert not (tmp_path / "run.txt").exists()
 
 
 def test_a_program_that_stops_is_a_fault() -> None:
@@ -240,9 +245,13 @@ def test_texts_for_people_are_short() -> None:
     run = program.run(X)
     assert repr(program) == "<tx8.Program linear: (x: float32 3x8) -> (y: float32 3x4)>"
     assert repr(run).startswith("<tx8.Run of linear: y: float32 3x4; ")
-    assert "<svg" in run._repr_html_()
-    assert "DDR" in run._repr_html_()
-    assert "<td>x</td>" in program._repr_html_()
+    page = run._repr_html_()
+    assert "<svg" in page and f"{run.cycles:,.0f} cycles" in page and "DDR" in page
+    for kind, name, array in (("input", "x", X), ("output", "y", run["y"])):
+        shape = "x".join(map(str, array.shape))
+        row = f"<td>{kind}</td><td>{name}</td><td>float32</td><td>{shape}</td><td>{array.min():.4g}</td>"
+        assert row in page
+    assert "<td>input</td><td>x</td>" in program._repr_html_()
 
 
 def test_names_are_escaped_in_pages() -> None:

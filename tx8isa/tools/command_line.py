@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -32,11 +32,17 @@ def with_operand(arguments: Sequence[str], option: str) -> list[str]:
     return joined
 
 
-def check_known(parser: ArgumentParser, given: Sequence[str]) -> None:
-    """Leave with a usage error that names an option which the parser does not have.
+def parsed(parser: ArgumentParser, arguments: Sequence[str] | None) -> Namespace:
+    """The options in the arguments (None: those of the process); leaves with a usage error for wrong ones.
 
-    argparse itself complains of a missing operand first.
+    An option that the parser does not have is named; argparse itself complains of a missing operand first.
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    _check_known(parser, given)
+    return parser.parse_args(given)
+
+
+def _check_known(parser: ArgumentParser, given: Sequence[str]) -> None:
     known = [option for action in parser._actions for option in action.option_strings]
     for word in given:
         name = word.partition("=")[0]

@@ -13,6 +13,7 @@ from emulator.tile.fault import place
 from emulator.tile.tile import Status, Tile
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine
+from tx8isa.tools.overwrite import Role, check_outputs
 
 from .pending import PendingInstruction, describe, pending
 
@@ -32,10 +33,15 @@ class Usage(Exception):
 
 
 class Monitor:
-    """The commands. ``copies`` are the ones that the DTE has not carried out."""
+    """The commands.
 
-    def __init__(self, system: System, copies: Callable[[], Iterable[Origin]]) -> None:
-        self.system, self._copies = system, copies
+    ``copies`` are the ones that the DTE has not carried out, ``files`` what the run reads and writes.
+    """
+
+    def __init__(
+        self, system: System, copies: Callable[[], Iterable[Origin]], files: Sequence[Role] = ()
+    ) -> None:
+        self.system, self._copies, self._files = system, copies, files
 
     def answer(self, line: str) -> str:
         """The text for a command line."""
@@ -111,6 +117,7 @@ class Monitor:
         try:
             view = find_tensor(arguments[0], self.system.image, self.system.machine)
             if len(arguments) == 2:
+                check_outputs([("the tensor", arguments[1])], self._files)
                 save_tensor(view, self.system, arguments[1])
                 yield f"{view.title} saved in {arguments[1]}"
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 
 from emulator.chip.pause import UNLIMITED
 from emulator.chip.system import System
@@ -11,6 +12,7 @@ from emulator.debug.gdb.run.reverse import ReverseExecution
 from emulator.debug.gdb.run.scheduler import DebugScheduler
 from emulator.tile.fault import Fault
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.overwrite import Role
 
 from .connection import ClientLost, Connection, warn
 from .session import Ending, Session
@@ -18,11 +20,11 @@ from .session import Ending, Session
 _HOST = "127.0.0.1"
 
 
-def debug(system: System, port: int, max_instructions: int | None = None) -> None:
+def debug(system: System, port: int, max_instructions: int | None = None, files: Sequence[Role] = ()) -> None:
     """Run a program to its end, controlled by a debugger at a port of this host; 0 is any free port.
 
-    Everything else is as in ``System.run``, with one host thread until the debugger has left. Tx8Error when
-    the port cannot be used.
+    Everything else is as in ``System.run``, with one host thread until the debugger has left. ``files`` are
+    those of the run, which the debugger may not write over. Tx8Error when the port cannot be used.
     """
     limit = UNLIMITED if max_instructions is None else max_instructions
     with _listen(port) as listener:
@@ -31,7 +33,7 @@ def debug(system: System, port: int, max_instructions: int | None = None) -> Non
     scheduler = DebugScheduler(system, limit)
     try:
         with client:
-            _serve(scheduler, Connection(client))
+            _serve(scheduler, Connection(client), files)
     except Fault:
         system.ended()
         raise
@@ -46,10 +48,10 @@ def _listen(port: int) -> socket.socket:
         raise Tx8Error(f"--gdb {port}: cannot listen at {_HOST}:{port}: {why}") from None
 
 
-def _serve(scheduler: DebugScheduler, connection: Connection) -> None:
+def _serve(scheduler: DebugScheduler, connection: Connection, files: Sequence[Role]) -> None:
     """Serve the client, and leave the round in order when it has gone. Fault as in ``System.run``."""
     reverse = ReverseExecution(scheduler)
-    session = Session(reverse, connection)
+    session = Session(reverse, connection, files)
     try:
         ending = session.run()
     except ClientLost as lost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from xml.sax.saxutils import quoteattr
@@ -12,6 +12,7 @@ from emulator.debug.gdb.run.scheduler import Action
 from emulator.debug.gdb.run.stops import Ended, Stop
 from emulator.debug.gdb.run.watchpoints import Kind
 from emulator.tile.tile import Tile
+from tx8isa.tools.overwrite import Role
 
 from . import memory_view, registers
 from .connection import PACKET_BYTES, Connection, warn
@@ -52,10 +53,10 @@ class Malformed(Exception):
 class Session:
     """The state of a session: the selected tile, and the last stop."""
 
-    def __init__(self, reverse: ReverseExecution, connection: Connection) -> None:
+    def __init__(self, reverse: ReverseExecution, connection: Connection, files: Sequence[Role] = ()) -> None:
         self.reverse, self.connection, self.system = reverse, connection, reverse.system
         self._marks, self._watches = reverse.steps.marks, reverse.steps.watches
-        self.monitor = Monitor(self.system, self._watches.copies.values)
+        self.monitor = Monitor(self.system, self._watches.copies.values, files)
         self.ended: Ended | None = None
         self._tile = self.system.tiles[0]
         self._going: Tile | None = None

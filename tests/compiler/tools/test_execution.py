@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,8 +16,10 @@ from compiler.driver import Program
 from compiler.evaluation import judgement
 from compiler.tools import run
 from emulator.cli import main as tx8emu
+from emulator.cli.verdict import HazardData
 from report_page import embedded
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.overwrite import Role
 
 GRAPH: dict[str, Any] = {
     "name": "tiny",
@@ -74,8 +78,13 @@ def test_a_report_that_is_a_page(tiny: Path) -> None:
 
 def test_a_page_beside_data(tiny: Path) -> None:
     assert tx8cc("--run", "--report", "r.json", "--html", "r.html") == 0
-    assert {phase["name"] for phase in json.loads(Path("r.json").read_text())["phases"]}
+    found = json.loads(Path("r.json").read_text())
+    assert {phase["name"] for phase in found["phases"]}
     assert Path("r.html").read_text().startswith("<!")
+    assert tx8emu(["tiny/prog.bin", "-q", "--random", "0", "--report", "same.json"]) == 0
+    assert json.loads(Path("same.json").read_text()) == found["run"]
+    assert tx8cc("--report", "r.json") == 0
+    assert json.loads(Path("r.json").read_text())["run"] is None
 
 
 def test_a_page_that_cannot_be_written_is_one_line(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,15 +144,17 @@ def without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_debugger_can_control_the_run(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import emulator.debug.gdb
 
-    ports = []
+    ports, kept = [], set[str]()
 
-    def debug(system: Any, port: int, limit: int | None = None) -> None:
+    def debug(system: Any, port: int, limit: int | None = None, files: Sequence[Role] = ()) -> None:
         ports.append(port)
+        kept.update(str(path) for _, path in files if path)
         system.run(limit)
 
     monkeypatch.setattr(emulator.debug.gdb, "debug", debug)
-    assert tx8cc("--run", "--gdb", "1234") == 0
+    assert tx8cc("--run", "--gdb", "1234", "--save-inputs", "in", "--output-dir", "out") == 0
     assert ports == [1234]
+    assert {"tiny.json", "tiny/prog.bin", "tiny/prog.s", "in/a.npy", "in/b.npy", "out/y.npy"} <= kept
 
 
 # --- usage --------------------------------------------------------------------------------------
@@ -281,7 +292,11 @@ def test_hazards_are_data(
     assert tx8cc("--run", "--strict", "--json", "--no-cache") == 3
     found = document(capsys)
     assert not found["pass"]
-    assert {"kind", "text"} == set(found["hazards"][0])
+    hazard = found["hazards"][0]
+    assert set(hazard) == {field.name for field in msgspec.structs.fields(HazardData)}
+    assert (hazard["memory"], hazard["at"]["file"]) == ("DDR", "prog.s")
+    assert tx8emu(["tiny/prog.bin", "-q", "--random", "0", "--strict", "--json"]) == 3
+    assert document(capsys)["hazards"] == found["hazards"]
 
 
 def test_verdicts_of_nodes(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,6 +109,44 @@ def test_the_description_names_all_registers(stopped: Client) -> None:
     assert [(t.get("id"), t.get("name")) for t in threads][15] == ("10", "tile 15: running")
 
 
+TENSORS = """\
+        .input  x, fp16, 2x3
+        .output y, fp16, 2x3
+_start: csrr    t0, mhartid
+        bnez    t0, done
+        rdma.fp16      dst=0x100, src=x, n=6
+        ct.add.vv.fp16 dst=0x200, src0=0x100, src1=0x100, n=6
+        wdma.fp16      dst=y, src=0x200, n=6
+        ncc.wait
+done:   ebreak
+"""
+X = np.arange(6, dtype=np.float16).reshape(2, 3)
+
+
+def test_tensors_are_shown_and_saved(tmp_path: Path) -> None:
+    """By name and by place, of SPM and DDR, in any layout; no file of the run is written over."""
+    program = assembled(tmp_path, TENSORS)
+    np.save(tmp_path / "x.npy", X)
+    given = (tmp_path / "x.npy").read_bytes()
+    with serving(program, "--input", "x=x.npy", "--output-dir", ".") as server, Client(server) as client:
+        assert client.ask("vCont;c").startswith("T05")
+        shown = "DDR 0x280001000: 2x3 fp16, ntensor\n[[0. 1. 2.]\n [3. 4. 5.]]\n"
+        for spec in ("x", "ddr:0x280001000:fp16:2x3:ntensor"):
+            assert client.monitor(f"tensor {spec}") == shown
+        assert client.monitor("tensor 0:0x200:fp16:6").endswith("[ 0.  2.  4.  6.  8. 10.]\n")
+        assert client.monitor("tensor 0:0x200:fp16:1x1x1x6:ncx cx.npy").endswith("ncx saved in cx.npy\n")
+        assert client.monitor("tensor y y-now.npy").endswith("saved in y-now.npy\n")
+        for file, what in (("x.npy", "an array of --input"), ("./y.npy", "output 'y' in --output-dir")):
+            said = f"monitor: {file}: the tensor would replace {what}; name another file\n"
+            assert client.monitor(f"tensor y {file}") == said
+        said = "monitor: a tensor saved in 'prog.s', expected the name of a .npy file\n"
+        assert client.monitor("tensor y prog.s") == said
+        client.send(b"$k#6b")
+    assert np.array_equal(np.load(tmp_path / "cx.npy").ravel(), 2 * X.ravel())
+    assert np.array_equal(np.load(tmp_path / "y-now.npy"), 2 * X)
+    assert (tmp_path / "x.npy").read_bytes() == given
+
+
 def test_registers_and_memory_are_written(stopped: Client) -> None:
     assert stopped.ask("P5=8877665544332211") == "OK"
     assert stopped.ask("p5") == "8877665544332211"

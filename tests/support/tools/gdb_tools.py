@@ -125,11 +125,22 @@ class Client:
 
     def ask(self, text: str | bytes) -> str:
         """The answer to a packet; console output before it is dropped."""
-        data = text.encode() if isinstance(text, str) else text
+        return self._asked(text.encode() if isinstance(text, str) else text)[1]
+
+    def monitor(self, command: str) -> str:
+        """What a command of ``monitor`` prints."""
+        printed, answer = self._asked(b"qRcmd," + command.encode().hex().encode())
+        assert answer == "OK"
+        return printed
+
+    def _asked(self, data: bytes) -> tuple[str, str]:
+        """Console output and the answer to a packet."""
+        printed = b""
         self.send(b"$" + data + b"#%02x" % (sum(data) & 0xFF))
         answer = self.packet()
         while answer[:1] == b"O" and answer != b"OK":
+            printed += bytes.fromhex(answer[1:].decode())
             self.send(b"+")
             answer = self.packet()
         self.send(b"+")
-        return answer.decode("latin-1")
+        return printed.decode(), answer.decode("latin-1")
