@@ -151,7 +151,7 @@ class OtherOrders(ChipMesh):
                 bound = self.rng.randrange(least, min(bound, least + 10**9) + 1)
             outgoing = one.step(bound, limit)
             self._promises[one.number] = one.promise
-            self._dispatch(one, outgoing)
+            self._dispatch(outgoing)
             worked |= outgoing.worked
         return worked
 
