@@ -134,7 +134,7 @@ class LinkedChip(System):
 
     @property
     def promise(self) -> int:
-        """Before this time the chip does nothing and puts nothing on a link, unless others send it something."""
+        """Before this time the chip does nothing that others see, unless they send it something."""
         if self.failure:
             return self.failure.time
         return min(self._settled, self.links.next_time)

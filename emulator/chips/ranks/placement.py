@@ -33,7 +33,7 @@ def _listed(text: str, chips: int, ranks: int) -> list[int]:
         raise Tx8Error(f"--placement {text}: expected {BLOCK}, {CYCLIC} or numbers of ranks such as 0,0,1,1")
     found = [int(word) for word in words]
     if len(found) != chips:
-        raise Tx8Error(f"--placement {text}: found {len(found)} ranks, expected one for each of {chips} chips")
+        raise Tx8Error(f"--placement {text}: found {len(found)} ranks, expected one for each of {chips}")
     if max(found) >= ranks:
         raise Tx8Error(f"--placement {text}: found rank {max(found)}, expected 0..{ranks - 1}")
     idle = sorted(set(range(ranks)) - set(found))
