@@ -120,7 +120,9 @@ class Program:
             for n in range(self.chips)
         ]
         packed = [[(b, _packed(b, given)) for b in self.inputs] for given in of_chip]
-        mesh = (make or ChipMesh)(self.image, self.machine, watch=watch, passed=passed, **options)
+        mesh = (make or ChipMesh)(
+            self.image, self.machine, watch=watch, passed=passed, pages=self.pages, **options
+        )
         for chip in mesh.chips:
             self._place(packed[chip.number], chip)
         return mesh

@@ -46,7 +46,7 @@ class Failure(NamedTuple):
     """A fault of a chip. The one that a run ends with is the least of all."""
 
     time: int
-    """When it happened; the chip does nothing more."""
+    """When the round began in which it happened; the chip does nothing more."""
     chip: int
     text: str
 

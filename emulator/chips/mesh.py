@@ -18,6 +18,7 @@ from asm.image import Image
 from emulator.chip.memories import Memories
 from emulator.chip.options import DEFAULTS, RunOptions
 from emulator.chip.pause import UNLIMITED
+from emulator.memory.pages import SharedSegments
 from emulator.tile.fault import Fault
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
@@ -40,7 +41,7 @@ class ChipMesh:
     """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives what passes links.
 
     ``numbers`` are those of the chips that are emulated here, in ascending order; without it all are. Who
-    emulates the others is up to a subclass.
+    emulates the others is up to a subclass. ``pages`` as for ``Memories``: what chips share.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ChipMesh:
         watch: Callable[[int], Sequence[Sink]] | None = None,
         passed: Callable[[Passage], None] | None = None,
         numbers: Iterable[int] | None = None,
+        pages: SharedSegments | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
         if machine.chips is UNSET:
@@ -60,7 +62,7 @@ class ChipMesh:
         self.chips: list[LinkedChip] = []
         for number in range(machine.chips.count) if numbers is None else numbers:
             own: RunOptions = {**options, "sinks": watch(number) if watch else ()}
-            memories = Memories(image, machine, self.chips[0].memories if self.chips else None)
+            memories = Memories(image, machine, self.chips[0].memories if self.chips else None, pages)
             chip = LinkedChip(image, machine, machine.chips, number, memories, **own)
             chip.show = partial(_keep, self._printed, chip.time, number, count())
             self.chips.append(chip)

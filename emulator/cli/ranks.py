@@ -39,8 +39,9 @@ def run_as_rank(launched: Launched, run: Callable[[Team], int], guarded: Guarded
         if team.begun and not team.over:
             team.fail(_last(heard) or "tx8emu: error: a rank has left", status)
     except BaseException as error:
-        if team.begun and not team.over:
+        if launched.rank:
             traceback.print_exc(file=sys.__stderr__)
+        if team.begun and not team.over:
             team.fail(f"tx8emu: error: rank {team.rank}: {type(error).__name__}: {error}", 1)
         raise
     if not team.begun and not team.over:

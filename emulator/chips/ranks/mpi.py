@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from .letters import Item
@@ -14,6 +14,18 @@ Fact = TypeVar("Fact")
 _TAG = 1
 _TRIES, _SHORT, _LONG = 200, 20e-6, 1e-3
 """How often a rank looks for an item before it sleeps, and how long it sleeps, at first and at most."""
+
+
+def _wait(ready: Callable[[], bool]) -> None:
+    """Wait, and leave the processor to others, such as the ranks that are waited for: MPI would not."""
+    tries, pause = 0, _SHORT
+    while not ready():
+        tries += 1
+        if tries <= _TRIES:
+            os.sched_yield()
+        else:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONG)
 
 
 class MpiPost:
@@ -31,31 +43,33 @@ class MpiPost:
         self._leaving.append(self._communicator.isend(item, rank, _TAG))
 
     def receive(self, wait: bool) -> tuple[int, Item] | None:
-        """See ``Post``. A rank that waits leaves the processor to others: MPI itself would not."""
+        """See ``Post``."""
         from mpi4py import MPI
 
-        status, tries, pause = MPI.Status(), 0, _SHORT
-        while not self._communicator.iprobe(MPI.ANY_SOURCE, _TAG, status):
-            if not wait:
-                return None
-            tries += 1
-            if tries <= _TRIES:
-                os.sched_yield()
-            else:
-                time.sleep(pause)
-                pause = min(2 * pause, _LONG)
+        status = MPI.Status()
+        found = self._communicator.iprobe(MPI.ANY_SOURCE, _TAG, status)
+        if not found and not wait:
+            return None
+        if not found:
+            _wait(lambda: self._communicator.iprobe(MPI.ANY_SOURCE, _TAG, status))
         sender = status.Get_source()
         item: Item = self._communicator.recv(source=sender, tag=_TAG)
         return sender, item
 
     def of_all(self, fact: Fact) -> list[Fact]:
         """See ``Post``."""
+        self.meet()
         facts: list[Fact] = self._communicator.allgather(fact)
         return facts
 
     def to_first(self, fact: Fact) -> list[Fact]:
         """In rank 0 the facts of all ranks, by rank; nothing elsewhere. Every rank must call it."""
+        self.meet()
         return self._communicator.gather(fact) or []
+
+    def meet(self) -> None:
+        """Wait until all ranks do."""
+        _wait(self._communicator.Ibarrier().Test)
 
     def pour(self, pieces: Iterable[str]) -> None:
         """Send text to rank 0, in pieces; it calls ``poured``."""

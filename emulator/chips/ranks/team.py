@@ -76,6 +76,7 @@ class Team:
 
     def leave(self) -> None:
         """The end of what ranks do together: no rank needs another one any more."""
+        self.post.meet()
         self._mpi.Finalize()
         self.over = True
 
