@@ -118,6 +118,16 @@ def test_ring(built: Path, threads: int) -> None:
 
 
 @needs_gcc
+def test_allreduce(built: Path) -> None:
+    found = load(built / "allreduce.elf")
+    shown: list[bytes] = []
+    show = lambda _, data: shown.append(data)  # noqa: E731
+    Program(found.image, found.machine.of_chips(2, 1)).run(show=show)
+    lines = b"".join(shown).decode().splitlines()
+    assert sorted(lines) == [f"chip {chip} has the sums of 2 chips" for chip in range(2)]
+
+
+@needs_gcc
 def test_floats(built: Path) -> None:
     n = 64
     found, printed = arrays(
@@ -454,3 +464,12 @@ def test_the_page_names_every_call() -> None:
     generated = set(re.findall(r"\b(tx8_\w+)\(", (HEADER.parent / "tx8_packets.h").read_text()))
     prefixes = {"tx8_ct_", "tx8_ne_", "tx8_dma_", "tx8_td_", "tx8_sc_", "tx8_packets"}
     assert named - calls - generated - prefixes == {"tx8_execute"}
+
+
+def test_the_page_of_chips_names_every_collective() -> None:
+    page = (ROOT / "docs" / "chips.md").read_text()
+    calls = re.findall(
+        r"^static inline .*?\b(tx8_\w+)\(", (HEADERS / "tx8_chips.h").read_text(), re.MULTILINE
+    )
+    assert len(calls) > 20
+    assert set(calls) <= set(re.findall(r"\btx8_\w+", page))
