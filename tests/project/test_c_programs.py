@@ -16,7 +16,7 @@ import pytest
 from c_tools import EXAMPLES, HEADERS, MARCHES, PROGRAMS, ROOT, build, make, needs_gcc, run_with
 from documents import blocks
 from emulator import Fault
-from emulator.program import load
+from emulator.program import Program, load
 
 Array = np.ndarray[Any, Any]
 HEADER = HEADERS / "tx8.h"
@@ -120,11 +120,11 @@ def test_ring(built: Path, threads: int) -> None:
 @needs_gcc
 def test_allreduce(built: Path) -> None:
     found = load(built / "allreduce.elf")
-    shown: list[bytes] = []
-    show = lambda _, data: shown.append(data)  # noqa: E731
-    Program(found.image, found.machine.of_chips(2, 1)).run(show=show)
-    lines = b"".join(shown).decode().splitlines()
-    assert sorted(lines) == [f"chip {chip} has the sums of 2 chips" for chip in range(2)]
+    for program, count in ((found, 1), (Program(found.image, found.machine.of_chips(2, 1)), 2)):
+        shown: list[bytes] = []
+        program.run(show=lambda _, data, shown=shown: shown.append(data))
+        lines = b"".join(shown).decode().splitlines()
+        assert sorted(lines) == [f"chip {chip} has the sums of {count} chips" for chip in range(count)]
 
 
 @needs_gcc
