@@ -95,23 +95,19 @@ def _print_error(line: str, status: int) -> int:
 
 def _run(options: argparse.Namespace, team: Team | None) -> int:
     from emulator import native
-    from emulator.chips.ranks.placement import placed
     from emulator.cli.dumps import Dumps, write_files
     from emulator.cli.outputs import output_files, output_folder
+    from emulator.cli.warm import announce
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
 
     snapshots.check_options(make_parser(), options)
-    native.on_compile = None if options.quiet else _announce(options.verbose)
+    native.on_compile = None if options.quiet else announce(options.verbose)
     program = _loaded(options)
-    if options.tile is not None and options.tile >= program.machine.tiles:
-        make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
+    _check_numbers(options, program, team)
     dumps = Dumps(options, program)
     if team is not None or program.chips > 1:
         return _run_chips(options, program, dumps, team)
-    placed(options.placement, 1, 1)
-    if options.chip:
-        make_parser().error(f"argument --chip: {options.chip} is outside 0..0, the program runs on one chip")
     files = output_files(options, [buffer.name for buffer in program.outputs])
     saver = snapshots.saver(options, program.image)
     with output_folder(options), Watching(_views(options), program.image, program.machine) as watching:
@@ -131,21 +127,34 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
         write_files(dumps.files(system))
         if options.stats:
             _print(watching.lines(system, as_json=options.stats == "json"))
-        for text in watching.finish(system, fault):
-            status = max(status, _print_error(_error_line(text), 1))
+        status = _told(watching.finish(system, fault), status)
     if options.json:
-        checked = system.sanitizer
-        left_out = bool(checked and (checked.more or checked.gave_up))
+        left_out = _left_out(system)
         _print_verdict(options, status, fault, outputs, hazards, left_out, differences)
     return status
+
+
+def _check_numbers(options: argparse.Namespace, program: Program, team: Team | None) -> None:
+    """Leave with a usage error for a tile or a chip that is not there."""
+    from emulator.chips.ranks.placement import placed
+
+    tiles = program.machine.tiles
+    if options.tile is not None and options.tile >= tiles:
+        make_parser().error(f"argument --tile: {options.tile} is outside 0..{tiles - 1}")
+    if program.chips == 1 and team is None:
+        placed(options.placement, 1, 1)
+        if options.chip:
+            text = f"argument --chip: {options.chip} is outside 0..0, the program runs on one chip"
+            make_parser().error(text)
 
 
 def _run_session(options: argparse.Namespace) -> int:
     """Run a program as a script says."""
     from emulator import native
     from emulator.cli.session import run_script
+    from emulator.cli.warm import announce
 
-    native.on_compile = None if options.quiet else _announce(options.verbose)
+    native.on_compile = None if options.quiet else announce(options.verbose)
     return run_script(options, _loaded(options), _run_options(options))
 
 
@@ -209,12 +218,24 @@ def _tell(
         write_files(chip.files)
     if options.stats:
         _print(watching.lines(found, as_json=options.stats == "json"))
-    for text in watching.finish(found):
-        status = max(status, _print_error(_error_line(text), 1))
+    status = _told(watching.finish(found), status)
     if options.json:
         left_out = any(chip.more or chip.gave_up for chip in found.chips)
         _print_verdict(options, status, fault, found.outputs, hazards, left_out, None)
     return status
+
+
+def _told(errors: Iterable[str], status: int) -> int:
+    """Print errors that come after the results of a run; the exit status, which was another one before."""
+    for text in errors:
+        status = max(status, _print_error(_error_line(text), 1))
+    return status
+
+
+def _left_out(system: System) -> bool:
+    """Whether a strict run has found more hazards than it tells."""
+    checked = system.sanitizer
+    return bool(checked and (checked.more or checked.gave_up))
 
 
 def _print_verdict(
@@ -347,21 +368,6 @@ def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | No
         from emulator.debug.gdb import debug
 
         debug(system, options.gdb, options.max_instructions)
-
-
-def _announce(verbose: bool) -> Callable[[str, float | None], None]:
-    """What to do when a kernel is compiled: with -v say so each time, else once, and only on a terminal."""
-    said: list[str] = []
-
-    def announce(name: str, seconds: float | None) -> None:
-        if verbose:
-            text = "compiling" if seconds is None else f"compiled in {seconds:.2f} s:"
-            print(f"tx8emu: {text} {name}", file=sys.stderr)
-        elif not said and sys.stderr is not None and sys.stderr.isatty():
-            print("tx8emu: compiling kernels for this machine; later runs find them ready", file=sys.stderr)
-        said.append(name)
-
-    return announce
 
 
 def _show(file: int, data: bytes) -> None:
