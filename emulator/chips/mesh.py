@@ -71,6 +71,8 @@ class ChipMesh:
         self._promises = np.zeros(machine.chips.count, dtype=np.int64)
         for chip in self.chips:
             self._promises[chip.number] = chip.promise
+        self._in_vain: dict[int, int] = {}
+        """By chip: the time to which it could go on, and did nothing; nothing has come to it since then."""
         self._stood = StandingChips()
         self._moved = True
 
@@ -104,7 +106,14 @@ class ChipMesh:
         """Let every chip do a step; whether one has done anything."""
         worked = False
         for chip in self.chips:
-            outgoing = chip.step(self._bound(chip), limit)
+            bound = self._bound(chip)
+            if self._in_vain.get(chip.number) == bound:
+                continue
+            outgoing = chip.step(bound, limit)
+            if outgoing.worked:
+                self._in_vain.pop(chip.number, None)
+            else:
+                self._in_vain[chip.number] = bound
             self._promises[chip.number] = chip.promise
             self._dispatch(outgoing)
             worked |= outgoing.worked
@@ -127,12 +136,14 @@ class ChipMesh:
 
     def _forward(self, hop: Hop) -> None:
         """A message comes to the next chip of its way."""
+        self._in_vain.pop(hop.chip, None)
         self._here[hop.chip].receive(hop)
         self._promises[hop.chip] = self._here[hop.chip].promise
 
     def _return(self, receipt: Receipt, time: int) -> None:
         """A receipt comes to the sender of a copy."""
         chip = self._here[receipt.origin.chip]
+        self._in_vain.pop(chip.number, None)
         chip.confirm(receipt, time)
         self._promises[chip.number] = chip.promise
 
@@ -168,6 +179,7 @@ class ChipMesh:
             found = self._of_all([Hindrance.of(chip) for chip in self.chips])
             raise deadlock(one for some in found for one in some)
         now = max(one.now for one in still)
+        self._in_vain.clear()
         for chip in self.chips:
             chip.time.now = now
             if chip.polls:
