@@ -103,11 +103,13 @@ class Program:
         *,
         watch: Callable[[int], Sequence[Sink]] | None = None,
         passed: Callable[[Passage], None] | None = None,
+        make: Callable[..., ChipMesh] | None = None,
         **options: Unpack[RunOptions],
     ) -> ChipMesh:
         """All chips with the program loaded and the inputs in place; InputError when they do not fit.
 
-        Input ``x`` is for every chip, ``chip1.x`` for chip 1. ``watch`` and ``passed`` as for ``ChipMesh``.
+        Input ``x`` is for every chip, ``chip1.x`` for chip 1. ``watch`` and ``passed`` as for ``ChipMesh``;
+        ``make`` makes another mesh than one of all chips, with the same arguments.
         """
         from emulator.chips.mesh import ChipMesh  # here: most runs do not need it
 
@@ -118,9 +120,11 @@ class Program:
             for n in range(self.chips)
         ]
         packed = [[(b, _packed(b, given)) for b in self.inputs] for given in of_chip]
-        mesh = ChipMesh(self.image, self.machine, watch=watch, passed=passed, **options)
-        for chip, pairs in zip(mesh.chips, packed, strict=True):
-            self._place(pairs, chip)
+        mesh = (make or ChipMesh)(
+            self.image, self.machine, watch=watch, passed=passed, pages=self.pages, **options
+        )
+        for chip in mesh.chips:
+            self._place(packed[chip.number], chip)
         return mesh
 
     def names_of_chips(self, names: Iterable[str]) -> list[str]:

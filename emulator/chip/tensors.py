@@ -99,9 +99,14 @@ def check_file(file: str) -> None:
 def save_tensor(view: TensorView, system: System, file: str) -> None:
     """Write a tensor in .npy form; Tx8Error for a file of another name, or one that cannot be written."""
     check_file(file)
+    write_whole(file, tensor_file_bytes(view, system))
+
+
+def tensor_file_bytes(view: TensorView, system: System) -> bytes:
+    """A tensor in .npy form."""
     data = io.BytesIO()
     np.save(data, view.read(system), allow_pickle=False)
-    write_whole(file, data.getvalue())
+    return data.getvalue()
 
 
 def _placed(memory: str, rest: list[str], machine: Machine) -> TensorView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from emulator.timing.slices import TICKS
 from emulator.watch.stats.types import Report
-from emulator.watch.trace.file import TraceFile
+from emulator.watch.trace.file import PartOfTrace
 from tx8isa.machine.chips import MOST_CHIPS
 
 from .links import Passage
@@ -47,20 +47,20 @@ class ChipsReport(msgspec.Struct, frozen=True):
 
 
 def link_uses(mesh: ChipMesh) -> list[LinkUse]:
-    """The links that have carried anything, the busiest first."""
-    found = [
+    """The links from chips that are emulated here that have carried anything."""
+    return [
         LinkUse(chip.number, to, link.messages, link.bytes, link.busy / TICKS, link.waited / TICKS)
         for chip in mesh.chips
         for to, link in chip.links.links.items()
         if link.messages
     ]
-    return sorted(found, key=lambda use: (-use.busy, use.source, use.target))
 
 
-def chips_report(mesh: ChipMesh, reports: Sequence[Report]) -> ChipsReport:
-    """The statistics of a run that is over; ``reports`` by chip."""
+def chips_report(reports: Sequence[Report], uses: Iterable[LinkUse]) -> ChipsReport:
+    """The statistics of a run that is over; ``reports`` by chip, ``uses`` of all links."""
     last = max(range(len(reports)), key=lambda number: reports[number].cycles)
-    return ChipsReport(reports[last].cycles, reports[last].milliseconds, last, list(reports), link_uses(mesh))
+    links = sorted(uses, key=lambda use: (-use.busy, use.source, use.target))  # the busiest first
+    return ChipsReport(reports[last].cycles, reports[last].milliseconds, last, list(reports), links)
 
 
 def describe_chips(report: ChipsReport) -> Iterator[str]:
@@ -88,17 +88,17 @@ def describe_chips(report: ChipsReport) -> Iterator[str]:
 
 
 class LinkTracks:
-    """Writes what passes links into a trace, with a track for each direction between two chips."""
+    """Writes what passes the links of a chip into its part of a trace, with a track for each direction."""
 
-    def __init__(self, file: TraceFile, microseconds: float) -> None:
-        self._file, self._microseconds = file, microseconds
+    def __init__(self, part: PartOfTrace, microseconds: float) -> None:
+        self._part, self._microseconds = part, microseconds
         self._named: set[int] = set()
 
     def add(self, passage: Passage) -> None:
         """Write a passage."""
         message, track = passage.message, passage.source * MOST_CHIPS + passage.chip
         if track not in self._named:
-            self._file.add(self._names(track, passage))
+            self._part.add_numbered([_track_name(track, passage)])
             self._named.add(track)
         kind = "copy" if isinstance(message, RemoteCopy) else "update"
         sender = f"tile {message.origin.tile} of chip {message.origin.chip}"
@@ -107,11 +107,17 @@ class LinkTracks:
             f'"bytes":{message.size},"to chip":{message.chip},"waited (cycles)":{passage.waited / TICKS:.3f}'
         )
         head = f'"ph":"X","pid":{_LINKS_PROCESS},"tid":{track},"ts":{begin:.6f},"dur":{length:.6f}'
-        self._file.add([f'{{{head},"cat":"link","name":"{kind} from {sender}","args":{{{arguments}}}}}'])
+        event = f'{{{head},"cat":"link","name":"{kind} from {sender}","args":{{{arguments}}}}}'
+        self._part.add_numbered([event])
 
-    def _names(self, track: int, passage: Passage) -> Iterator[str]:
-        head = f'"ph":"M","pid":{_LINKS_PROCESS},"tid":{track}'
-        name = f"chip {passage.source} to chip {passage.chip}"
-        if not self._named:
-            yield f'{{{head},"name":"process_name","args":{{"name":"links between chips"}}}}'
-        yield f'{{{head},"name":"thread_name","args":{{"name":"{name}"}}}}'
+
+def links_name() -> str:
+    """The event that names the process whose tracks are links."""
+    name = '"name":"process_name","args":{"name":"links between chips"}'
+    return f'{{"ph":"M","pid":{_LINKS_PROCESS},"tid":0,{name}}}'
+
+
+def _track_name(track: int, passage: Passage) -> str:
+    head = f'"ph":"M","pid":{_LINKS_PROCESS},"tid":{track}'
+    name = f"chip {passage.source} to chip {passage.chip}"
+    return f'{{{head},"name":"thread_name","args":{{"name":"{name}"}}}}'

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import NamedTuple, Unpack
 
@@ -23,6 +24,7 @@ from emulator.chip.system import System
 from emulator.memory import state
 from emulator.memory.areas import GRANULE_SHIFT, Bytes
 from emulator.tile.events import Pieces, Side
+from emulator.tile.fault import Fault
 from emulator.tile.tile import Status
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
@@ -38,6 +40,15 @@ from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
 _NOTHING = Pieces(0)
 _COPY, _UPDATE, _RECEIPT = range(3)
 """Order in which messages that arrive at the same time take effect."""
+
+
+class Failure(NamedTuple):
+    """A fault of a chip. The one that a run ends with is the least of all."""
+
+    time: int
+    """When the round began in which it happened; the chip does nothing more."""
+    chip: int
+    text: str
 
 
 class Outgoing(NamedTuple):
@@ -73,6 +84,7 @@ class LinkedChip(System):
         )
         self.traffic.port = self.departures
         self.rounds = 0
+        self.failure: Failure | None = None
         self._coming: list[tuple[int, int, int, int, int, Message]] = []
         """Time, kind and origin of what takes effect here, and the message."""
         self._load_table()
@@ -122,7 +134,9 @@ class LinkedChip(System):
 
     @property
     def promise(self) -> int:
-        """The time before which the chip puts nothing on a link, unless others send it something."""
+        """The time before which the chip does nothing that others see, unless they send it something."""
+        if self.failure:
+            return self.failure.time
         return min(self._settled, self.links.next_time)
 
     @property
@@ -149,6 +163,8 @@ class LinkedChip(System):
 
     def step(self, bound: int, limit: int) -> Outgoing:
         """Go on as far as nothing changes that from ``bound`` on may still come, by one round at most."""
+        if self.failure:
+            return Outgoing([], [], False)
         before = self.rounds, self.time.now, self.time.next_event, self.promise
         self.time.reach(min(bound, self._next_coming))
         for departure in self.time.departures():
@@ -172,9 +188,10 @@ class LinkedChip(System):
         if due >= min(bound, self.time.next_deed):
             return None
         self.time.now = due
-        receipts = []
-        while self._next_coming == due:
-            receipts += self._take(heappop(self._coming)[-1])
+        receipts: list[tuple[Receipt, int]] = []
+        with self._failing():
+            while self._next_coming == due:
+                receipts += self._take(heappop(self._coming)[-1])
         return receipts
 
     def _take(self, message: Message) -> list[tuple[Receipt, int]]:
@@ -208,7 +225,20 @@ class LinkedChip(System):
     # -- rounds ------------------------------------------------------------------------------------------
 
     def run_round(self, limit: int) -> None:
-        """Run a round of the tiles that can go on; Fault as ``System.run``, with the chip."""
+        """Run a round of the tiles that can go on, unless the chip has failed; it does at a fault."""
+        if not self.failure:
+            with self._failing():
+                self._run_round(limit)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """A fault inside the block is the end of what this chip does; the others go on to the same time."""
+        try:
+            yield
+        except Fault as fault:
+            self.failure = Failure(self.time.now, self.number, f"chip {self.number}: {fault}")
+
+    def _run_round(self, limit: int) -> None:
         runnable = [t for t in self.tiles if t.status is Status.RUNNING and not self.time.is_full(t)]
         quanta = {tile.number: self.quantum_end(tile, limit) for tile in runnable}
         pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)

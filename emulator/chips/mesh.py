@@ -1,4 +1,4 @@
-"""A loaded program on several chips, all in this process.
+"""A loaded program on several chips, all or some of them in this process.
 
 Each chip goes on as far as it can know what the others send: nothing of theirs arrives before their promise
 and the latency of the links between. The chip with the earliest promise can always go on.
@@ -6,17 +6,19 @@ and the latency of the links between. The chip with the earliest promise can alw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Unpack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count
+from typing import TypeVar, Unpack
 
 import numpy as np
 from msgspec import UNSET
 
 from asm.image import Image
 from emulator.chip.memories import Memories
-from emulator.chip.options import RunOptions
+from emulator.chip.options import DEFAULTS, RunOptions
 from emulator.chip.pause import UNLIMITED
+from emulator.memory.pages import SharedSegments
 from emulator.tile.fault import Fault
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
@@ -26,14 +28,21 @@ from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine, MachineError
 
 from .linked_chip import LinkedChip, Outgoing
-from .links import Passage
+from .linked_time import LinkedSimulator
+from .links import Hop, Passage
+from .messages import Receipt
+from .printed import PrintedText, PrintedTexts
+from .standstill import Hindrance, StandingChips, Stillness, deadlock
 
-_MOST_SHOWN = 8
-"""Tiles and links that the message about a deadlock names."""
+Fact = TypeVar("Fact")
 
 
 class ChipMesh:
-    """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives what passes links."""
+    """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives what passes links.
+
+    ``numbers`` are those of the chips that are emulated here, in ascending order; without it all are. Who
+    emulates the others is up to a subclass. ``pages`` as for ``Memories``: what chips share.
+    """
 
     def __init__(
         self,
@@ -42,24 +51,34 @@ class ChipMesh:
         *,
         watch: Callable[[int], Sequence[Sink]] | None = None,
         passed: Callable[[Passage], None] | None = None,
+        numbers: Iterable[int] | None = None,
+        pages: SharedSegments | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
         if machine.chips is UNSET:
             raise MachineError(f"machine {machine.name} has no table [chips]")
-        chips = machine.chips
         self.image, self.machine, self._passed = image, machine, passed
+        self._printed = PrintedTexts(options.get("show", DEFAULTS["show"]))
         self.chips: list[LinkedChip] = []
-        for number in range(chips.count):
+        for number in range(machine.chips.count) if numbers is None else numbers:
             own: RunOptions = {**options, "sinks": watch(number) if watch else ()}
-            memories = Memories(image, machine, self.chips[0].memories if number else None)
-            self.chips.append(LinkedChip(image, machine, chips, number, memories, **own))
-        self._ways = _ways(chips)
-        self._promises = np.array([chip.promise for chip in self.chips], dtype=np.int64)
-        self._stood = _Standing()
+            memories = Memories(image, machine, self.chips[0].memories if self.chips else None, pages)
+            chip = LinkedChip(image, machine, machine.chips, number, memories, **own)
+            chip.show = partial(_keep, self._printed, chip.time, number, count())
+            self.chips.append(chip)
+        self._here = {chip.number: chip for chip in self.chips}
+        self._ways = _ways(machine.chips)
+        self._promises = np.zeros(machine.chips.count, dtype=np.int64)
+        for chip in self.chips:
+            self._promises[chip.number] = chip.promise
+        self._in_vain: dict[int, int] = {}
+        """By chip: the time to which it could go on, and did nothing; nothing has come to it since then."""
+        self._stood = StandingChips()
+        self._moved = True
 
     @property
     def cycles(self) -> int:
-        """Simulated cycles until the last tile of all chips was done, so far."""
+        """Simulated cycles until the last tile of the chips here was done, so far."""
         return max(chip.time.cycles for chip in self.chips)
 
     def hazards(self) -> tuple[Hazard, ...]:
@@ -67,28 +86,38 @@ class ChipMesh:
         return tuple(h for chip in self.chips if chip.sanitizer for h in chip.sanitizer.hazards())
 
     def run(self, max_instructions: int | None = None) -> None:
-        """Run until every tile of every chip has exited; Fault as ``System.run``."""
+        """Run until every tile of every chip has exited; Fault as ``System.run``.
+
+        After a fault of a chip the others go on to its time, so that the first one is found.
+        """
         limit = UNLIMITED if max_instructions is None else max_instructions
         try:
-            while not all(chip.over for chip in self.chips):
+            while True:
                 if self._go_on(limit):
-                    self._stood = _Standing()
-                else:
-                    self._stand_still(limit)
+                    self._moved = True
+                elif self._all_stand_still() and self._stand_still(limit):
+                    break
         finally:
             for chip in self.chips:
                 chip.ended()
+            self._show(HUGE)
 
     def _go_on(self, limit: int) -> bool:
         """Let every chip do a step; whether one has done anything."""
         worked = False
         for chip in self.chips:
             bound = self._bound(chip)
-            with _naming(chip):
-                outgoing = chip.step(bound, limit)
+            if self._in_vain.get(chip.number) == bound:
+                continue
+            outgoing = chip.step(bound, limit)
+            if outgoing.worked:
+                self._in_vain.pop(chip.number, None)
+            else:
+                self._in_vain[chip.number] = bound
             self._promises[chip.number] = chip.promise
-            self._dispatch(chip, outgoing)
+            self._dispatch(outgoing)
             worked |= outgoing.worked
+        self._show(int(self._promises.min()))
         return worked
 
     def _bound(self, chip: LinkedChip) -> int:
@@ -96,57 +125,74 @@ class ChipMesh:
         others = int((self._promises + self._ways[:, chip.number]).min())
         return min(others, chip.next_leaving + 2 * chip.links.rates.latency)
 
-    def _dispatch(self, chip: LinkedChip, outgoing: Outgoing) -> None:
+    def _dispatch(self, outgoing: Outgoing) -> None:
         """Bring what leaves a chip to where it goes."""
         for hop, passage in outgoing.hops:
-            self.chips[hop.chip].receive(hop)
-            self._promises[hop.chip] = self.chips[hop.chip].promise
+            self._forward(hop)
             if self._passed:
                 self._passed(passage)
         for receipt, time in outgoing.receipts:
-            self.chips[receipt.origin.chip].confirm(receipt, time)
-            self._promises[receipt.origin.chip] = self.chips[receipt.origin.chip].promise
+            self._return(receipt, time)
 
-    def _stand_still(self, limit: int) -> None:
-        """Nothing is under way: let tiles that poll look again; Fault when that changes nothing."""
-        if not any(chip.polls for chip in self.chips) or self._stood.again(self.chips):
-            raise self._deadlock()
-        now = max(chip.time.now for chip in self.chips)
+    def _forward(self, hop: Hop) -> None:
+        """A message comes to the next chip of its way."""
+        self._in_vain.pop(hop.chip, None)
+        self._here[hop.chip].receive(hop)
+        self._promises[hop.chip] = self._here[hop.chip].promise
+
+    def _return(self, receipt: Receipt, time: int) -> None:
+        """A receipt comes to the sender of a copy."""
+        chip = self._here[receipt.origin.chip]
+        self._in_vain.pop(chip.number, None)
+        chip.confirm(receipt, time)
+        self._promises[chip.number] = chip.promise
+
+    def _show(self, before: int) -> None:
+        """Show what was printed before a time."""
+        self._printed.show(before)
+
+    # -- standing still ----------------------------------------------------------------------------------
+
+    def _all_stand_still(self) -> bool:
+        """Whether nothing is under way elsewhere either."""
+        return True
+
+    def _of_all(self, fact: Fact) -> list[Fact]:
+        """A fact about the chips here, and those about the others."""
+        return [fact]
+
+    def _stand_still(self, limit: int) -> bool:
+        """Nothing is under way: whether the run is over; otherwise tiles that poll look again.
+
+        Fault when one has happened, or when looking again changes nothing.
+        """
+        still = self._of_all(Stillness.of(self.chips, self._moved))
+        failures = [failure for one in still for failure in one.failures]
+        if failures:
+            raise Fault(min(failures).text)
+        if all(one.over for one in still):
+            return True
+        if any(one.moved for one in still):
+            self._stood = StandingChips()
+        self._moved = False
+        if not any(one.polls for one in still) or all(self._of_all(self._stood.again(self.chips))):
+            found = self._of_all([Hindrance.of(chip) for chip in self.chips])
+            raise deadlock(one for some in found for one in some)
+        now = max(one.now for one in still)
+        self._in_vain.clear()
         for chip in self.chips:
             chip.time.now = now
             if chip.polls:
-                with _naming(chip):
-                    chip.run_round(limit)
+                chip.run_round(limit)
             self._promises[chip.number] = chip.promise
-
-    def _deadlock(self) -> Fault:
-        waits = [f"chip {chip.number}: {text}" for chip in self.chips for text in chip.traffic.standstill()]
-        links = [
-            f"{chip.number} -> {to} has carried {link.messages}"
-            for chip in self.chips
-            for to, link in chip.links.links.items()
-            if link.messages
-        ]
-        carried = _some(links) if links else "none has carried anything"
-        return Fault(
-            f"the program can never go on: {_some(waits)}; no link has anything to carry ({carried})"
-        )
+        return False
 
 
-class _Standing:
-    """The state in which all chips have stopped, to see whether any can go on."""
-
-    def __init__(self) -> None:
-        self._registers: list[bytes] = []
-        self._memory: list[bytes] = []
-
-    def again(self, chips: Sequence[LinkedChip]) -> bool:
-        """Whether the chips were in their present state before; memory is compared if registers agree."""
-        registers = [chip.registers() for chip in chips]
-        agrees, self._registers = registers == self._registers, registers
-        memory = [chip.memory() for chip in chips] if agrees else []
-        agrees, self._memory = agrees and memory == self._memory, memory
-        return agrees
+def _keep(
+    printed: PrintedTexts, time: LinkedSimulator, chip: int, numbers: Iterator[int], file: int, data: bytes
+) -> None:
+    """Keep what a chip prints at its time."""
+    printed.add(PrintedText(time.now, chip, next(numbers), file, data))
 
 
 def _ways(chips: Chips) -> np.ndarray:
@@ -155,18 +201,3 @@ def _ways(chips: Chips) -> np.ndarray:
     ways = np.array([[chips.distance(a, b) * latency for b in numbers] for a in numbers], dtype=np.int64)
     np.fill_diagonal(ways, HUGE // 2)
     return ways
-
-
-@contextmanager
-def _naming(chip: LinkedChip) -> Iterator[None]:
-    """Faults inside the block name the chip."""
-    try:
-        yield
-    except Fault as fault:
-        raise Fault(f"chip {chip.number}: {fault}") from None
-
-
-def _some(texts: Sequence[str]) -> str:
-    """The first of many texts."""
-    more = len(texts) - _MOST_SHOWN
-    return "; ".join(texts[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")

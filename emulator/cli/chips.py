@@ -1,31 +1,42 @@
-"""tx8emu on several chips: what is watched of them, what is printed and written."""
+"""tx8emu on several chips: what is watched of them, what is printed and written.
+
+The chips of a run may be emulated by several ranks. Each finds what there is to say about its own chips, as
+plain data; one of them puts that together.
+"""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 
-from emulator.chips.link_use import LinkTracks, chips_report, describe_chips
+from emulator.chips.link_use import LinkTracks, LinkUse, chips_report, describe_chips, link_uses, links_name
+from emulator.chips.linked_chip import LinkedChip
 from emulator.chips.links import Passage
 from emulator.chips.mesh import ChipMesh
-from emulator.program import Program
+from emulator.program import Array, Program
 from emulator.timing.slices import TICKS, Sink
-from emulator.watch.report.file import PageFile
+from emulator.watch.report.file import PageFile, check_target
 from emulator.watch.stats.output import executed
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
 from emulator.watch.stats.text import describe
+from emulator.watch.stats.types import Report
+from emulator.watch.strict.hazards import Hazard
 from emulator.watch.trace.file import PartOfTrace, TraceFile
 from emulator.watch.trace.sink import Trace
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import report_form
 from tx8isa.tools.files import write_whole
+
+from .dumps import Dumps
+
+if TYPE_CHECKING:
+    from emulator.chips.ranks.mpi import MpiPost
 
 _FOR_ONE_CHIP = {"gdb": None, "explore": 0, "save_state": None, "load_state": None}
 """Options that look at one chip, and what they are without being given."""
@@ -51,75 +62,172 @@ def page_files(options: argparse.Namespace, chips: int) -> list[str]:
     return [str(path.with_name(f"{path.stem}.chip{number}{path.suffix}")) for number in range(chips)]
 
 
-class ChipsWatching:
-    """What watches a run on several chips. The end of a ``with`` block drops a trace that is not complete."""
+class ChipFindings(NamedTuple):
+    """What there is to say about a chip after a run."""
 
-    def __init__(self, options: argparse.Namespace, program: Program) -> None:
-        self._options, self._machine, image = options, program.machine, program.image
-        pages = page_files(options, program.chips)
+    chip: int
+    cycles: int
+    hazards: Sequence[Hazard] | None
+    """None when they were not looked for."""
+    more: bool
+    gave_up: bool
+    """As the properties of ``Sanitizer``."""
+    report: Report | None
+    executed: Sequence[str]
+    page: bytes
+    trace: Mapping[str, Any]
+    """The summary of its part of the trace."""
+    trace_error: str | None
+    dumps: Sequence[str]
+    files: Mapping[str, bytes]
+    """What is to be printed of its memory, and what belongs in files."""
+
+
+class RunFindings(NamedTuple):
+    """What there is to say about some chips, or all of them. ``outputs`` are empty after a fault."""
+
+    outputs: dict[str, Array]
+    chips: list[ChipFindings]
+    links: list[LinkUse]
+
+    @classmethod
+    def together(cls, parts: Sequence[RunFindings], names: Iterable[str]) -> RunFindings:
+        """The findings of all ranks; ``names``: those of outputs, in their order."""
+        outputs = {name: array for part in parts for name, array in part.outputs.items()}
+        return cls(
+            {name: outputs[name] for name in names if name in outputs},
+            sorted((one for part in parts for one in part.chips), key=lambda one: one.chip),
+            [use for part in parts for use in part.links],
+        )
+
+    @property
+    def hazards(self) -> Sequence[Hazard]:
+        """What a strict run has found, by chip."""
+        return [hazard for chip in self.chips for hazard in chip.hazards or ()]
+
+
+class ChipsWatching:
+    """What watches the chips that are emulated here. The end of a ``with`` block drops the trace's parts."""
+
+    def __init__(self, options: argparse.Namespace, program: Program, numbers: Sequence[int]) -> None:
+        self._options, image, machine = options, program.image, program.machine
+        self._paths = page_files(options, program.chips)
         form = options.report and report_form(options.report)
         self._data = options.report if form == "json" else None
-        wanted = bool(options.stats or pages or self._data)
-        numbers = range(program.chips)
-        self._statistics = [Statistics(image, program.machine) for _ in numbers if wanted]
-        self._pages = [
-            PageFile(page, self._statistics[n], f"{options.program}, chip {n}")
-            for n, page in enumerate(pages)
-        ]
-        self._file = TraceFile(options.trace) if options.trace else None
-        self._parts: list[PartOfTrace] = []
-        self._traces: list[Trace] = []
-        if self._file is not None:
-            self._parts = [PartOfTrace(self._file, n, program.chips) for n in numbers]
-            self._traces = [
-                Trace(part, image, program.machine, options.program, n) for n, part in enumerate(self._parts)
-            ]
+        wanted = bool(options.stats or self._paths or self._data)
+        self._statistics = {n: Statistics(image, machine) for n in numbers if wanted}
+        self._pages = {
+            n: PageFile(self._paths[n], self._statistics[n], f"{options.program}, chip {n}")
+            for n in numbers
+            if self._paths
+        }
+        self.parts: dict[int, PartOfTrace] = {}
+        """Of the trace, by chip."""
+        if options.trace:
+            if not Path(options.trace).exists() or Path(options.trace).is_file():
+                check_target(Path(options.trace))
+            self.parts = {n: PartOfTrace(options.trace, n, program.chips) for n in numbers}
+        self._traces = {n: Trace(part, image, machine, options.program, n) for n, part in self.parts.items()}
+        microseconds = 1e6 / (TICKS * machine.engines.clock.value)
+        self._tracks = {n: LinkTracks(part, microseconds) for n, part in self.parts.items()}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.abandon()
+        for part in self.parts.values():
+            part.abandon()
 
     def sinks(self, chip: int) -> Sequence[Sink]:
         """The sinks that a chip must be started with."""
-        found: list[Sink] = [*self._traces[chip : chip + 1], *self._statistics[chip : chip + 1]]
-        return [*found, *(page.sink for page in self._pages[chip : chip + 1])]
+        page = self._pages.get(chip)
+        found = (self._traces.get(chip), self._statistics.get(chip), page and page.sink)
+        return [sink for sink in found if sink]
 
     @property
     def passed(self) -> Callable[[Passage], None] | None:
         """The receiver of messages that pass links."""
-        if self._file is None:
-            return None
-        return LinkTracks(self._file, 1e6 / (TICKS * self._machine.engines.clock.value)).add
+        return self._passed if self._tracks else None
 
-    def lines(self, mesh: ChipMesh, as_json: bool) -> list[str]:
+    def _passed(self, passage: Passage) -> None:
+        self._tracks[passage.source].add(passage)
+
+    def findings(self, mesh: ChipMesh, outputs: dict[str, Array], fault: str, dumps: Dumps) -> RunFindings:
+        """What there is to say about the chips of a run that is over."""
+        return RunFindings(outputs, [self._found(chip, fault, dumps) for chip in mesh.chips], link_uses(mesh))
+
+    def _found(self, chip: LinkedChip, fault: str, dumps: Dumps) -> ChipFindings:
+        number, checked = chip.number, chip.sanitizer
+        hazards = checked.hazards() if checked else None
+        statistics, page = self._statistics.get(number), self._pages.get(number)
+        part = self.parts.get(number)
+        shown = number == self._options.chip
+        return ChipFindings(
+            number,
+            chip.time.cycles,
+            hazards,
+            more=bool(checked and checked.more),
+            gave_up=bool(checked and checked.gave_up),
+            report=make_report(statistics, chip.tiles) if statistics else None,
+            executed=list(executed(chip.tiles)) if statistics else [],
+            page=page.content(chip.tiles, fault, hazards) if page else b"",
+            trace=part.summary if part else {},
+            trace_error=part.error if part else None,
+            dumps=list(dumps.lines(chip)) if shown else [],
+            files=dumps.files(chip) if shown else {},
+        )
+
+    def collect(self, post: MpiPost, ranks: Sequence[int]) -> None:
+        """Bring the parts of the trace from all ranks to rank 0; ``ranks``: that of each chip."""
+        for chip, rank in enumerate(ranks if self._options.trace else ()):
+            if rank and rank == post.rank:
+                post.pour(self.parts[chip].pieces())
+            elif rank and post.rank == 0:
+                self.parts[chip] = PartOfTrace(self._options.trace, chip, len(ranks))
+                self.parts[chip].add_pieces(post.poured(rank))
+
+    # -- about all chips -----------------------------------------------------------------------------------
+
+    def lines(self, found: RunFindings, as_json: bool) -> list[str]:
         """The output of ``--stats``: all chips together, then the one that ends last."""
-        if not self._statistics:
+        reports = [chip.report for chip in found.chips if chip.report]
+        if not reports:
             return []
-        reports = [make_report(s, c.tiles) for s, c in zip(self._statistics, mesh.chips, strict=True)]
-        report = chips_report(mesh, reports)
+        report = chips_report(reports, found.links)
         if as_json:
             return [msgspec.json.format(msgspec.json.encode(report)).decode()]
         last = report.last_chip
-        one = [*describe(reports[last]), "", *executed(mesh.chips[last].tiles)]
+        one = [*describe(reports[last]), "", *found.chips[last].executed]
         return [*describe_chips(report), "", f"chip {last}:", *one]
 
-    def finish(self, mesh: ChipMesh, fault: str) -> list[str]:
-        """Write the files of a run that is over; messages about those that cannot be written."""
+    def finish(self, found: RunFindings) -> list[str]:
+        """Write the files about a run that is over; messages about those that cannot be written."""
         errors = []
-        for chip, page in zip(mesh.chips, self._pages, strict=False):
-            found = chip.sanitizer.hazards() if chip.sanitizer else None
-            errors += _tried(partial(page.finish, chip.tiles, fault, found))
+        for chip, path in zip(found.chips, self._paths, strict=False):
+            errors += _tried(partial(write_whole, path, chip.page))
         if self._data is not None:
-            text = "\n".join([*self.lines(mesh, as_json=True), ""]).encode()
+            text = "\n".join([*self.lines(found, as_json=True), ""]).encode()
             errors += _tried(partial(write_whole, self._data, text))
-        if self._file is not None:
-            chips = {f"chip {n}": part.summary for n, part in enumerate(self._parts)}
-            self._file.finish({"program": self._options.program, "cycles": mesh.cycles, **chips})
-            errors += [self._file.error] if self._file.error else []
+        if self._options.trace:
+            errors += _tried(partial(self._write_trace, found))
         return errors
+
+    def _write_trace(self, found: RunFindings) -> None:
+        file = TraceFile(self._options.trace)
+        try:
+            if found.links:
+                file.add([links_name()])
+            for chip in found.chips:
+                file.add_pieces(self.parts[chip.chip].pieces())
+            chips = {f"chip {chip.chip}": chip.trace for chip in found.chips}
+            cycles = max(chip.cycles for chip in found.chips)
+            file.finish({"program": self._options.program, "cycles": cycles, **chips})
+        finally:
+            file.abandon()
+        errors = [file.error, *(chip.trace_error for chip in found.chips)]
+        errors += [part.error for part in self.parts.values()]
+        for error in filter(None, errors):
+            raise Tx8Error(error)
 
 
 def _tried(write: Callable[[], None]) -> list[str]:
@@ -131,12 +239,9 @@ def _tried(write: Callable[[], None]) -> list[str]:
     return []
 
 
-def show_hazards_of_chips(mesh: ChipMesh, program: str) -> None:
+def show_hazards_of_chips(found: RunFindings, program: str) -> None:
     """Print what ``--strict`` has found to standard error."""
     from emulator.watch.strict.hazards import show_hazards
 
-    checked = [chip.sanitizer for chip in mesh.chips if chip.sanitizer]
-    more, gave_up = (any(getattr(one, name) for one in checked) for name in ("more", "gave_up"))
-    if checked:
-        sys.stdout.flush()
-        show_hazards(mesh.hazards(), more, gave_up, program)
+    more, gave_up = (any(getattr(chip, name) for chip in found.chips) for name in ("more", "gave_up"))
+    show_hazards(found.hazards, more, gave_up, program)

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ from tx8isa.tools.command_line import report_form
 if TYPE_CHECKING:
     from emulator.chip.options import RunOptions
     from emulator.chip.system import System
+    from emulator.chips.mesh import ChipMesh
+    from emulator.chips.ranks.team import Team
+    from emulator.cli.chips import ChipsWatching, RunFindings
     from emulator.cli.dumps import Dumps
     from emulator.cli.watching import Views
     from emulator.debug.explore import Difference
@@ -27,64 +31,82 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; exit statuses are those in the help text."""
+    from emulator.chips.ranks.launch import launched
+
+    found = launched()
+    if found is None:
+        return _guarded(partial(_command, arguments), _print_error)
+    from emulator.cli.ranks import run_as_rank
+
+    return run_as_rank(found, partial(_command, arguments), _guarded, _print_error)
+
+
+def _guarded(run: Callable[[], int], report: Callable[[str, int], int]) -> int:
+    """Run and report an error; the exit status."""
     from tx8isa.errors import Tx8Error
-    from tx8isa.tools.command_line import parsed, with_operand, with_value
 
     try:
-        given = with_operand(with_value(arguments, "--stats", "text"), "--input")
-        options = parsed(make_parser(), given)
-        if not 1 <= options.threads <= 256:
-            make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
-        if options.html and options.report and report_form(options.report) == "html":
-            make_parser().error("--html and --report FILE.html both name the page")
-        if options.json and (other := prints(options)):
-            make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
-        if options.session and (other := beside_session(options)):
-            make_parser().error(f"argument --session: not with {other}, which is about a single run")
-        if options.load_state and (options.strict or options.explore):
-            make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
-        status = _run_session(options) if options.session else _run(options)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return status
+        return run()
     except Tx8Error as error:
-        return _report_error(str(error))
+        return report(_error_line(str(error)), 1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone
         return 0
     except OSError as error:
-        return _report_error(
-            ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
-        )
+        parts = (error.filename, error.strerror or error)
+        return report(_error_line(": ".join(str(part) for part in parts if part)), 1)
     except KeyboardInterrupt:
-        print("tx8emu: interrupted", file=sys.stderr)
-        return 130
+        return report("tx8emu: interrupted", 130)
 
 
-def _report_error(text: str) -> int:
+def _command(arguments: list[str] | None, team: Team | None = None) -> int:
+    """Run the command; ``team``: the ranks, if there are several."""
+    from tx8isa.tools.command_line import parsed, with_operand, with_value
+
+    given = with_operand(with_value(arguments, "--stats", "text"), "--input")
+    options = parsed(make_parser(), given)
+    if not 1 <= options.threads <= 256:
+        make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
+    if options.html and options.report and report_form(options.report) == "html":
+        make_parser().error("--html and --report FILE.html both name the page")
+    if options.json and (other := prints(options)):
+        make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
+    if options.session and (other := beside_session(options)):
+        make_parser().error(f"argument --session: not with {other}, which is about a single run")
+    if options.load_state and (options.strict or options.explore):
+        make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
+    status = _run_session(options) if options.session and team is None else _run(options, team)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return status
+
+
+def _error_line(text: str) -> str:
     from tx8isa.tools.command_line import one_line
 
-    print(f"tx8emu: error: {one_line(text)}", file=sys.stderr)
-    return 1
+    return f"tx8emu: error: {one_line(text)}"
 
 
-def _run(options: argparse.Namespace) -> int:
+def _print_error(line: str, status: int) -> int:
+    print(line, file=sys.stderr)
+    return status
+
+
+def _run(options: argparse.Namespace, team: Team | None) -> int:
     from emulator import native
-    from emulator.cli.dumps import Dumps
+    from emulator.cli.dumps import Dumps, write_files
     from emulator.cli.outputs import output_files, output_folder
+    from emulator.cli.warm import announce
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
 
     snapshots.check_options(make_parser(), options)
-    native.on_compile = None if options.quiet else _announce(options.verbose)
+    native.on_compile = None if options.quiet else announce(options.verbose)
     program = _loaded(options)
-    if options.tile is not None and options.tile >= program.machine.tiles:
-        make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
+    _check_numbers(options, program, team)
     dumps = Dumps(options, program)
-    if program.chips > 1:
-        return _run_chips(options, program, dumps)
-    if options.chip:
-        make_parser().error(f"argument --chip: {options.chip} is outside 0..0, the program runs on one chip")
+    if team is not None or program.chips > 1:
+        return _run_chips(options, program, dumps, team)
     files = output_files(options, [buffer.name for buffer in program.outputs])
     saver = snapshots.saver(options, program.image)
     with output_folder(options), Watching(_views(options), program.image, program.machine) as watching:
@@ -101,67 +123,131 @@ def _run(options: argparse.Namespace) -> int:
         if hazards or differences:
             status = 3
         _print(dumps.lines(system))
+        write_files(dumps.files(system))
         if options.stats:
             _print(watching.lines(system, as_json=options.stats == "json"))
-        for text in watching.finish(system, fault):
-            status = max(status, _report_error(text))
+        status = _told(watching.finish(system, fault), status)
     if options.json:
-        _print_verdict(options, [system], status, fault, outputs, hazards, differences)
+        left_out = _left_out(system)
+        _print_verdict(options, status, fault, outputs, hazards, left_out, differences)
     return status
+
+
+def _check_numbers(options: argparse.Namespace, program: Program, team: Team | None) -> None:
+    """Leave with a usage error for a tile or a chip that is not there."""
+    from emulator.chips.ranks.placement import placed
+
+    tiles = program.machine.tiles
+    if options.tile is not None and options.tile >= tiles:
+        make_parser().error(f"argument --tile: {options.tile} is outside 0..{tiles - 1}")
+    if program.chips == 1 and team is None:
+        placed(options.placement, 1, 1)
+        if options.chip:
+            text = f"argument --chip: {options.chip} is outside 0..0, the program runs on one chip"
+            make_parser().error(text)
 
 
 def _run_session(options: argparse.Namespace) -> int:
     """Run a program as a script says."""
     from emulator import native
     from emulator.cli.session import run_script
+    from emulator.cli.warm import announce
 
-    native.on_compile = None if options.quiet else _announce(options.verbose)
+    native.on_compile = None if options.quiet else announce(options.verbose)
     return run_script(options, _loaded(options), _run_options(options))
 
 
-def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps) -> int:
-    """Run a program on several chips."""
-    from emulator.cli.chips import ChipsWatching, check_options, page_files, show_hazards_of_chips
+def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps, team: Team | None) -> int:
+    """Run a program on several chips, all of them here or those of one rank."""
+    from emulator.chips.mesh import ChipMesh
+    from emulator.chips.ranks.mesh import RankMesh
+    from emulator.chips.ranks.placement import placed
+    from emulator.cli.chips import ChipsWatching, RunFindings, check_options, page_files
+    from emulator.cli.inputs import read_inputs
     from emulator.cli.outputs import output_files, output_folder
 
     check_options(options, program)
     names = program.names_of_chips(buffer.name for buffer in program.outputs)
     files = output_files(options, names, page_files(options, program.chips))
-    with output_folder(options), ChipsWatching(options, program) as watching:
-        inputs = _inputs(options, program, say=True)
-        mesh = program.start_chips(
-            inputs, watch=watching.sinks, passed=watching.passed, **_run_options(options)
-        )
-        dumps.check(mesh.chips[options.chip])
+    rank, ranks = 0, placed(options.placement, program.chips, team.size if team else 1)
+    make: Callable[..., ChipMesh] = ChipMesh
+    if team is not None:
+        rank, make = team.rank, partial(RankMesh, post=team.post, ranks=ranks)
+        team.take_chips(ranks)
+    numbers = [chip for chip, of in enumerate(ranks) if of == rank]
+    folder = nullcontext() if rank else output_folder(options)
+    with folder, ChipsWatching(options, program, numbers) as watching:
+        inputs, run = read_inputs(options, program, say=True), _run_options(options)
+        mesh = program.start_chips(inputs, watch=watching.sinks, passed=watching.passed, make=make, **run)
+        for chip in mesh.chips:
+            dumps.check(chip)
+        if team is not None:
+            team.begin()
         fault = _reported(options, partial(mesh.run, options.max_instructions))
         outputs = program.results_of_chips(mesh) if not fault and (files or options.json) else {}
-        _write_outputs(files, outputs)
-        hazards = mesh.hazards() if options.strict else None
-        show_hazards_of_chips(mesh, options.program)
-        status = 3 if fault or hazards else 0
-        _print(dumps.lines(mesh.chips[options.chip]))
-        if options.stats:
-            _print(watching.lines(mesh, as_json=options.stats == "json"))
-        for text in watching.finish(mesh, fault):
-            status = max(status, _report_error(text))
+        parts = [watching.findings(mesh, outputs, fault, dumps)]
+        if team is not None:
+            parts = team.post.to_first(parts[0])
+            watching.collect(team.post, ranks)
+            team.leave()
+        if rank:
+            return 0
+        return _tell(options, RunFindings.together(parts, names), fault, files, watching)
+
+
+def _tell(
+    options: argparse.Namespace,
+    found: RunFindings,
+    fault: str,
+    files: dict[str, Path],
+    watching: ChipsWatching,
+) -> int:
+    """Print and write what a run on several chips has given; the exit status."""
+    from emulator.cli.chips import show_hazards_of_chips
+    from emulator.cli.dumps import write_files
+
+    _write_outputs(files, found.outputs)
+    hazards = found.hazards if options.strict else None
+    if hazards is not None:
+        sys.stdout.flush()
+        show_hazards_of_chips(found, options.program)
+    status = 3 if fault or hazards else 0
+    for chip in found.chips:
+        _print(chip.dumps)
+        write_files(chip.files)
+    if options.stats:
+        _print(watching.lines(found, as_json=options.stats == "json"))
+    status = _told(watching.finish(found), status)
     if options.json:
-        _print_verdict(options, mesh.chips, status, fault, outputs, hazards, None)
+        left_out = any(chip.more or chip.gave_up for chip in found.chips)
+        _print_verdict(options, status, fault, found.outputs, hazards, left_out, None)
     return status
+
+
+def _told(errors: Iterable[str], status: int) -> int:
+    """Print errors that come after the results of a run; the exit status, which was another one before."""
+    for text in errors:
+        status = max(status, _print_error(_error_line(text), 1))
+    return status
+
+
+def _left_out(system: System) -> bool:
+    """Whether a strict run has found more hazards than it tells."""
+    checked = system.sanitizer
+    return bool(checked and (checked.more or checked.gave_up))
 
 
 def _print_verdict(
     options: argparse.Namespace,
-    systems: Sequence[System],
     status: int,
     fault: str,
     outputs: Mapping[str, Array],
     hazards: Sequence[Hazard] | None,
+    left_out: bool,
     differences: Sequence[Difference] | None,
 ) -> None:
     from emulator.cli.verdict import verdict
 
-    checked = [system.sanitizer for system in systems if system.sanitizer]
-    left_out = any(one.more or one.gave_up for one in checked)
     orders = options.explore or 0
     print(verdict(options.program, status, fault, outputs, hazards, left_out, orders, differences))
 
@@ -183,10 +269,11 @@ def _loaded(options: argparse.Namespace) -> Program:
 
 def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:
     """The machine with the program, at its beginning or in a saved state."""
+    from emulator.cli.inputs import read_inputs
     from emulator.debug.snapshot.commands import saved_state
 
     run: RunOptions = {**_run_options(options), "sinks": sinks}
-    inputs = _inputs(options, program, say=True)
+    inputs = read_inputs(options, program, say=True)
     return program.start(inputs, snapshot=saved_state(options, program.machine), **run)
 
 
@@ -220,9 +307,10 @@ def _differences(options: argparse.Namespace, program: Program) -> Sequence[Diff
     """Print what ``--explore`` finds; None without it."""
     if not options.explore:
         return None
+    from emulator.cli.inputs import read_inputs
     from emulator.debug.explore import show_orders
 
-    inputs = _inputs(options, program)
+    inputs = read_inputs(options, program)
 
     def start(serial: bool, strict: bool) -> System:
         return program.start(
@@ -283,21 +371,6 @@ def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | No
         debug(system, options.gdb, options.max_instructions, files_of_run(options, outputs))
 
 
-def _announce(verbose: bool) -> Callable[[str, float | None], None]:
-    """What to do when a kernel is compiled: with -v say so each time, else once, and only on a terminal."""
-    said: list[str] = []
-
-    def announce(name: str, seconds: float | None) -> None:
-        if verbose:
-            text = "compiling" if seconds is None else f"compiled in {seconds:.2f} s:"
-            print(f"tx8emu: {text} {name}", file=sys.stderr)
-        elif not said and sys.stderr is not None and sys.stderr.isatty():
-            print("tx8emu: compiling kernels for this machine; later runs find them ready", file=sys.stderr)
-        said.append(name)
-
-    return announce
-
-
 def _show(file: int, data: bytes) -> None:
     stream = sys.stdout if file == 1 else sys.stderr
     if stream is not None:
@@ -306,46 +379,9 @@ def _show(file: int, data: bytes) -> None:
         stream.buffer.flush()
 
 
-def _inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
-    """The arrays of --input, and with --random random ones for the other inputs."""
-    from emulator.cli.arrays import random_arrays
-    from emulator.program import chip_name, travel_dtype
-
-    given = _read_inputs(options.input, program)
-    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in program.inputs]
-    if program.chips > 1:  # each chip gets arrays of its own
-        kept = [(chip, one) for chip in range(program.chips) for one in wanted if one[0] not in given]
-        wanted = [(chip_name(chip, name), shape, dtype) for chip, (name, shape, dtype) in kept]
-    missing = [name for name, _, _ in wanted if name not in given]
-    if options.random is None or not missing:
-        return given
-    if say and not options.quiet:
-        print(f"tx8emu: random inputs (seed {options.random}): {', '.join(missing)}", file=sys.stderr)
-    return random_arrays(wanted, given, options.random)
-
-
 def _show_on_stderr(file: int, data: bytes) -> None:
     """What the program prints, where standard output is for data."""
     _show(2, data)
-
-
-def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]:
-    from emulator.cli.arrays import read_array
-    from emulator.program import InputError
-    from tx8isa.tools.command_line import named_file
-
-    known = [buffer.name for buffer in program.inputs]
-    known += program.names_of_chips(known)
-    inputs: dict[str, Array] = {}
-    for argument in arguments:
-        found = named_file(argument, known)
-        if found is None:
-            make_parser().error(f"argument --input: '{argument}' is not NAME=FILE.npy")
-        name, file = found
-        if name in inputs:
-            raise InputError(f"input '{name}' is given twice")
-        inputs[name] = read_array(file)
-    return inputs
 
 
 def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from emulator.chip.tensors import TensorView, check_file, find_tensor, save_tensor
+from emulator.chip.tensors import TensorView, check_file, find_tensor, tensor_file_bytes
 from emulator.cli.options import ddr_range, tensor_file
 from emulator.memory.dump import dump_scratchpads, hex_dump
 from tx8isa.tools.files import write_whole
@@ -44,12 +44,22 @@ class Dumps:
         if options.dump_spm == "-":
             chosen = [tile for tile in system.tiles if options.tile in (None, tile.number)]
             yield from dump_scratchpads((tile.number, tile.spm) for tile in chosen)
-        elif options.dump_spm:
-            write_whole(options.dump_spm, system.tiles[options.tile or 0].spm.data.tobytes())
         for address, size in self._ranges:
             yield from hex_dump(system.ddr_range(address, size), address)
         for view, file in self._tensors:
             if file is None:
                 yield from view.lines(system)
-            else:
-                save_tensor(view, system, file)
+
+    def files(self, system: System) -> dict[str, bytes]:
+        """What belongs in files, by their names."""
+        options = self._options
+        found = {file: tensor_file_bytes(view, system) for view, file in self._tensors if file is not None}
+        if options.dump_spm and options.dump_spm != "-":
+            found[options.dump_spm] = system.tiles[options.tile or 0].spm.data.tobytes()
+        return found
+
+
+def write_files(files: Mapping[str, bytes]) -> None:
+    """Write files, each whole; Tx8Error for the first that cannot be written."""
+    for file, data in files.items():
+        write_whole(file, data)

@@ -25,6 +25,7 @@ _EPILOG = """examples:
   tx8emu prog.bin --on-exception drop --max-instructions 5000000
   tx8emu net/prog.bin --random 0 --strict --json
   tx8emu prog.bin --chips 2x2 --random 0 --stats
+  mpiexec -n 2 tx8emu prog.bin --chips 2x2 --random 0 --output-dir out
   tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 
@@ -186,6 +187,13 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         help="machine description, or the name of a packaged one (the image's)",
     )
     add("--chips", type=mesh, metavar="XxY", help="run it on X times Y linked chips, such as 2x2")
+    add(
+        "--placement",
+        default="block",
+        metavar="RULE",
+        help="which rank of mpiexec has which chips: block (neighbours together), cyclic, or that of each "
+        "chip, such as 0,0,1,1",
+    )
     add("--chip", type=_number, default=0, metavar="N", help="the chip of which the dumps are (0)")
 
 

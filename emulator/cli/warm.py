@@ -64,3 +64,18 @@ class Warm(argparse.Action):
             raise Tx8Error(f"--warm: {store.folder()} cannot be written; name another with TX8_CACHE_DIR")
         print(warm(sys.stderr))
         parser.exit()
+
+
+def announce(verbose: bool) -> Callable[[str, float | None], None]:
+    """What to do when a kernel is compiled: with -v say so each time, else once, and only on a terminal."""
+    said: list[str] = []
+
+    def announce(name: str, seconds: float | None) -> None:
+        if verbose:
+            text = "compiling" if seconds is None else f"compiled in {seconds:.2f} s:"
+            print(f"tx8emu: {text} {name}", file=sys.stderr)
+        elif not said and sys.stderr is not None and sys.stderr.isatty():
+            print("tx8emu: compiling kernels for this machine; later runs find them ready", file=sys.stderr)
+        said.append(name)
+
+    return announce

@@ -16,7 +16,7 @@ import pytest
 from c_tools import EXAMPLES, HEADERS, MARCHES, PROGRAMS, ROOT, build, make, needs_gcc, run_with
 from documents import blocks
 from emulator import Fault
-from emulator.program import load
+from emulator.program import Program, load
 
 Array = np.ndarray[Any, Any]
 HEADER = HEADERS / "tx8.h"
@@ -115,6 +115,16 @@ def test_ring(built: Path, threads: int) -> None:
     total = sum(1000 * tile + i for tile in range(16) for i in range(64))
     assert found["sums"].tolist() == [total] * 16
     assert printed == f"tile 0: {total}, tile 15: {total}\n"
+
+
+@needs_gcc
+def test_allreduce(built: Path) -> None:
+    found = load(built / "allreduce.elf")
+    for program, count in ((found, 1), (Program(found.image, found.machine.of_chips(2, 1)), 2)):
+        shown: list[bytes] = []
+        program.run(show=lambda _, data, shown=shown: shown.append(data))
+        lines = b"".join(shown).decode().splitlines()
+        assert sorted(lines) == [f"chip {chip} has the sums of {count} chips" for chip in range(count)]
 
 
 @needs_gcc
@@ -454,3 +464,12 @@ def test_the_page_names_every_call() -> None:
     generated = set(re.findall(r"\b(tx8_\w+)\(", (HEADER.parent / "tx8_packets.h").read_text()))
     prefixes = {"tx8_ct_", "tx8_ne_", "tx8_dma_", "tx8_td_", "tx8_sc_", "tx8_packets"}
     assert named - calls - generated - prefixes == {"tx8_execute"}
+
+
+def test_the_page_of_chips_names_every_collective() -> None:
+    page = (ROOT / "docs" / "chips.md").read_text()
+    calls = re.findall(
+        r"^static inline .*?\b(tx8_\w+)\(", (HEADERS / "tx8_chips.h").read_text(), re.MULTILINE
+    )
+    assert len(calls) > 20
+    assert set(calls) <= set(re.findall(r"\btx8_\w+", page))

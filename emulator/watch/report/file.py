@@ -41,11 +41,16 @@ class PageFile:
     def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> None:
         """Write the page of a run that is over. Tx8Error when that fails.
 
-        ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for. The
-        results of the run are out by then, so that nothing is lost.
+        The results of the run are out by then, so that nothing is lost.
+        """
+        write_whole(self._path, self.content(tiles, fault, hazards))
+
+    def content(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> bytes:
+        """The page of a run that is over.
+
+        ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for.
         """
         # Bokeh takes longer to load than many programs to run
         from .page import make_page
 
-        page = make_page(self.sink, tiles, self._title, fault=fault, hazards=hazards)
-        write_whole(self._path, page)
+        return make_page(self.sink, tiles, self._title, fault=fault, hazards=hazards)

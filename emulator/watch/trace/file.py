@@ -10,7 +10,8 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +25,8 @@ _LEVEL = 3
 
 _MOST_PROCESSES = 1000
 """Process numbers of a chip in a trace of several: more than a chip has tiles."""
+_PIECE = 1 << 20
+"""Letters of a part that are copied at a time."""
 _NUMBERED = re.compile('"(pid|id)":([0-9]+)')
 
 
@@ -62,6 +65,13 @@ class TraceFile:
         if text:
             self._write(self._before + text)
             self._before = SEPARATOR
+
+    def add_pieces(self, pieces: Iterable[str]) -> None:
+        """Append events whose text comes in pieces that begin and end anywhere."""
+        before = self._before
+        for piece in pieces:
+            self._write(before + piece)
+            before, self._before = "", SEPARATOR
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Complete the file, with a summary of the run, and rename it; a second call does nothing."""
@@ -110,29 +120,59 @@ class TraceFile:
 
 
 class PartOfTrace:
-    """The part of one of several chips in a trace: its processes and arrows have numbers of their own."""
+    """The part of one of several chips in a trace: its processes and arrows have numbers of their own.
 
-    def __init__(self, whole: TraceFile, chip: int, chips: int) -> None:
-        self._whole, self._chip, self._chips = whole, chip, chips
+    It is kept in a temporary file without a name, beside the trace if there is such a folder, until all parts
+    are put together.
+    """
+
+    def __init__(self, path: str | Path, chip: int, chips: int) -> None:
+        folder = Path(path).parent
+        place = folder if folder.is_dir() else None
+        self._file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="", dir=place)  # noqa: SIM115
+        self._path, self._chip, self._chips, self._empty = path, chip, chips, True
         self.summary: Mapping[str, Any] = {}
-
-    @property
-    def error(self) -> str | None:
-        """The error of the whole file."""
-        return self._whole.error
+        self.error: str | None = None
 
     def add(self, events: Iterable[str]) -> None:
-        """Append events, as to the whole file."""
+        """Append events of the chip."""
+        text = SEPARATOR.join(events)
+        self.add_numbered([_NUMBERED.sub(self._renumbered, text)] if text else [])
+
+    def add_numbered(self, events: Iterable[str]) -> None:
+        """Append events whose processes have the numbers of the whole trace."""
         text = SEPARATOR.join(events)
         if text:
-            self._whole.add((_NUMBERED.sub(self._renumbered, text),))
+            self._write(text if self._empty else SEPARATOR + text)
+            self._empty = False
+
+    def add_pieces(self, pieces: Iterable[str]) -> None:
+        """Take the text of a part that was kept elsewhere; all pieces are taken, even after an error."""
+        for piece in pieces:
+            self._write(piece)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Keep the summary of this part; the whole file is completed by who has made it."""
         self.summary = summary
 
     def abandon(self) -> None:
-        """Does nothing: who has made the whole file drops it."""
+        """Drop the part."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _write(self, text: str) -> None:
+        if self.error:
+            return
+        try:
+            self._file.write(text)
+        except OSError as error:
+            self.error = f"{self._path}: the trace is lost: {error.strerror or error}"
+
+    def pieces(self) -> Iterator[str]:
+        """The events, in pieces."""
+        self._file.seek(0)
+        while piece := self._file.read(_PIECE):
+            yield piece
 
     def _renumbered(self, found: re.Match[str]) -> str:
         kind, number = found[1], int(found[2])

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import asm
+from asm.image import Image
 from chip_bench import chip
 from dte_harness import EXIT, address, fill
+from emulator.chips.linked_chip import LinkedChip
 from emulator.chips.mesh import ChipMesh
 from emulator.program import Program, chip_name
 from stream_programs import CONFIG, FSM, LENGTH, READY, SRC, USER_ID, config, user_id
@@ -151,7 +153,7 @@ class OtherOrders(ChipMesh):
                 bound = self.rng.randrange(least, min(bound, least + 10**9) + 1)
             outgoing = one.step(bound, limit)
             self._promises[one.number] = one.promise
-            self._dispatch(one, outgoing)
+            self._dispatch(outgoing)
             worked |= outgoing.worked
         return worked
 
@@ -172,23 +174,36 @@ class Case:
         start = [rng.randbytes(FILLED * SLOT) for _ in range(harts)]
         return cls(found, sent, start, program(found, sent, rng, left_out))
 
-    def run(self, kind: type[ChipMesh] = ChipMesh, **options: object) -> ChipMesh:
-        """The chips at the end."""
-        image, tiles = asm.assemble(self.text), self.machine.tiles
-        inputs = {
+    @property
+    def image(self) -> Image:
+        """The program."""
+        return asm.assemble(self.text)
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """What the tiles of each chip load at the start."""
+        tiles = self.machine.tiles
+        return {
             chip_name(number, "start"): np.frombuffer(
                 b"".join(self.start[number * tiles :][:tiles]), dtype=np.int8
             ).reshape(tiles, -1)
             for number in range(self.machine.chip_count)
         }
-        made = Program(image, self.machine).start_chips(inputs, **options)  # type: ignore[arg-type]
+
+    def run(self, kind: type[ChipMesh] = ChipMesh, **options: object) -> ChipMesh:
+        """The chips at the end."""
+        made = Program(self.image, self.machine).start_chips(self.inputs, **options)  # type: ignore[arg-type]
         made.__class__ = kind
         made.run()
         return made
 
     def slots(self, mesh: ChipMesh) -> list[bytes]:
         """The slots of all harts."""
-        return [tile.spm.data[: SLOT * SLOTS].tobytes() for one in mesh.chips for tile in one.tiles]
+        return self.slots_of(mesh.chips)
+
+    def slots_of(self, chips: Sequence[LinkedChip]) -> list[bytes]:
+        """The slots of the harts of some chips."""
+        return [tile.spm.data[: SLOT * SLOTS].tobytes() for one in chips for tile in one.tiles]
 
     def racing_sends(self, left_out: int) -> int:
         """How many sends read what a message brings for which nobody waits, without any other order.

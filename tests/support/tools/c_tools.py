@@ -15,7 +15,7 @@ from emulator.program import load
 from paths import ROOT
 
 EXAMPLES = ROOT / "examples" / "c"
-PROGRAMS = ("hello", "vector_add", "batchnorm", "gemm", "ring", "floats")
+PROGRAMS = ("hello", "vector_add", "batchnorm", "gemm", "ring", "floats", "allreduce")
 HEADERS = ROOT / "tx8isa" / "include"
 GCC = "riscv64-unknown-elf-gcc"
 MARCHES = ("rv64imfd_zicsr_zifencei", "rv64imfdc_zicsr_zifencei")

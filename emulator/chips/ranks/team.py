@@ -1,0 +1,106 @@
+"""The ranks of a run as a team: they begin together, and end together even when one of them dies."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tx8isa.errors import Tx8Error
+
+from . import sentinel
+from .launch import Launched
+from .mpi import MpiPost
+
+
+class RanksError(Tx8Error):
+    """Ranks that cannot work together."""
+
+
+class Team:
+    """All ranks, seen from one of them. RanksError when MPI is not installed.
+
+    A rank calls ``begin`` once, when it is ready to run, or ``give_up`` if it never will be; then all know of
+    it. It calls ``leave`` after what the ranks do together, and ``end`` when it exits; the sentinel of its
+    host ends all others when a rank exits without that.
+    """
+
+    def __init__(self, launched: Launched) -> None:
+        self.rank, self.size = launched
+        try:
+            from mpi4py import MPI
+        except ImportError as error:
+            raise RanksError(
+                f"mpiexec has started {self.size} ranks, and mpi4py cannot be loaded ({error}): install it "
+                "with: pip install mpi4py mpich"
+            ) from None
+        self._mpi: Any = MPI
+        self.post = MpiPost(MPI.COMM_WORLD)
+        if (self.post.rank, self.post.size) != launched:
+            raise RanksError(
+                f"mpiexec has started {self.size} ranks, and mpi4py sees {self.post.size}: "
+                "mpiexec and mpi4py belong to different MPI libraries"
+            )
+        self._sentinel = _find_sentinel(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED))
+        self._say(f"hello {self.rank} {os.getpid()}")
+        self.begun = self.over = False
+        """Whether all ranks were ready to run; whether none needs another one any more."""
+
+    def take_chips(self, ranks: Sequence[int]) -> None:
+        """``ranks``: that of each chip."""
+        own = ", ".join(str(chip) for chip, rank in enumerate(ranks) if rank == self.rank)
+        self._say(f"does {self.rank} chips {own}")
+
+    def begin(self) -> None:
+        """All ranks are ready; RanksError when some have given up, with the reason of the first."""
+        found = [(rank, text) for rank, text in enumerate(self.post.of_all("")) if text]
+        if found:
+            self.over = True
+            raise RanksError(f"rank {found[0][0]}: {found[0][1]}")
+        self.begun = True
+
+    def give_up(self, text: str) -> None:
+        """This rank does not run, for a reason that the others get to know."""
+        self.post.of_all(text)
+        self.over = True
+
+    def fail(self, line: str, status: int) -> NoReturn:
+        """End the run of all ranks from within; the first line that a rank gives is printed."""
+        self._say(f"failed {self.rank} {line}")
+        os._exit(status)
+
+    def leave(self) -> None:
+        """The end of what ranks do together: no rank needs another one any more."""
+        self.post.meet()
+        self._mpi.Finalize()
+        self.over = True
+
+    def end(self) -> None:
+        """This rank is about to exit in order."""
+        self._say(f"bye {self.rank}")
+
+    def _say(self, message: str) -> None:
+        self._sentinel.send(message.encode()[: sentinel.MOST_BYTES])
+
+
+def _find_sentinel(host: Any) -> socket.socket:
+    """A socket on which the sentinel of this host hears; its first rank starts it."""
+    name = host.bcast(f"\0tx8-{secrets.token_hex(16)}")
+    if host.Get_rank() == 0:
+        _start_sentinel(name, host.Get_size())
+    host.Barrier()
+    speaker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    speaker.connect(name)
+    return speaker
+
+
+def _start_sentinel(name: str, ranks: int) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(name)
+        command: Sequence[str] = (sys.executable, "-I", "-S", str(Path(sentinel.__file__)), str(ranks))
+        subprocess.Popen(command, stdin=ear.fileno(), stdout=subprocess.DEVNULL, start_new_session=True)

@@ -1,0 +1,43 @@
+"""The arrays that a run gets: those of --input, and random ones."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from emulator.program import Array, InputError, Program, chip_name, travel_dtype
+from tx8isa.tools.command_line import named_file
+
+from .arrays import random_arrays, read_array
+from .options import make_parser
+
+
+def read_inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
+    """The arrays of --input, and with --random random ones for the other inputs."""
+    given = _given(options.input, program)
+    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in program.inputs]
+    if program.chips > 1:  # each chip gets arrays of its own
+        kept = [(chip, one) for chip in range(program.chips) for one in wanted if one[0] not in given]
+        wanted = [(chip_name(chip, name), shape, dtype) for chip, (name, shape, dtype) in kept]
+    missing = [name for name, _, _ in wanted if name not in given]
+    if options.random is None or not missing:
+        return given
+    if say and not options.quiet:
+        print(f"tx8emu: random inputs (seed {options.random}): {', '.join(missing)}", file=sys.stderr)
+    return random_arrays(wanted, given, options.random)
+
+
+def _given(arguments: Iterable[str], program: Program) -> dict[str, Array]:
+    known = [buffer.name for buffer in program.inputs]
+    known += program.names_of_chips(known)
+    inputs: dict[str, Array] = {}
+    for argument in arguments:
+        found = named_file(argument, known)
+        if found is None:
+            make_parser().error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+        name, file = found
+        if name in inputs:
+            raise InputError(f"input '{name}' is given twice")
+        inputs[name] = read_array(file)
+    return inputs
