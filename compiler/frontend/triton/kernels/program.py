@@ -19,8 +19,8 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
 from .launch import DTYPES, KernelLaunch, check_launch
-from .memory import symbol_of
-from .operations import HANDLERS
+from .engines.memory import symbol_of
+from .operations.handlers import HANDLERS
 from .site import KernelSite
 from .values import ELEMENT_FORMATS, Indices, KernelValue, Pointers, Shape, Splat
 

@@ -11,12 +11,12 @@ from compiler.codegen.expr import Operation, Value
 from compiler.codegen.kernel import Kernel
 from compiler.frontend.triton.operations import Block, TtirOperation
 
-from .blocks import BlockCode
-from .elements import ElementCode
-from .memory import MemoryCode
-from .products import ProductCode
-from .reductions import ReductionCode
-from .shapes import ShapeCode
+from .engines.blocks import BlockCode
+from .engines.elements import ElementCode
+from .engines.memory import MemoryCode
+from .engines.products import ProductCode
+from .engines.reductions import ReductionCode
+from .engines.shapes import ShapeCode
 from .values import FLOAT_FORMATS, Indices, KernelValue, SpmBlock, UnsupportedOperation
 
 TAKE_TURNED = ("tt.dot", "tt.trans")

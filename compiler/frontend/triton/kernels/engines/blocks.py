@@ -14,7 +14,7 @@ from compiler.codegen.slices.vector import spread_rows
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
-from .values import FLOAT_FORMATS, TRUTH, KernelValue, Region, Shape, Splat, SpmBlock, UnsupportedOperation
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, TRUTH, KernelValue, Region, Shape, Splat, SpmBlock, UnsupportedOperation
 
 _LOOPS = 3
 """Loops of a move in the scratchpad."""

@@ -19,7 +19,7 @@ from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE, LARGEST_EXTENT, MOST_MOV
 
 from .blocks import BlockCode, strides_of
 from .shapes import ShapeCode, turned
-from .values import (
+from compiler.frontend.triton.kernels.values import (
     ELEMENT_FORMATS,
     STILL,
     Indices,

@@ -11,7 +11,7 @@ from tx8isa.numbers.layouts import SMALLEST_TAIL
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 from .blocks import BlockCode
-from .values import FLOAT_FORMATS, KernelValue, SpmBlock, UnsupportedOperation
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, SpmBlock, UnsupportedOperation
 
 Combine = Callable[[SpmBlock, SpmBlock], KernelValue]
 """The two operands of a reduction's function, and its result."""

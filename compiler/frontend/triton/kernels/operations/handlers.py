@@ -10,11 +10,13 @@ from dataclasses import replace
 from compiler.frontend.triton.operations import TtirOperation, TtirType
 from tx8isa.numbers.formats import Format
 
-from . import control, shapes
-from .elements import BINARY, PROPAGATING, UNARY
-from .integers import ARITHMETIC, add, compare, indices_of, intersection, truth_of, uniform
-from .site import Handler, KernelSite
-from .values import (
+from compiler.frontend.triton.kernels.engines import shapes
+
+from . import control
+from compiler.frontend.triton.kernels.engines.elements import BINARY, PROPAGATING, UNARY
+from compiler.frontend.triton.kernels.integers import ARITHMETIC, add, compare, indices_of, intersection, truth_of, uniform
+from compiler.frontend.triton.kernels.site import Handler, KernelSite
+from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     INTEGERS,
     TRUTH,

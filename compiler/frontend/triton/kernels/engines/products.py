@@ -11,7 +11,7 @@ from tx8isa.numbers.formats import Format
 
 from .blocks import BlockCode
 from .elements import ElementCode
-from .values import FLOAT_FORMATS, KernelValue, Splat, SpmBlock, UnsupportedOperation
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, Splat, SpmBlock, UnsupportedOperation
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
 """How operands in FP32 are multiplied: rounded to TF32, or as sums of two TF32 numbers each."""

@@ -14,7 +14,7 @@ from tx8isa.numbers.limits import LARGEST_UNIT
 from tx8isa.numbers.rounding import rounded
 
 from .blocks import BlockCode
-from .values import (
+from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     TRUTH,
     Indices,

@@ -12,10 +12,10 @@ from dataclasses import replace
 from compiler.codegen.expr import Value, highest, maximum
 from compiler.frontend.triton.operations import Block, TtirOperation, TtirType
 
-from .elements import BINARY, UNARY
-from .integers import add, multiply, subtract, sum_before_division, truth_of, uniform
-from .site import KernelSite
-from .values import (
+from compiler.frontend.triton.kernels.engines.elements import BINARY, UNARY
+from compiler.frontend.triton.kernels.integers import add, multiply, subtract, sum_before_division, truth_of, uniform
+from compiler.frontend.triton.kernels.site import KernelSite
+from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     Indices,
     KernelValue,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .blocks import BlockCode
-from .values import (
+from compiler.frontend.triton.kernels.values import (
     STILL,
     Indices,
     KernelValue,
