@@ -235,7 +235,7 @@ class Kernel:
             parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
             if bounds(start)[1] >= bounds(count)[0]:
-                self._exit_unless(index, limit, end)
+                self.exit_unless(index, limit, end)
             self.out.label(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
@@ -243,7 +243,7 @@ class Kernel:
             if parity is not None:
                 self.registers.invert(parity)
             self.registers.add(index, step)
-            self._exit_unless(index, limit, end)
+            self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
             self.out.label(end)
             loop.core = self._instructions_since()
@@ -263,7 +263,7 @@ class Kernel:
         line = self.out.count
         with self.registers.scope():
             kept, limit = self.registers.keep(index, once=True), self.registers.keep(below, once=True)
-            self._exit_unless(kept, limit, end)
+            self.exit_unless(kept, limit, end)
             variable = kept if isinstance(kept, Variable) else Variable("", *bounds(index))
             loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
@@ -297,7 +297,7 @@ class Kernel:
             return None
         return self.registers.counter(0, -1, 0)
 
-    def _exit_unless(self, index: Value, limit: Value, end: str) -> None:
+    def exit_unless(self, index: Value, limit: Value, end: str) -> None:
         """Jump to ``end`` unless ``index`` < ``limit``.
 
         A branch reaches 4 KiB, which is a few dozen engine instructions; a jump reaches 1 MiB.

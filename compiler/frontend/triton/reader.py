@@ -111,6 +111,8 @@ class _Maker:
         types = tuple(parse_type(str(piece)) for piece in pieces if _is(piece, "TYPE"))
         if name == "scf.for":
             values, blocks = _loop(values, types, blocks)
+        elif name == "scf.while":
+            values, blocks = _while(values, types, blocks)
         return TtirOperation(
             name,
             values,
@@ -195,6 +197,15 @@ def _loop(
     kinds = (types[-1], *types[:-1]) if types else ()
     parameters = tuple(zip(names, kinds, strict=False)) if types else ((index, TtirType("i32")),)
     return (*bounds, *carried[1::2]), tuple(Block(parameters, block.operations) for block in blocks)
+
+
+def _while(
+    values: tuple[str, ...], types: tuple[TtirType, ...], blocks: tuple[Block, ...]
+) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    """Operands and regions of ``scf.while (%a = %b) : (type) -> type``; the first region gets the starts."""
+    before, *rest = blocks
+    parameters = tuple(zip(values[::2], types, strict=False))
+    return values[1::2], (Block(parameters, before.operations), *rest)
 
 
 def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:

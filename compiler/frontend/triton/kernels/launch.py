@@ -18,6 +18,8 @@ DTYPES = {
     "i8": "int8",
     "i16": "int16",
     "i32": "int32",
+    "i64": "int64",
+    "i1": "bool",
 }
 """Types of arrays by the elements to which a pointer points."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from .launch import DTYPES, KernelLaunch, check_launch
 from .engines.memory import symbol_of
 from .operations.handlers import HANDLERS
 from .site import KernelSite
-from .values import ELEMENT_FORMATS, Indices, KernelValue, Pointers, Shape, Splat
+from .values import ELEMENT_FORMATS, TRUTH, Indices, KernelValue, Pointers, Shape, Splat, everywhere
 
 _PREFIX = "k"
 """Begins the symbols of a kernel's code."""
@@ -90,7 +91,8 @@ def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch) -> KernelSi
     with code.items(across * down * deep) as number:
         place = (number % across, number // across % down, number // (across * down))
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
-        site = KernelSite(code, HANDLERS, held, launch.grid)
+        sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
+        site = KernelSite(code, HANDLERS, held, launch.grid, sizes)
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)
@@ -101,6 +103,8 @@ def _argument(name: str, element: str, launch: KernelLaunch) -> KernelValue:
     if name in launch.arrays:
         return Pointers(name, element, Indices(0))
     number = launch.numbers[name]
+    if element == TRUTH:
+        return replace(everywhere(()), conditions=() if number else ((0, 0),))
     return Splat(float(number), element) if isinstance(number, float) else Indices(number)
 
 

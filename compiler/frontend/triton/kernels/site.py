@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,11 +13,24 @@ from compiler.frontend.triton.operations import Block, TtirOperation
 
 from .engines.blocks import BlockCode
 from .engines.elements import ElementCode
+from .core.access import AccessCode
+from .core.atomics import AtomicCode
+from .core.compute import CoreCode
 from .engines.memory import MemoryCode
 from .engines.products import ProductCode
-from .engines.reductions import ReductionCode
+from .engines.reductions import ReductionCode, ScanCode
 from .engines.shapes import ShapeCode
-from .values import FLOAT_FORMATS, Indices, KernelValue, SpmBlock, UnsupportedOperation
+from .values import (
+    FLOAT_FORMATS,
+    TRUTH,
+    Computed,
+    Indices,
+    KernelValue,
+    Pointers,
+    Region,
+    SpmBlock,
+    UnsupportedOperation,
+)
 
 TAKE_TURNED = ("tt.dot", "tt.trans")
 """Operations that take a matrix whose columns follow each other."""
@@ -38,6 +51,8 @@ class KernelSite:
     handlers: dict[str, Handler]
     program: tuple[Value, Value, Value]
     grid: tuple[int, int, int]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Elements of the arrays by their arguments."""
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
     quiet: bool = False
@@ -50,6 +65,11 @@ class KernelSite:
         self.products = ProductCode(self.blocks)
         self.reductions = ReductionCode(self.blocks)
         self.shapes = ShapeCode(self.blocks)
+        self.core = CoreCode(self.blocks)
+        self.blocks.made_by_core = self.core.block
+        self.access = AccessCode(self.core, self.memory, self.sizes)
+        self.atomics = AtomicCode(self.access, self.memory)
+        self.scans = ScanCode(self.reductions)
 
     def run(self, operations: Sequence[TtirOperation]) -> None:
         """Write operations in their order; TtirError for one that cannot be written, with its place."""
@@ -77,6 +97,24 @@ class KernelSite:
             self.values[name] = value
         self.run(block.operations[:-1])
         return [self.values[name] for name in block.operations[-1].operands]
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """Values that are computed inside are not known after it."""
+        values, made = dict(self.values), dict(self.core.made)
+        yield
+        self.values, self.core.made = values, made
+
+    def single(self, value: KernelValue, element: str) -> KernelValue:
+        """The only element of a value: an integer as a formula, a truth value as a condition."""
+        if element in FLOAT_FORMATS or isinstance(value, Indices | Region | Pointers):
+            return value
+        held = Indices(self.core.of_block(value) if isinstance(value, SpmBlock) else self._number(value))
+        return Region((), ((0, held.offset),)) if element == TRUTH else held
+
+    def _number(self, value: KernelValue) -> Value:
+        assert isinstance(value, Computed)
+        return self.core.scalar(value).offset
 
     @contextmanager
     def within(self, operation: TtirOperation) -> Iterator[None]:
@@ -110,4 +148,4 @@ class KernelSite:
 def _computes(operation: TtirOperation) -> bool:
     """Whether an operation works on data."""
     floats = any(not kind.pointer and kind.element in FLOAT_FORMATS for kind in operation.types)
-    return floats or operation.name in ("tt.load", "tt.store")
+    return floats or operation.name.startswith(("tt.load", "tt.store", "tt.atomic", "tt.reduce", "tt.scan"))

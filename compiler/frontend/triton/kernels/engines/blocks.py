@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,10 +14,26 @@ from compiler.codegen.slices.vector import spread_rows
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
-from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, TRUTH, KernelValue, Region, Shape, Splat, SpmBlock, UnsupportedOperation
+from compiler.frontend.triton.kernels.values import (
+    FLOAT_FORMATS,
+    TRUTH,
+    Computed,
+    Indices,
+    KernelValue,
+    Region,
+    Shape,
+    Splat,
+    SpmBlock,
+    UnsupportedOperation,
+)
 
 _LOOPS = 3
 """Loops of a move in the scratchpad."""
+_WORD = 32
+"""Bits of the widest element that is filled by an instruction."""
+
+MadeByCore = Callable[[KernelValue, str], SpmBlock]
+"""A value and its type as a block."""
 
 
 def strides_of(shape: Shape) -> tuple[int, ...]:
@@ -35,6 +51,8 @@ class BlockCode:
 
     kernel: Kernel
     home: SpmBlock | None = None
+    made_by_core: MadeByCore | None = None
+    """Makes a block of what the core has to compute."""
 
     def empty(
         self, element: str, fmt: Format, shape: Shape, stored: Sequence[bool], blocked: bool = False
@@ -53,8 +71,18 @@ class BlockCode:
 
     def fill(self, data: SpmBlock, number: float) -> None:
         """The same number for all elements; an integer for a block of integers."""
+        if data.fmt.bits > _WORD:
+            self._fill_wide(data, int(number))
+            return
         value: Argument = float(number) if data.fmt.is_float else int(number) & ((1 << data.fmt.bits) - 1)
         self.kernel.emit(f"td.memset.{data.fmt.token}", dst=data.address, value=value, n=data.count)
+
+    def _fill_wide(self, data: SpmBlock, number: int) -> None:
+        """Elements of 64 bits: the one half of all of them, then the other."""
+        for half in range(2):
+            at, word = half * (data.size // 2), number >> (half * _WORD) & ((1 << _WORD) - 1)
+            loops: dict[str, Argument] = {"stride0": data.size, "iter0": data.count}
+            self.kernel.emit("td.memset.int32", dst=data.address + at, value=word, n=1, **loops)
 
     def copy(self, target: SpmBlock, source: SpmBlock) -> None:
         """The bytes of a block of the same extents and order."""
@@ -70,14 +98,22 @@ class BlockCode:
         return data
 
     def data(self, value: KernelValue) -> SpmBlock:
-        """Floats as data; UnsupportedOperation for integers and pointers."""
+        """Numbers and truth values as data; UnsupportedOperation for formulas and pointers."""
         if isinstance(value, Splat):
             return self.single(value)
         if isinstance(value, SpmBlock):
             return self.straight(value)
         if isinstance(value, Region):
             return self.truth(value, Format.FP32)
-        raise UnsupportedOperation("needs numbers of floats; integers are not computed as data")
+        if isinstance(value, Computed):
+            return self.typed(value, value.element)
+        raise UnsupportedOperation("needs numbers, not positions or pointers")
+
+    def typed(self, value: KernelValue, element: str) -> SpmBlock:
+        """A value of a type as data, also if it is a formula."""
+        if isinstance(value, Computed | Indices) and self.made_by_core is not None:
+            return self.made_by_core(value, element)
+        return self.data(value)
 
     # --- which axes are written out -----------------------------------------------------------------------
 
@@ -182,8 +218,11 @@ class BlockCode:
 
     def exchange(self, target: SpmBlock, source: SpmBlock, rows: int, columns: int, inner: int) -> None:
         """Exchange the first two axes of rows x columns x inner elements."""
+        token = source.fmt.token
+        if source.fmt.bits > _WORD:
+            token, inner = Format.INT32.token, inner * (source.fmt.bits // _WORD)
         self.kernel.emit(
-            f"td.transpose.{source.fmt.token}",
+            f"td.transpose.{token}",
             dst=target.address,
             src0=source.address,
             shape=[1, rows, columns, inner],

@@ -17,6 +17,7 @@ from .blocks import BlockCode
 from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     TRUTH,
+    Computed,
     Indices,
     KernelValue,
     Region,
@@ -245,6 +246,8 @@ class ElementCode:
             return Splat(_rounded(value.number, fmt), element, value.shape)
         if isinstance(value, Indices):
             value = self.positions(value)
+        if isinstance(value, Computed):
+            value = self.blocks.data(value)
         if isinstance(value, SpmBlock) and not value.fmt.is_float:
             made = self.blocks.empty(element, Format.FP32, value.shape, value.stored)
             self.convert(made, value)
@@ -254,7 +257,7 @@ class ElementCode:
     def positions(self, value: Indices) -> SpmBlock:
         """Integers that are known by a formula, as data in FP32; refused if that is not exact."""
         low, high = value.range
-        if max(-low, high) > _EXACT_INTEGERS or any(axis.modulus for axis in value.axes):
+        if not self.are_exact(value):
             raise UnsupportedOperation(f"integers of {low}..{high} as data; exact in FP32 are 24 bits")
         total: SpmBlock | None = None
         for number, (axis, extent) in enumerate(zip(value.axes, value.shape, strict=True)):
@@ -269,6 +272,12 @@ class ElementCode:
         offset = self._single(value.offset)
         self.kernel.emit("ct.add.vs.fp32", dst=moved.address, src0=total.address, src1=offset, n=moved.count)
         return moved
+
+    def are_exact(self, value: Indices) -> bool:
+        """Whether all elements are exact in FP32, and the engine can make them."""
+        low, high = value.range
+        known = all(isinstance(axis.step, int) and not axis.modulus for axis in value.axes)
+        return known and max(-low, high) <= _EXACT_INTEGERS
 
     def _ramp(self, shape: Shape, axis: int, extent: int, step: Value) -> SpmBlock:
         """0, step, 2 step, ... along one axis, from a constant in DDR."""

@@ -36,6 +36,10 @@ from compiler.frontend.triton.kernels.values import (
 )
 
 
+_WORD = 32
+"""Bits of the widest element that the DMA moves."""
+
+
 @dataclass(frozen=True)
 class Transfer:
     """A box of a block and where its elements are in DDR.
@@ -88,7 +92,7 @@ class MemoryCode:
         data = self.blocks.empty(pointers.element, fmt, pointers.shape, stored)
         self._fill_rest(data, region, other)
         with self.blocks.inside(region):
-            self._move(transfer, data, storing=False)
+            self.move(transfer, data, storing=False)
         return data
 
     def store(self, pointers: Pointers, value: KernelValue, mask: KernelValue | None) -> None:
@@ -98,11 +102,11 @@ class MemoryCode:
             value = self.shapes.transpose(value, (1, 0))
             pointers, mask, _ = self._turned(pointers, mask, None)
         region = _region(mask, pointers.shape)
-        data = self._data_to_store(pointers, value)
+        data = self.data_to_store(pointers, value)
         if not (data.blocked and region.everywhere):
             data = self.blocks.compact(data)
         with self.blocks.inside(region):
-            self._move(_transfer(pointers, region), data, storing=True)
+            self.move(_transfer(pointers, region), data, storing=True)
 
     def _turned(
         self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None
@@ -113,7 +117,8 @@ class MemoryCode:
         rest = [None if each is None else self.shapes.transpose(each, (1, 0)) for each in (mask, other)]
         return turned, rest[0], rest[1]
 
-    def _data_to_store(self, pointers: Pointers, value: KernelValue) -> SpmBlock:
+    def data_to_store(self, pointers: Pointers, value: KernelValue) -> SpmBlock:
+        """A value with all its elements, as a store takes it."""
         whole = (True,) * len(pointers.shape)
         if isinstance(value, Splat):
             return self.blocks.full(value)
@@ -127,22 +132,32 @@ class MemoryCode:
         """Give the block what it has outside of the box, if there may be anything."""
         if region.everywhere:
             return
-        number = other.number if isinstance(other, Splat) else 0
-        source = None
-        if other is not None and not isinstance(other, Splat):
-            source = self.blocks.full(other)
         spans = [(axis, span) for axis, span in enumerate(region.spans) if not region.whole(axis)]
         conditional = not region.conditions and len(spans) == 1
         shorter = [(spans[0][1].high - spans[0][1].low, data.shape[spans[0][0]])] if conditional else []
+        source = None if other is None or _known_number(other) is not None else self._full(other, data)
         with self.blocks.when(shorter):
             if source is not None:
                 self.blocks.copy(data, source)
             else:
-                self.blocks.fill(data, number)
+                self.blocks.fill(data, _known_number(other) or 0)
+
+    def _full(self, other: KernelValue, data: SpmBlock) -> SpmBlock:
+        """The numbers outside of the box, with the axes of the block written out."""
+        return self.blocks.compact(self.blocks.spread(self.blocks.typed(other, data.element), data.stored))
+
+    def fill_whole(self, data: SpmBlock, other: KernelValue | None) -> None:
+        """Give all elements of a block those of ``other``, 0 without it."""
+        number = 0 if other is None else _known_number(other)
+        if number is None:
+            assert other is not None
+            self.blocks.copy(data, self._full(other, data))
+        else:
+            self.blocks.fill(data, number)
 
     # --- boxes --------------------------------------------------------------------------------------------
 
-    def _move(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
+    def move(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
         """Move a box, in pieces where positions wrap around."""
         wrapped = next((at for at, axis in enumerate(transfer.axes) if axis.modulus), None)
         if wrapped is None:
@@ -158,7 +173,7 @@ class MemoryCode:
                 self.kernel.let(minimum(span.high, begin + modulus)),
             )
             at = transfer.first - begin * axis.step
-            self._move(transfer.narrowed(wrapped, piece, Steps(axis.step), at), data, storing)
+            self.move(transfer.narrowed(wrapped, piece, Steps(axis.step), at), data, storing)
 
     def _move_box(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
         """Move a box, directly if its bytes follow each other in the block."""
@@ -234,13 +249,15 @@ class MemoryCode:
         for number, axis in enumerate(transfer.axes):
             first = first + spans[number].low * axis.step
         extents = [spans[axis].high - spans[axis].low for axis in kept]
+        token, words = data.fmt.token, data.fmt.bits // _WORD
+        if words > 1:  # the DMA moves no elements of 64 bits
+            token, steps, extents = Format.INT32.token, [*(step * words for step in steps), 1], [*extents, words]
         try:
             loops = dma_loops(steps, extents)
         except ValueError:
             found = f"steps {', '.join(map(str, steps))} of {len(kept)} axes"
             raise UnsupportedOperation(f"{found}; a copy has a run of elements and {LEVELS} loops") from None
         at = Address(transfer.symbol) + first * data.size
-        token = data.fmt.token
         if storing:
             self.kernel.emit(f"wdma.{token}", dst=at, src=place, **loops)
         else:
@@ -269,6 +286,15 @@ def _moves(region: Region, data: SpmBlock, kept: Sequence[int]) -> _Moves:
     if math.prod(bounds(extent)[1] for extent, _ in loops) > MOST_MOVES:
         raise UnsupportedOperation(f"a masked block of more than {MOST_MOVES} rows")
     return _Moves(place, run, loops)
+
+
+def _known_number(value: KernelValue | None) -> float | int | None:
+    """The number that all elements are, if it is known when compiling."""
+    if isinstance(value, Splat):
+        return value.number
+    if isinstance(value, Indices) and value.uniform and isinstance(value.offset, int):
+        return value.offset
+    return None
 
 
 def _runs_down(indices: Indices) -> bool:

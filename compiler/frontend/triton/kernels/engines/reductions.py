@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compiler.codegen.slices.tensors import BLOCK
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, SpmBlock, UnsupportedOperation
 from tx8isa.numbers.layouts import SMALLEST_TAIL
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 from .blocks import BlockCode
-from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, SpmBlock, UnsupportedOperation
 
-Combine = Callable[[SpmBlock, SpmBlock], KernelValue]
-"""The two operands of a reduction's function, and its result."""
+Blocks = list[SpmBlock]
+Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
+"""The two operands of a reduction's function, each of as many blocks as are reduced together, and its results."""
 
 ENGINE_REDUCTIONS = {"arith.addf": "sum", "arith.maxnumf": "max", "arith.minnumf": "min"}
 """Reductions of the vector engine by the operation that a reduction's function consists of."""
@@ -26,18 +27,14 @@ class ReductionCode:
     def __init__(self, blocks: BlockCode) -> None:
         self.blocks, self.kernel = blocks, blocks.kernel
 
-    def reduce(self, value: KernelValue, axis: int, operation: str, combine: Combine) -> SpmBlock:
-        """The block without ``axis``; ``operation`` is the only one of its function, if there is only one."""
-        data = self.blocks.full(value)
-        if data.element not in FLOAT_FORMATS:
-            raise UnsupportedOperation(
-                f"a reduction of {data.element}; supported are {', '.join(FLOAT_FORMATS)}"
-            )
-        name = ENGINE_REDUCTIONS.get(operation, "")
-        if name and axis == len(data.shape) - 1 and self._fits_engine(data):
-            return self._by_engine(data, name)
-        return self._by_halves(data, axis, combine)
-
+    def reduce(self, values: Blocks, axis: int, operation: str, combine: Combine) -> Blocks:
+        """The blocks without ``axis``; ``operation`` is the only one of their function, if there is one."""
+        values = [self.blocks.full(value) for value in values]
+        name, data = ENGINE_REDUCTIONS.get(operation, ""), values[0]
+        last = axis == len(data.shape) - 1
+        if name and len(values) == 1 and data.element in FLOAT_FORMATS and last and self._fits_engine(data):
+            return [self._by_engine(data, name)]
+        return self._by_halves(values, axis, combine)
     def _fits_engine(self, data: SpmBlock) -> bool:
         rows, length = math.prod(data.shape[:-1]), data.shape[-1]
         return rows <= LARGEST_EXTENT and SMALLEST_TAIL <= length <= LARGEST_EXTENT * BLOCK
@@ -79,25 +76,91 @@ class ReductionCode:
             dims=axis,
         )
 
-    def _by_halves(self, data: SpmBlock, axis: int, combine: Combine) -> SpmBlock:
+    def _by_halves(self, values: Blocks, axis: int, combine: Combine) -> Blocks:
         """The axis comes first; then its second half is combined with its first until one index is left."""
-        shape = (*data.shape[:axis], *data.shape[axis + 1 :])
-        outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])
-        if outer > 1:
-            if max(outer, length) > LARGEST_EXTENT or outer * length > MOST_MOVES * BLOCK:
-                raise UnsupportedOperation(
-                    f"a reduction of {length} elements of {outer} rows; at most {LARGEST_EXTENT}"
-                )
-            moved = self.blocks.empty(data.element, data.fmt, (length, outer, inner), (True,) * 3)
-            self.blocks.exchange(moved, data, outer, length, inner)
-            data = moved
+        values = [self.first_axis(data, axis) for data in values]
+        length, *rest = values[0].shape
+        shape = tuple(rest)
         stored = tuple(extent > 1 for extent in shape)
         while length > 1:
             length //= 2
-            first = replace(data, shape=(length, *shape), stored=(length > 1, *stored))
-            second = replace(first, address=first.address + first.count * first.size)
-            found = combine(first, second)
-            if not isinstance(found, SpmBlock) or found.count != first.count:
-                raise UnsupportedOperation("a reduction whose function is not computed from its two operands")
-            data = found
-        return replace(data, shape=shape, stored=stored)
+            first = [replace(data, shape=(length, *shape), stored=(length > 1, *stored)) for data in values]
+            second = [replace(data, address=data.address + data.count * data.size) for data in first]
+            values = self.combined(combine, first, second)
+        return [replace(data, shape=shape, stored=stored) for data in values]
+
+    def first_axis(self, data: SpmBlock, axis: int) -> SpmBlock:
+        """A block that is written out, with an axis before all others."""
+        shape = (*data.shape[:axis], *data.shape[axis + 1 :])
+        outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])
+        moved = data
+        if outer > 1 and length > 1:
+            self._check(outer, length)
+            moved = self.blocks.empty(data.element, data.fmt, (length, outer, inner), (True,) * 3)
+            self.blocks.exchange(moved, data, outer, length, inner)
+        return moved.viewed((length, *shape), tuple(extent > 1 for extent in (length, *shape)))
+
+    def axis_back(self, data: SpmBlock, axis: int) -> SpmBlock:
+        """A block whose first axis is moved to another place."""
+        length, *rest = data.shape
+        shape = (*rest[:axis], length, *rest[axis:])
+        outer, inner = math.prod(rest[:axis]), math.prod(rest[axis:])
+        moved = data
+        if outer > 1 and length > 1:
+            self._check(outer, length)
+            moved = self.blocks.empty(data.element, data.fmt, (outer, length, inner), (True,) * 3)
+            self.blocks.exchange(moved, data, length, outer, inner)
+        return moved.viewed(shape, tuple(extent > 1 for extent in shape))
+
+    def _check(self, outer: int, length: int) -> None:
+        if max(outer, length) > LARGEST_EXTENT or outer * length > MOST_MOVES * BLOCK:
+            raise UnsupportedOperation(
+                f"a reduction of {length} elements of {outer} rows; at most {LARGEST_EXTENT}"
+            )
+
+    def combined(self, combine: Combine, first: Blocks, second: Blocks) -> Blocks:
+        """The results of a function as blocks that are written out."""
+        found = combine(first, second)
+        made = [self.blocks.typed(value, one.element) for value, one in zip(found, first, strict=True)]
+        return [
+            self.blocks.compact(self.blocks.spread(data, one.stored))
+            for data, one in zip(made, first, strict=True)
+        ]
+
+
+class ScanCode:
+    """Writes scans: each index is combined with those before it, at twice the distance in each round."""
+
+    def __init__(self, reductions: ReductionCode) -> None:
+        self.reductions, self.blocks = reductions, reductions.blocks
+
+    def scan(self, values: Blocks, axis: int, reverse: bool, combine: Combine) -> Blocks:
+        """Running results along an axis, from its end if ``reverse``."""
+        values = [self.reductions.first_axis(self.blocks.full(data), axis) for data in values]
+        length, distance = values[0].shape[0], 1
+        while distance < length:
+            values = self._round(values, distance, reverse, combine)
+            distance *= 2
+        return [self.reductions.axis_back(data, axis) for data in values]
+
+    def _round(self, values: Blocks, distance: int, reverse: bool, combine: Combine) -> Blocks:
+        """Combine all indices with those at a distance."""
+        length = values[0].shape[0]
+        low = [_rows(data, 0, length - distance) for data in values]
+        high = [_rows(data, distance, length) for data in values]
+        found = self.reductions.combined(combine, *((high, low) if reverse else (low, high)))
+        made = [self.blocks.empty(data.element, data.fmt, data.shape, data.stored) for data in values]
+        for target, data, part in zip(made, values, found, strict=True):
+            stays = (length - distance, length) if reverse else (0, distance)
+            changes = (0, length - distance) if reverse else (distance, length)
+            self.blocks.copy(_rows(target, *stays), _rows(data, *stays))
+            self.blocks.copy(_rows(target, *changes), part)
+        return made
+
+
+def _rows(data: SpmBlock, first: int, end: int) -> SpmBlock:
+    """Some indices of the first axis of a block that is written out."""
+    shape = (end - first, *data.shape[1:])
+    step = data.count // data.shape[0] * data.size
+    stored = (end - first > 1, *data.stored[1:])
+    return replace(data, address=data.address + first * step, shape=shape, stored=stored)

@@ -1,32 +1,39 @@
-"""Loops and conditions.
-
-What a loop carries is a formula of the turn if it is an integer or a pointer that moves by the same distance
-in each, and a block in the scratchpad if it is data.
-"""
+"""Loops and conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from compiler.codegen.expr import Value, highest, maximum
-from compiler.frontend.triton.operations import Block, TtirOperation, TtirType
-
 from compiler.frontend.triton.kernels.engines.elements import BINARY, UNARY
-from compiler.frontend.triton.kernels.integers import add, multiply, subtract, sum_before_division, truth_of, uniform
+from compiler.frontend.triton.kernels.integers import add, subtract, sum_before_division, truth_of, uniform
 from compiler.frontend.triton.kernels.site import KernelSite
 from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     Indices,
     KernelValue,
     Pointers,
-    Region,
-    Splat,
     SpmBlock,
     UnsupportedOperation,
     known,
     scalar,
 )
+from compiler.frontend.triton.operations import Block, TtirOperation, TtirType
+
+from .carried import (
+    Carried,
+    Formula,
+    Home,
+    empty_place,
+    home_of,
+    is_number,
+    put_all,
+    register_of,
+    settled,
+    truth_number,
+)
+from .integers import as_condition
+from .registry import Values, operation
 
 _VIEWS = (
     "tt.splat",
@@ -43,89 +50,75 @@ _FORMULAS = (
     *("tt.expand_dims", "tt.make_range", "arith.extsi", "arith.trunci", "arith.index_cast"),
 )
 """Operations that write no code for integers."""
+_MOST_TURNS = 1 << 31
+"""Turns of a loop whose end is not known."""
 
 
-def for_loop(site: KernelSite, operation: TtirOperation, operands: list[KernelValue]) -> list[KernelValue]:
-    """scf.for: a loop, unless it has one turn or none."""
+@operation("scf.for")
+def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    """scf.for: a loop, unless it has no turn."""
     lower, upper, step = scalar(operands[0]), scalar(operands[1]), known(operands[2])
     if step < 1:
         raise UnsupportedOperation(f"a step of {step}; allowed are 1 and above")
-    (body,), starts = operation.regions, operands[3:]
+    (body,), starts = found.regions, operands[3:]
     turns = sum_before_division(maximum(upper - lower, 0), step)
     if highest(turns) == 0:
         return starts
-    carried = _Carried(site, body, starts)
+    carried = _LoopValues(site, body, starts)
     turns = site.kernel.let(turns)
-    with site.kernel.loop(turns) as turn:
-        before = dict(site.values)
+    with site.kernel.loop(turns) as turn, site.inner():
         arguments = [Indices(site.kernel.let(lower + turn * step)), *carried.at(turn)]
         homes, site.homes = site.homes, {**site.homes, **carried.wanted}
-        carried.take(site.run_block(body, arguments))
-        site.values, site.homes = before, homes
-    return carried.at(turns)
+        put_all(site, carried.places, site.run_block(body, arguments))
+        site.homes = homes
+    return settled(carried.at(turns))
 
 
-class _Carried:
+class _LoopValues:
     """The values that a loop carries from one turn to the next."""
 
     def __init__(self, site: KernelSite, body: Block, starts: Sequence[KernelValue]) -> None:
         self.site, self.body, self.starts = site, body, starts
         self.names = [name for name, _ in body.parameters[1:]]
+        self.kinds = [kind for _, kind in body.parameters[1:]]
         self.yielded = body.operations[-1].operands
         self.makers = {name: each for each in body.operations for name in each.results}
-        self.distances = [self._distance(place) for place in range(len(starts))]
-        self.homes = [self._home(place) for place in range(len(starts))]
+        self.places = [self._place(number) for number in range(len(starts))]
 
     @property
     def wanted(self) -> dict[str, SpmBlock]:
         """The homes of those results that may be written while the turn still goes on."""
-        places = [place for place, home in enumerate(self.homes) if home and self._ready(place)]
-        return {self.yielded[place]: home for place in places if (home := self.homes[place])}
+        return {
+            self.yielded[number]: place.block
+            for number, place in enumerate(self.places)
+            if isinstance(place, Home) and self._ready(number)
+        }
 
     def at(self, turn: Value) -> list[KernelValue]:
         """The values at the beginning of a turn."""
-        found: list[KernelValue] = []
-        for start, distance, home in zip(self.starts, self.distances, self.homes, strict=True):
-            if home is not None:
-                found.append(home)
-            else:
-                assert distance is not None
-                found.append(_moved(start, multiply(distance, uniform(turn, distance.shape))))
-        return found
+        return [place.at(turn) for place in self.places]
 
-    def take(self, values: Sequence[KernelValue]) -> None:
-        """Bring what a turn yields to where the next one expects it."""
-        blocks, homes = self.site.blocks, [home.address for home in self.homes if home]
-        pairs: list[tuple[SpmBlock, SpmBlock | Splat]] = []
-        for home, value in zip(self.homes, values, strict=True):
-            if home is None or (isinstance(value, SpmBlock) and value.address is home.address):
-                continue
-            source = value if isinstance(value, Splat) else _in_order(self.site, value, home)
-            if isinstance(source, SpmBlock) and any(source.address is address for address in homes):
-                copied = blocks.empty(home.element, home.fmt, home.shape, home.stored, home.blocked)
-                blocks.copy(copied, source)
-                source = copied
-            pairs.append((home, source))
-        for home, source in pairs:
-            put(self.site, home, source)
+    def _place(self, number: int) -> Carried:
+        start, kind = self.starts[number], self.kinds[number]
+        if isinstance(start, Indices | Pointers):
+            distance = self._moved_by(self.yielded[number], self.names[number])
+            if distance is not None:
+                if not distance.shape and start.shape:
+                    distance = uniform(distance.offset, start.shape)
+                return Formula(start, distance)
+        if isinstance(start, Pointers) or is_number(kind):
+            return register_of(self.site, kind, start)
+        accumulator = len(kind.shape) == 2 and kind.shape[1] > 64 and self._is_accumulator(self.names[number])
+        place = Home(home_of(self.site, kind, blocked=accumulator))
+        source = place.taken(self.site, start)
+        if source is not None:
+            place.put(self.site, source)
+        return place
 
-    # --- formulas -----------------------------------------------------------------------------------------
-
-    def _distance(self, place: int) -> Indices | None:
-        """How far a carried integer or pointer moves in each turn; None for data."""
-        start = self.starts[place]
-        if not isinstance(start, Indices | Pointers):
-            return None
-        found = self._moved_by(self.yielded[place], self.names[place])
-        if found is None:
-            raise UnsupportedOperation(
-                f"the carried value %{self.names[place]} must move by the same distance in each turn"
-            )
-        if not found.shape and start.shape:
-            return uniform(found.offset, start.shape)
-        return found
+    # --- formulas -------------------------------------------------------------------------------------------
 
     def _moved_by(self, name: str, carried: str) -> Indices | None:
+        """How far a carried integer or pointer moves in each turn; None if that is not the same distance."""
         if name == carried:
             return uniform(0)
         maker = self.makers.get(name)
@@ -152,98 +145,97 @@ class _Carried:
         value = site.values[name]
         return value if isinstance(value, Indices) else None
 
-    # --- data ---------------------------------------------------------------------------------------------
-
-    def _home(self, place: int) -> SpmBlock | None:
-        """A block with the start of carried data, which stays where it is."""
-        start = self.starts[place]
-        if isinstance(start, Indices | Pointers):
-            return None
-        if isinstance(start, Region) or start.element not in FLOAT_FORMATS:
-            raise UnsupportedOperation("a loop carries floats, and integers and pointers that move evenly")
-        fmt, shape = FLOAT_FORMATS[start.element], start.shape
-        stored = tuple(extent > 1 for extent in shape)
-        blocked = len(shape) == 2 and shape[1] > 64 and self._is_accumulator(self.names[place])
-        home = self.site.blocks.empty(start.element, fmt, shape, stored, blocked)
-        put(self.site, home, start if isinstance(start, Splat) else _in_order(self.site, start, home))
-        return home
+    # --- data -----------------------------------------------------------------------------------------------
 
     def _is_accumulator(self, name: str) -> bool:
         return any(each.name == "tt.dot" and each.operands[2] == name for each in self.body.operations)
 
-    def _ready(self, place: int) -> bool:
+    def _ready(self, number: int) -> bool:
         """Whether the new value of a carried block may overwrite the old one: no later operation reads it."""
-        maker = self.makers.get(self.yielded[place])
+        maker = self.makers.get(self.yielded[number])
         if maker is None or not (maker.name in BINARY or maker.name in UNARY or maker.name == "tt.dot"):
             return False
-        if self.yielded.count(self.yielded[place]) > 1:
+        if self.yielded.count(self.yielded[number]) > 1 or self.kinds[number].element not in FLOAT_FORMATS:
             return False
-        names, at = {self.names[place]}, self.body.operations.index(maker)
-        for number, operation in enumerate(self.body.operations):
-            used = {name for each in _all(operation) for name in each.operands} & names
-            if used and operation.name in _VIEWS:
-                names |= set(operation.results)
-            elif used and number > at:
+        names, at = {self.names[number]}, self.body.operations.index(maker)
+        for place, each in enumerate(self.body.operations):
+            used = {name for inner in _all(each) for name in inner.operands} & names
+            if used and each.name in _VIEWS:
+                names |= set(each.results)
+            elif used and place > at:
                 return False
         return maker.name != "tt.dot" or not names & set(maker.operands[:2])
 
 
-def _all(operation: TtirOperation) -> list[TtirOperation]:
-    return [operation, *(inner for region in operation.regions for inner in region.walk())]
+def _all(found: TtirOperation) -> list[TtirOperation]:
+    return [found, *(inner for region in found.regions for inner in region.walk())]
 
 
-def _moved(start: KernelValue, distance: Indices) -> KernelValue:
-    if isinstance(start, Pointers):
-        return replace(start, indices=add(start.indices, distance))
-    assert isinstance(start, Indices)
-    return add(start, distance)
+# --- loops without a known end ------------------------------------------------------------------------------
 
 
-def _in_order(site: KernelSite, value: KernelValue, home: SpmBlock) -> SpmBlock:
-    """A value with all elements of a block, in its order."""
-    return site.blocks.planes(site.blocks.data(value)) if home.blocked else site.blocks.full(value)
+@operation("scf.while")
+def while_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    """scf.while: a region that says whether the loop goes on and with which values, and one that uses them."""
+    before, after = found.regions
+    kinds = [kind for _, kind in before.parameters]
+    places = [_place_of(site, kind, start) for kind, start in zip(kinds, operands, strict=True)]
+    names, passed = [name for name, _ in before.parameters], before.operations[-1].operands[1:]
+    results = [
+        places[names.index(name)] if name in names else empty_place(site, kind)
+        for name, (_, kind) in zip(passed, after.parameters, strict=True)
+    ]
+    end = f"{site.kernel.prefix}.end{len(site.kernel.spm.loops)}"
+    with site.kernel.loop(_MOST_TURNS) as turn, site.inner():
+        goes_on, *values = site.run_block(before, [place.at(turn) for place in places])
+        own = [name not in names for name in passed]
+        put_all(
+            site,
+            [place for place, moved in zip(results, own, strict=True) if moved],
+            [value for value, moved in zip(values, own, strict=True) if moved],
+        )
+        for smaller, larger in as_condition(site, goes_on).conditions:
+            site.kernel.exit_unless(smaller, larger, end)
+        put_all(site, places, site.run_block(after, [place.at(turn) for place in results]))
+    return settled([place.at(0) for place in results])
 
 
-def put(site: KernelSite, home: SpmBlock, value: SpmBlock | Splat) -> None:
-    """Write a value into a block of its extents and order."""
-    if isinstance(value, Splat):
-        site.blocks.fill(home, value.number)
-    else:
-        site.blocks.copy(home, value)
+def _place_of(site: KernelSite, kind: TtirType, start: KernelValue) -> Carried:
+    """A place that begins with a value."""
+    if isinstance(start, Pointers) or is_number(kind):
+        return register_of(site, kind, start)
+    place = Home(home_of(site, kind))
+    source = place.taken(site, start)
+    assert source is not None
+    place.put(site, source)
+    return place
 
 
-def condition(site: KernelSite, operation: TtirOperation, operands: list[KernelValue]) -> list[KernelValue]:
+# --- conditions ---------------------------------------------------------------------------------------------
+
+
+@operation("scf.if")
+def condition(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     """scf.if: the branch that is taken, if that is known; else both, each under its condition."""
-    (region,) = operands
-    if not isinstance(region, Region) or region.shape:
-        raise UnsupportedOperation("a condition must compare integers that are no data")
-    then, *other = operation.regions
+    region = as_condition(site, operands[0])
+    then, *other = found.regions
     truth = truth_of(region)
     if truth is not None:
         branches = [then] if truth else other
         return [value for branch in branches for value in site.run_block(branch, ())]
-    if other and len(region.conditions) > 1:
-        raise UnsupportedOperation("a condition of several comparisons with an else branch")
-    homes = [_result_home(site, kind) for kind in operation.types]
-    with site.blocks.when(region.conditions):
-        _branch(site, then, homes)
+    conditions = region.conditions
+    if other and len(conditions) > 1:
+        conditions = ((0, truth_number(site, region)),)
+    places = [empty_place(site, kind) for kind in found.types]
+    with site.blocks.when(conditions):
+        _branch(site, then, places)
     if other:
-        ((smaller, larger),) = region.conditions
+        ((smaller, larger),) = conditions
         with site.blocks.when([(larger, smaller + 1)]):
-            _branch(site, other[0], homes)
-    return list(homes)
+            _branch(site, other[0], places)
+    return settled([place.at(0) for place in places])
 
 
-def _result_home(site: KernelSite, kind: TtirType) -> SpmBlock:
-    if kind.pointer or kind.element not in FLOAT_FORMATS:
-        raise UnsupportedOperation(f"a result of type {kind} of a condition that is not known when compiling")
-    stored = tuple(extent > 1 for extent in kind.shape)
-    return site.blocks.empty(kind.element, FLOAT_FORMATS[kind.element], kind.shape, stored)
-
-
-def _branch(site: KernelSite, block: Block, homes: Sequence[SpmBlock]) -> None:
-    before = dict(site.values)
-    values = site.run_block(block, ())
-    for home, value in zip(homes, values, strict=True):
-        put(site, home, value if isinstance(value, Splat) else _in_order(site, value, home))
-    site.values = before
+def _branch(site: KernelSite, block: Block, places: Sequence[Carried]) -> None:
+    with site.inner():
+        put_all(site, places, site.run_block(block, ()))
