@@ -16,6 +16,7 @@ from .engines.elements import ElementCode
 from .core.access import AccessCode
 from .core.atomics import AtomicCode
 from .core.compute import CoreCode
+from .core.picks import PickCode
 from .engines.memory import MemoryCode
 from .engines.products import ProductCode
 from .engines.reductions import ReductionCode, ScanCode
@@ -69,6 +70,7 @@ class KernelSite:
         self.blocks.made_by_core = self.core.block
         self.access = AccessCode(self.core, self.memory, self.sizes)
         self.atomics = AtomicCode(self.access, self.memory)
+        self.picks = PickCode(self.core)
         self.scans = ScanCode(self.reductions)
 
     def run(self, operations: Sequence[TtirOperation]) -> None:

@@ -27,6 +27,7 @@ from compiler.frontend.triton.kernels.values import (
     range_of,
     varies,
 )
+from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
 
 from .compute import CoreCode
 from .elements import LOADS, STORES, CoreLoop, Place, formula_at
@@ -50,9 +51,7 @@ class Access:
     @property
     def rows(self) -> bool:
         """Whether the DMA copies what an index selects."""
-        shape, steps = self.pointers.shape[self.axes :], self.pointers.indices.axes[self.axes :]
-        even = all(isinstance(axis.step, int) and axis.step >= 0 for axis in steps)
-        return even and math.prod(shape) >= FEWEST_ELEMENTS
+        return math.prod(self.pointers.shape[self.axes :]) >= FEWEST_ELEMENTS
 
     @property
     def parts(self) -> list[KernelValue]:
@@ -62,6 +61,15 @@ class Access:
 
 Visit = Callable[[CoreLoop, Place, Value], None]
 """Writes the code for an index and the element of the array that it selects."""
+
+
+def _is_even(pointers: Pointers) -> bool:
+    """Whether the DMA knows the steps of the axes: they are known when compiling, and go forward."""
+    return all(
+        isinstance(axis.step, int) and 0 <= axis.step <= LARGEST_BLOCK_STRIDE
+        for axis, extent in zip(pointers.indices.axes, pointers.shape, strict=True)
+        if extent > 1
+    )
 
 
 class AccessCode:
@@ -78,7 +86,7 @@ class AccessCode:
         region, conditions = conditions_of(mask, pointers.shape)
         if not pointers.shape and pointers.element not in FLOAT_FORMATS:
             return self._single(pointers, region, other)
-        if pointers.data is None and not conditions:
+        if pointers.data is None and not conditions and _is_even(pointers):
             return self.memory.load(pointers, region, other)
         self.memory.loaded.add(pointers.argument)
         access = self._access(pointers, region, conditions)
@@ -94,7 +102,7 @@ class AccessCode:
         region, conditions = conditions_of(mask, pointers.shape)
         if isinstance(value, Indices | Computed):
             value = self.core.block(value, pointers.element)
-        if pointers.data is None and not conditions:
+        if pointers.data is None and not conditions and _is_even(pointers):
             self.memory.store(pointers, value, region)
             return
         self.memory.stored.add(pointers.argument)
@@ -104,6 +112,8 @@ class AccessCode:
     def _access(self, pointers: Pointers, region: Region, conditions: list[KernelValue]) -> Access:
         """Which axes are walked: those of data, and all if single elements are copied."""
         access = Access(pointers, region, conditions, 0)
+        if not _is_even(pointers):
+            return replace(access, axes=len(pointers.shape))
         parts = [varies(part) for part in access.parts]
         axes = max((axis + 1 for part in parts for axis, moves in enumerate(part) if moves), default=0)
         access = replace(access, axes=axes)

@@ -161,7 +161,6 @@ _UNSIGNED: dict[str, Callable[[int, int], int]] = {
     "remui": lambda left, right: left % right if right else left,
     "minui": min,
     "maxui": max,
-    "mulhui": lambda left, right: left * right >> WIDE,
     **{"ult": operator.lt, "ule": operator.le, "ugt": operator.gt, "uge": operator.ge},
 }
 
@@ -170,8 +169,10 @@ def folded(name: str, left: int, right: int, bits: int) -> int:
     """The result of an operation of two numbers of a type with ``bits``; shifts beyond the type are modulo."""
     if name in ("shl", "shrsi", "shrui"):
         right %= bits
-    if name in _UNSIGNED:
-        mask = (1 << bits) - 1
+    mask = (1 << bits) - 1
+    if name == "mulhui":
+        found = (left & mask) * (right & mask) >> bits
+    elif name in _UNSIGNED:
         found = _UNSIGNED[name](left & mask, right & mask)
     else:
         found = _SIGNED[name](left, right)

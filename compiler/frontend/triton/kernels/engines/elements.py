@@ -9,6 +9,8 @@ import numpy as np
 
 from compiler.codegen.expr import Value, Variable
 from compiler.codegen.slices.vector import Vector
+from compiler.lowering.pointwise.functions import error_function
+from compiler.lowering.pointwise.record import SliceVector
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
 from tx8isa.numbers.limits import LARGEST_UNIT
 from tx8isa.numbers.rounding import rounded
@@ -55,6 +57,12 @@ UNARY = {
     "math.tanh": "tanh",
 }
 """Instructions of one operand."""
+
+ROUNDINGS = {"math.floor": "rdn", "math.ceil": "rup", "math.roundeven": "rne"}
+"""Roundings to integers, and the rounding of the addition that does it."""
+
+COMPOSED = (*ROUNDINGS, "math.erf")
+"""Functions that take several instructions."""
 
 PROPAGATING = {"arith.maximumf": "max", "arith.minimumf": "min"}
 """Operations whose result is not a number where an operand is none."""
@@ -157,6 +165,20 @@ class ElementCode:
         target = self.blocks.result(element, data.shape, data.stored, data.blocked)
         Vector(self.kernel, data.fmt, target.count).unary(name, target.address, data.address)
         return target
+
+    def composed(self, name: str, value: KernelValue, element: str) -> Number:
+        """A function that takes several instructions, in FP32."""
+        data = self.in_format(self.blocks.data(value), Format.FP32)
+        made = self.blocks.empty("f32", Format.FP32, data.shape, data.stored, data.blocked)
+        self.blocks.copy(made, data)
+        vector = SliceVector(
+            self.kernel, Format.FP32, made.count, lambda part: self.kernel.buffer(part, made.count * made.size)
+        )
+        if name in ROUNDINGS:
+            vector.round_to_integer(made.address, ROUNDINGS[name])
+        else:
+            made = replace(made, address=error_function(vector, data.address, made.address))
+        return self.cast(made, element)
 
     # --- truth values --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from compiler.frontend.triton.kernels.core.arithmetic import wrapped
 from compiler.frontend.triton.kernels.core.nodes import any_shape, computed
 from compiler.frontend.triton.kernels.engines import shapes
-from compiler.frontend.triton.kernels.engines.elements import BINARY, PROPAGATING, UNARY
+from compiler.frontend.triton.kernels.engines.elements import BINARY, COMPOSED, PROPAGATING, UNARY
 from compiler.frontend.triton.kernels.integers import uniform
 from compiler.frontend.triton.kernels.site import KernelSite
 from compiler.frontend.triton.kernels.values import (
@@ -37,11 +37,11 @@ from compiler.frontend.triton.kernels.values import (
 from compiler.frontend.triton.operations import TtirOperation, TtirType
 from tx8isa.numbers.formats import Format
 
-from . import combining, control
+from . import combining, control, rearranging
 from .integers import data_value
 from .registry import HANDLERS, Values, integer_attribute, operation
 
-__all__ = ["HANDLERS", "combining", "control"]
+__all__ = ["HANDLERS", "combining", "control", "rearranging"]
 
 # --- constants and places -----------------------------------------------------------------------------------
 
@@ -130,9 +130,25 @@ def _element(found: TtirOperation) -> str:
     return element
 
 
-for _names, _handler in ((BINARY, _binary), (UNARY, _unary), (PROPAGATING, _propagating)):
+def _composed(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    return [site.elements.composed(found.name, operands[0], _element(found))]
+
+
+for _names, _handler in (
+    (BINARY, _binary),
+    (UNARY, _unary),
+    (PROPAGATING, _propagating),
+    (COMPOSED, _composed),
+):
     for _name in _names:
         operation(_name)(_handler)
+
+
+@operation("math.fma")
+def _multiply_and_add(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    """The product is rounded before the sum, as the engine has no instruction for both."""
+    element, (left, right, added) = _element(found), operands
+    return [site.elements.binary("add", site.elements.binary("mul", left, right, element), added, element)]
 
 
 @operation("tt.clampf")

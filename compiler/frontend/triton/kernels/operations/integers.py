@@ -127,6 +127,14 @@ for _name in NAMES:
     operation(_name)(_arithmetic)
 
 
+@operation("math.absi")
+def _magnitude(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    (value,), element = operands, found.types[-1].element
+    check_integers(value)
+    opposite_sign = two("sub", uniform(0, value.shape), value, element)
+    return [data_value(site, two("maxsi", value, opposite_sign, element), element)]
+
+
 @operation("arith.ceildivsi")
 def _ceiling(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     left, right = operands
