@@ -9,6 +9,7 @@ from pathlib import Path
 
 import triton
 import triton.language as tl
+
 from kernels import write
 
 # --- element by element -------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def rms_norm(x, scale, out, columns, eps, BLOCK: tl.constexpr):
 
 @triton.jit
 def layer_norm_backward(x, scale, dy, mean, rstd, dx, dscale, dshift, columns, BLOCK: tl.constexpr):
-    """The gradients of layer normalization; rows add theirs to those of scale and shift one after the other."""
+    """The gradients of layer normalization; rows add theirs to those of scale and shift in turn."""
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     inside = at < columns
@@ -374,8 +375,81 @@ def collatz(x, steps):
             number = number // 2
         else:
             number = 3 * number + 1
+            count += 1
+            number = number // 2
         count += 1
     tl.store(steps + tl.program_id(0), count)
+
+
+# --- blocks in other orders ---------------------------------------------------------------------------------
+
+
+@triton.jit
+def rearrange(x, index, pairs, sums, both, picked, N: tl.constexpr):
+    """Neighbours exchanged and added up, a block beside its double, elements of a block by indices."""
+    at = tl.arange(0, N)
+    v = tl.load(x + at)
+    even, odd = tl.split(tl.reshape(v, (N // 2, 2)))
+    tl.store(pairs + at, tl.reshape(tl.join(odd, even), (N,)))
+    tl.store(sums + tl.arange(0, N // 2), even + odd)
+    tl.store(both + tl.arange(0, 2 * N), tl.cat(v, v + v, dim=0))
+    tl.store(picked + at, tl.gather(v, tl.load(index + at), axis=0))
+
+
+@triton.jit
+def rounded(x, down, up, error, n, BLOCK: tl.constexpr):
+    """The integers below and above, and the error function."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(down + at, tl.floor(v).to(down.dtype.element_ty), mask=at < n)
+    tl.store(up + at, tl.ceil(v).to(up.dtype.element_ty), mask=at < n)
+    tl.store(error + at, tl.erf(v).to(error.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def _larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def running(x, sums, products, largest, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Sums of the rest of each row, products down each column, the largest number so far in each row."""
+    row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    place = row[:, None] * COLUMNS + column[None, :]
+    v = tl.load(x + place)
+    tl.store(sums + place, tl.cumsum(v, axis=1, reverse=True))
+    tl.store(products + place, tl.cumprod(v, axis=0))
+    tl.store(largest + place, tl.associative_scan(v, 1, _larger))
+
+
+@triton.jit
+def sort(x, out, columns, BLOCK: tl.constexpr):
+    """The numbers of a row in descending order."""
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + tl.program_id(0) * columns + at, mask=at < columns, other=-float("inf"))
+    tl.store(out + tl.program_id(0) * columns + at, tl.sort(v, descending=True), mask=at < columns)
+
+
+@triton.jit
+def count(x, out, n, BLOCK: tl.constexpr, BINS: tl.constexpr):
+    """How often each small number occurs."""
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0)
+    tl.store(out + tl.arange(0, BINS), tl.histogram(v, BINS, mask=at < n))
+
+
+@triton.jit
+def atomics(x, index, largest, smallest, last, total, winner, n, BLOCK: tl.constexpr):
+    """The largest, smallest and last number and the sum of those with the same index; who came first."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    chosen = tl.load(index + at, mask=at < n, other=0)
+    v = tl.load(x + at, mask=at < n, other=0)
+    tl.atomic_max(largest + chosen, v, mask=at < n)
+    tl.atomic_min(smallest + chosen, v, mask=at < n)
+    tl.atomic_xchg(last + chosen, v, mask=at < n)
+    before = tl.atomic_add(total + chosen, v, mask=at < n)
+    tl.store(x + at, before, mask=at < n)
+    tl.atomic_cas(winner, -1, tl.program_id(0))
 
 
 _FLOATS = ("fp16", "bf16", "fp32")
@@ -406,7 +480,8 @@ TEXTS = {
         (rms_norm, "x scale out columns:i32 eps:fp32", {"BLOCK": 512}, _FLOATS),
         (
             layer_norm_backward,
-            "x scale dy mean:*fp32 rstd:*fp32 dx dscale:*fp32 dshift:*fp32 columns:i32", {"BLOCK": 256}, _FLOATS,
+            "x scale dy mean:*fp32 rstd:*fp32 dx dscale:*fp32 dshift:*fp32 columns:i32",
+            {"BLOCK": 256}, _FLOATS,
         ),
         (argmax, "x largest:*i32 smallest:*i32 columns:i32", {"BLOCK": 256}, _FLOATS),
         (topk, "x values places:*i32 columns:i32", {"K": 3, "BLOCK": 128}, _FLOATS),
@@ -419,7 +494,8 @@ TEXTS = {
             scatter, "x index:*i64 out rows:i32 columns:i32 width:i32", {"ROWS": 4, "BLOCK": 32}, _FLOATS,
         ),
         (
-            index_select, "x index:*i32 out rows:i32 columns:i32 count:i32", {"ROWS": 4, "BLOCK": 32}, _FLOATS,
+            index_select, "x index:*i32 out rows:i32 columns:i32 count:i32",
+            {"ROWS": 4, "BLOCK": 32}, _FLOATS,
         ),
         (cache_write, "keys slots:*i64 cache width:i32", {"BLOCK": 128}, _FLOATS),
         (
@@ -436,6 +512,18 @@ TEXTS = {
             addmm, "bias a b c m:i32 n:i32 k:i32", {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}, _FLOATS,
         ),
         (integers, "x y out n:i32", {"BLOCK": 128}, ("i8", "i16", "i32", "i64")),
+        (
+            rearrange, "x index:*i32 pairs sums both picked", {"N": 64}, ("fp16", "fp32", "i32"),
+        ),
+        (rounded, "x down up error n:i32", {"BLOCK": 128}, _FLOATS),
+        (running, "x sums products largest", {"ROWS": 8, "COLUMNS": 32}, ("fp32", "i32")),
+        (sort, "x out columns:i32", {"BLOCK": 64}, ("fp16", "fp32")),
+        (count, "x:*i32 out:*i32 n:i32", {"BLOCK": 256, "BINS": 16}, (None,)),
+        (
+            atomics,
+            "x:*i32 index:*i32 largest:*i32 smallest:*i32 last:*i32 total:*i32 winner:*i32 n:i32",
+            {"BLOCK": 64}, (None,),
+        ),
         (random_integers, "out:*i32 n:i32 seed:i64", {"BLOCK": 128}, (None,)),
         (collatz, "x:*i32 steps:*i32", {}, (None,)),
     )

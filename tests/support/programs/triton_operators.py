@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,7 +65,9 @@ def _silu_and_mul(fmt: str) -> Case:
 def _masked_fill(fmt: str) -> Case:
     x, where = draw(fmt, 701), np.random.default_rng(2).integers(0, 2, 701).astype(np.int8)
     arguments = {"x": x, "where": where, "out": poison(fmt, 701), "n": 701, "value": -2.5}
-    return _case("masked_fill", fmt, (3, 1, 1), arguments, {"out": np.where(where, DTYPES[fmt].type(-2.5), x)})
+    return _case(
+        "masked_fill", fmt, (3, 1, 1), arguments, {"out": np.where(where, DTYPES[fmt].type(-2.5), x)}
+    )
 
 
 def _dropout(fmt: str) -> Case:
@@ -137,9 +140,7 @@ def _layer_norm_backward(fmt: str) -> Case:
     normal, g = (wide(x) - mean) * rstd, wide(dy)
     weighted = g * wide(scale)
     dx = (
-        weighted
-        - normal * (normal * weighted).mean(1, keepdims=True)
-        - weighted.mean(1, keepdims=True)
+        weighted - normal * (normal * weighted).mean(1, keepdims=True) - weighted.mean(1, keepdims=True)
     ) * rstd
     arguments = {
         **{"x": x, "scale": scale, "dy": dy, "mean": mean[:, 0].astype(np.float32)},
@@ -173,9 +174,7 @@ def _topk(fmt: str) -> Case:
 def _cumsum(fmt: str) -> Case:
     x = draw(fmt, 5, 301)
     arguments = {"x": x, "out": poison(fmt, 5, 301), "columns": 301}
-    return _case(
-        "cumsum", fmt, (5, 1, 1), arguments, {"out": wide(x).cumsum(1)}, {"out": ROUNDING[fmt]}
-    )
+    return _case("cumsum", fmt, (5, 1, 1), arguments, {"out": wide(x).cumsum(1)}, {"out": ROUNDING[fmt]})
 
 
 def _embedding(fmt: str) -> Case:
@@ -335,6 +334,82 @@ def _collatz(fmt: str) -> Case:
     return _case("collatz", fmt, (6, 1, 1), {"x": x, "steps": np.zeros(6, np.int32)}, {"steps": want})
 
 
+def _typed(fmt: str, *shape: int, seed: int = 1) -> Array:
+    """Numbers of a format, of floats or integers."""
+    if fmt in DTYPES:
+        return draw(fmt, *shape, seed=seed)
+    return np.random.default_rng(seed).integers(-9, 9, shape).astype(_INTEGERS[fmt])
+
+
+def _rearrange(fmt: str) -> Case:
+    x, index = _typed(fmt, 64), np.random.default_rng(13).integers(0, 64, 64).astype(np.int32)
+    even, odd = x[::2], x[1::2]
+    arguments = {
+        **{"x": x, "index": index, "pairs": np.zeros_like(x), "sums": np.zeros_like(even)},
+        **{"both": np.zeros((2, 64), x.dtype), "picked": np.zeros_like(x)},
+    }
+    expected = {
+        **{"pairs": np.stack([odd, even], 1), "sums": even + odd},
+        **{"both": np.stack([x, x + x]), "picked": x[index]},
+    }
+    expected["pairs"] = expected["pairs"].reshape(64)
+    return _case("rearrange", fmt, (1, 1, 1), arguments, expected)
+
+
+def _rounded(fmt: str) -> Case:
+    x = draw(fmt, 301, scale=3.0)
+    arguments = {
+        **{"x": x, "down": poison(fmt, 301), "up": poison(fmt, 301), "error": poison(fmt, 301), "n": 301}
+    }
+    expected = {
+        **{"down": np.floor(wide(x)), "up": np.ceil(wide(x))},
+        "error": np.array([math.erf(number) for number in wide(x)]),
+    }
+    return _case("rounded", fmt, (3, 1, 1), arguments, expected, {"error": ROUNDING[fmt]})
+
+
+def _running(fmt: str) -> Case:
+    x = _typed(fmt, 8, 32)
+    sums, products = x[:, ::-1].cumsum(1, dtype=np.float64)[:, ::-1], x.cumprod(0, dtype=x.dtype)
+    arguments = {"x": x, **{name: np.zeros_like(x) for name in ("sums", "products", "largest")}}
+    expected = {"sums": sums, "products": products, "largest": np.maximum.accumulate(x, 1)}
+    allowed = {"sums": ROUNDING[fmt], "products": ROUNDING[fmt]} if fmt in DTYPES else {}
+    return _case("running", fmt, (1, 1, 1), arguments, expected, allowed)
+
+
+def _sort(fmt: str) -> Case:
+    x = draw(fmt, 4, 51)
+    arguments = {"x": x, "out": poison(fmt, 4, 51), "columns": 51}
+    return _case("sort", fmt, (4, 1, 1), arguments, {"out": np.sort(x, 1)[:, ::-1]})
+
+
+def _count(fmt: str) -> Case:
+    x = np.random.default_rng(14).integers(-3, 20, 201).astype(np.int32)
+    want = np.array([(x == number).sum() for number in range(16)])
+    return _case("count", fmt, (1, 1, 1), {"x": x, "out": np.zeros(16, np.int32), "n": 201}, {"out": want})
+
+
+def _atomics(fmt: str) -> Case:
+    random = np.random.default_rng(15)
+    x, index = random.integers(-99, 99, 201).astype(np.int32), random.integers(0, 9, 201).astype(np.int32)
+    lowest = np.iinfo(np.int32)
+    starts = {
+        **{"largest": np.full(9, lowest.min, np.int32), "smallest": np.full(9, lowest.max, np.int32)},
+        **{"last": np.zeros(9, np.int32), "total": np.zeros(9, np.int32), "winner": np.full(1, -1, np.int32)},
+    }
+    want = {name: array.copy() for name, array in starts.items()}
+    before = x.copy()
+    for at, (value, place) in enumerate(zip(x, index, strict=True)):
+        want["largest"][place] = max(want["largest"][place], value)
+        want["smallest"][place] = min(want["smallest"][place], value)
+        want["last"][place] = value
+        before[at] = want["total"][place]
+        want["total"][place] += value
+    want["winner"][0] = 0
+    arguments = {"x": x, "index": index, **starts, "n": 201}
+    return _case("atomics", fmt, (4, 1, 1), arguments, {**want, "x": before})
+
+
 _OF_FLOATS: dict[str, Callable[[str], Case]] = {
     "silu_and_mul": _silu_and_mul,
     "masked_fill": _masked_fill,
@@ -360,18 +435,27 @@ _OF_FLOATS: dict[str, Callable[[str], Case]] = {
     "histogram": _histogram,
     "grouped_gemm": _grouped_gemm,
     "addmm": _addmm,
+    "rounded": _rounded,
 }
-_OTHERS = {"random_integers": _random_integers, "collatz": _collatz}
+_OF_SOME: dict[str, tuple[Callable[[str], Case], tuple[str, ...]]] = {
+    "integers": (_integers, tuple(_INTEGERS)),
+    "rearrange": (_rearrange, ("fp16", "fp32", "i32")),
+    "running": (_running, ("fp32", "i32")),
+    "sort": (_sort, ("fp16", "fp32")),
+    "random_integers": (_random_integers, ("",)),
+    "collatz": (_collatz, ("",)),
+    "count": (_count, ("",)),
+    "atomics": (_atomics, ("",)),
+}
 
 CASES = [
     *((name, fmt) for name in _OF_FLOATS for fmt in DTYPES),
-    *(("integers", fmt) for fmt in _INTEGERS),
-    *((name, "") for name in _OTHERS),
+    *((name, fmt) for name, (_, formats) in _OF_SOME.items() for fmt in formats),
 ]
 """Names and formats of all cases; operators without floats have no format."""
 
 
 def case(name: str, fmt: str) -> Case:
     """The case of an operator in a format."""
-    makers = {**_OF_FLOATS, **_OTHERS, "integers": _integers}
-    return makers[name](fmt)
+    maker = _OF_FLOATS[name] if name in _OF_FLOATS else _OF_SOME[name][0]
+    return maker(fmt)

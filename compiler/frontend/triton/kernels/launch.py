@@ -64,7 +64,9 @@ def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> 
     tiles = min(DEFAULT_TILES, machine.tiles) if launch.tiles is None else launch.tiles
     if any(operation.name in ATOMICS for operation in kernel.body.walk()):
         if launch.tiles not in (None, 1):
-            raise TtirError(f"{kernel.name}: {tiles} tiles: atomic operations run on one, in the programs' order")
+            raise TtirError(
+                f"{kernel.name}: {tiles} tiles: atomic operations run on one, in the programs' order"
+            )
         tiles = 1
     if not 1 <= tiles <= machine.tiles:
         raise TtirError(f"{kernel.name}: {tiles} tiles: expected 1 to {machine.tiles}")

@@ -19,8 +19,8 @@ from compiler.frontend.triton.operations import TtirError, TtirKernel
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
-from .launch import DTYPES, KernelLaunch, check_launch
 from .engines.memory import symbol_of
+from .launch import DTYPES, KernelLaunch, check_launch
 from .operations.handlers import HANDLERS
 from .site import KernelSite
 from .values import ELEMENT_FORMATS, TRUTH, Indices, KernelValue, Pointers, Shape, Splat, everywhere

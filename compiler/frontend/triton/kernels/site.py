@@ -11,12 +11,12 @@ from compiler.codegen.expr import Operation, Value
 from compiler.codegen.kernel import Kernel
 from compiler.frontend.triton.operations import Block, TtirOperation
 
-from .engines.blocks import BlockCode
-from .engines.elements import ElementCode
 from .core.access import AccessCode
 from .core.atomics import AtomicCode
 from .core.compute import CoreCode
 from .core.picks import PickCode
+from .engines.blocks import BlockCode
+from .engines.elements import ElementCode
 from .engines.memory import MemoryCode
 from .engines.products import ProductCode
 from .engines.reductions import ReductionCode, ScanCode

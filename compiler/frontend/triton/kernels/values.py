@@ -1,8 +1,8 @@
 """The values of a kernel during its compilation.
 
 Integers, pointers and comparisons of positions are known as formulas of the core's registers and of the
-position in a block. Numbers of floats are data in the scratchpad. What the core has to compute for each element
-is a ``Computed`` until something needs it.
+position in a block. Numbers of floats are data in the scratchpad. What the core has to compute for each
+element is a ``Computed`` until something needs it.
 """
 
 from __future__ import annotations

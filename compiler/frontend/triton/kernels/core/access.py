@@ -1,8 +1,8 @@
 """Loads and stores whose places or masks are data.
 
-Where each index of data selects a long row, the core computes where the row is and the DMA copies it; otherwise
-the core copies single elements. Elements are in row-major order of the block, so the last of several stores to
-one place stays. An element outside of its array stops the program at an ``ebreak``.
+Where each index of data selects a long row, the core computes where the row is and the DMA copies it;
+otherwise the core copies single elements. Elements are in row-major order of the block, so the last of
+several stores to one place stays. An element outside of its array stops the program at an ``ebreak``.
 """
 
 from __future__ import annotations

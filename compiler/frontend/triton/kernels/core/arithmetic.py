@@ -166,7 +166,7 @@ _UNSIGNED: dict[str, Callable[[int, int], int]] = {
 
 
 def folded(name: str, left: int, right: int, bits: int) -> int:
-    """The result of an operation of two numbers of a type with ``bits``; shifts beyond the type are modulo."""
+    """The result of an operation of two numbers of a type with ``bits``; shifts are modulo ``bits``."""
     if name in ("shl", "shrsi", "shrui"):
         right %= bits
     mask = (1 << bits) - 1

@@ -1,7 +1,7 @@
 """Atomic operations on arrays: the core reads an element, computes and writes it.
 
-The core has no instruction for that, so all programs of a kernel with atomic operations run on one tile, in the
-order of their numbers, and the elements of a block in row-major order: the results do not depend on chance.
+The core has no instruction for that, so all programs of a kernel with atomic operations run on one tile, in
+the order of their numbers, and the elements of a block in row-major order: chance changes no result.
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ class AtomicCode:
         self.access.walk(self.access.elements(pointers, None), [wanted, data, before], visit)
         return before
 
-    def _blocks(
-        self, pointers: Pointers, operands: list[KernelValue]
-    ) -> tuple[list[SpmBlock], SpmBlock]:
+    def _blocks(self, pointers: Pointers, operands: list[KernelValue]) -> tuple[list[SpmBlock], SpmBlock]:
         """The operands with all their elements, and a block for what was there before."""
         blocks, element = self.access.blocks, pointers.element
         self.memory.loaded.add(pointers.argument)

@@ -1,4 +1,4 @@
-"""Blocks and numbers that the core computes: integers, truth values, conversions that the engines do not have."""
+"""Blocks and numbers that the core computes: integers, truth values, conversions that no engine has."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CoreCode:
     # --- order ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Wait for the engines, unless nothing was given to them since the last wait in this piece of code."""
+        """Wait for the engines, unless they were given nothing since the last wait in this piece of code."""
         self.kernel.on_core = True
         if self._waited != self._here():
             self.kernel.emit("ncc.wait")

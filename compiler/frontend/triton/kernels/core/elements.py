@@ -142,14 +142,14 @@ class _Element:
         raise UnsupportedOperation("floats or pointers as integers")
 
     def _computed(self, value: Computed) -> str:
-        operands = [self._operand(each, value) for each in value.operands]
+        first, *rest = [self._operand(each, value) for each in value.operands]
         target = self.registers.take()
         if value.operation == "select":
-            self._select(target, *operands)
+            self._select(target, first, *rest)
         elif value.operation in _CONVERSIONS:
-            self._convert(value, target, operands[0])
+            self._convert(value, target, first)
         else:
-            TWO_OPERANDS[value.operation](self.code, target, *operands, bits_of(value.source))
+            TWO_OPERANDS[value.operation](self.code, target, first, rest[0], bits_of(value.source))
         for each in value.operands:
             self._release(each, _source_of(each, value))
         return target

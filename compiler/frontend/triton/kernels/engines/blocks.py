@@ -11,9 +11,6 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import spread_rows
-from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
-
 from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     TRUTH,
@@ -26,6 +23,8 @@ from compiler.frontend.triton.kernels.values import (
     SpmBlock,
     UnsupportedOperation,
 )
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 _LOOPS = 3
 """Loops of a move in the scratchpad."""

@@ -9,13 +9,6 @@ import numpy as np
 
 from compiler.codegen.expr import Value, Variable
 from compiler.codegen.slices.vector import Vector
-from compiler.lowering.pointwise.functions import error_function
-from compiler.lowering.pointwise.record import SliceVector
-from tx8isa.numbers.formats import MANTISSA_BITS, Format
-from tx8isa.numbers.limits import LARGEST_UNIT
-from tx8isa.numbers.rounding import rounded
-
-from .blocks import BlockCode
 from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
     TRUTH,
@@ -28,6 +21,13 @@ from compiler.frontend.triton.kernels.values import (
     SpmBlock,
     UnsupportedOperation,
 )
+from compiler.lowering.pointwise.functions import error_function
+from compiler.lowering.pointwise.record import SliceVector
+from tx8isa.numbers.formats import MANTISSA_BITS, Format
+from tx8isa.numbers.limits import LARGEST_UNIT
+from tx8isa.numbers.rounding import rounded
+
+from .blocks import BlockCode
 
 Number = SpmBlock | Splat
 
@@ -172,7 +172,10 @@ class ElementCode:
         made = self.blocks.empty("f32", Format.FP32, data.shape, data.stored, data.blocked)
         self.blocks.copy(made, data)
         vector = SliceVector(
-            self.kernel, Format.FP32, made.count, lambda part: self.kernel.buffer(part, made.count * made.size)
+            self.kernel,
+            Format.FP32,
+            made.count,
+            lambda part: self.kernel.buffer(part, made.count * made.size),
         )
         if name in ROUNDINGS:
             vector.round_to_integer(made.address, ROUNDINGS[name])

@@ -14,11 +14,6 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Address, Value, bounds, maximum, minimum
 from compiler.codegen.kernel import Argument
 from compiler.codegen.slices.tensors import BLOCK, LEVELS, dma_loops
-from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE, LARGEST_EXTENT, MOST_MOVES
-
-from .blocks import BlockCode, strides_of
-from .shapes import ShapeCode, turned
 from compiler.frontend.triton.kernels.values import (
     ELEMENT_FORMATS,
     STILL,
@@ -34,7 +29,11 @@ from compiler.frontend.triton.kernels.values import (
     UnsupportedOperation,
     everywhere,
 )
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE, LARGEST_EXTENT, MOST_MOVES
 
+from .blocks import BlockCode, strides_of
+from .shapes import ShapeCode, turned
 
 _WORD = 32
 """Bits of the widest element that the DMA moves."""
@@ -251,7 +250,11 @@ class MemoryCode:
         extents = [spans[axis].high - spans[axis].low for axis in kept]
         token, words = data.fmt.token, data.fmt.bits // _WORD
         if words > 1:  # the DMA moves no elements of 64 bits
-            token, steps, extents = Format.INT32.token, [*(step * words for step in steps), 1], [*extents, words]
+            token, steps, extents = (
+                Format.INT32.token,
+                [*(step * words for step in steps), 1],
+                [*extents, words],
+            )
         try:
             loops = dma_loops(steps, extents)
         except ValueError:

@@ -7,11 +7,17 @@ from dataclasses import replace
 from compiler.codegen.slices.precision import PRODUCTS
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector, convert
+from compiler.frontend.triton.kernels.values import (
+    FLOAT_FORMATS,
+    KernelValue,
+    Splat,
+    SpmBlock,
+    UnsupportedOperation,
+)
 from tx8isa.numbers.formats import Format
 
 from .blocks import BlockCode
 from .elements import ElementCode
-from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, Splat, SpmBlock, UnsupportedOperation
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
 """How operands in FP32 are multiplied: rounded to TF32, or as sums of two TF32 numbers each."""

@@ -15,7 +15,7 @@ from .blocks import BlockCode
 
 Blocks = list[SpmBlock]
 Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
-"""The two operands of a reduction's function, each of as many blocks as are reduced together, and its results."""
+"""The operands of a reduction's function, two lists of the blocks that are reduced together; its results."""
 
 ENGINE_REDUCTIONS = {"arith.addf": "sum", "arith.maxnumf": "max", "arith.minnumf": "min"}
 """Reductions of the vector engine by the operation that a reduction's function consists of."""
@@ -35,6 +35,7 @@ class ReductionCode:
         if name and len(values) == 1 and data.element in FLOAT_FORMATS and last and self._fits_engine(data):
             return [self._by_engine(data, name)]
         return self._by_halves(values, axis, combine)
+
     def _fits_engine(self, data: SpmBlock) -> bool:
         rows, length = math.prod(data.shape[:-1]), data.shape[-1]
         return rows <= LARGEST_EXTENT and SMALLEST_TAIL <= length <= LARGEST_EXTENT * BLOCK

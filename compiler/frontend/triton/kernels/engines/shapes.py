@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .blocks import BlockCode
 from compiler.frontend.triton.kernels.values import (
     STILL,
     Indices,
@@ -21,6 +20,8 @@ from compiler.frontend.triton.kernels.values import (
     everywhere,
 )
 
+from .blocks import BlockCode
+
 
 def splat(value: KernelValue, shape: Shape) -> KernelValue:
     """A scalar as a block of equal elements."""
@@ -32,6 +33,7 @@ def splat(value: KernelValue, shape: Shape) -> KernelValue:
         return replace(everywhere(shape), conditions=value.conditions)
     if isinstance(value, Splat):
         return replace(value, shape=shape)
+    assert isinstance(value, SpmBlock)
     return value.viewed(shape, (False,) * len(shape))
 
 
@@ -48,6 +50,7 @@ def expand_dims(value: KernelValue, axis: int) -> KernelValue:
         return replace(value, spans=(*value.spans[:axis], Span(0, 1), *value.spans[axis:]), shape=shape)
     if isinstance(value, Splat):
         return replace(value, shape=shape)
+    assert isinstance(value, SpmBlock)
     return value.viewed(shape, (*value.stored[:axis], False, *value.stored[axis:]))
 
 
@@ -69,6 +72,7 @@ def broadcast(value: KernelValue, shape: Shape) -> KernelValue:
         return _broadcast_region(value, shape, repeated)
     if isinstance(value, Splat):
         return replace(value, shape=shape)
+    assert isinstance(value, SpmBlock)
     stored = tuple(kept and not again for kept, again in zip(value.stored, repeated, strict=True))
     return value.viewed(shape, stored)
 
@@ -103,6 +107,7 @@ class ShapeCode:
             return replace(value, spans=tuple(value.spans[axis] for axis in order), shape=shape)
         if isinstance(value, Splat):
             return replace(value, shape=shape)
+        assert isinstance(value, SpmBlock)
         if [axis for axis in order if value.kept[axis] > 1] == _long_axes(value):
             return value.viewed(shape, tuple(value.stored[axis] for axis in order))
         if len(order) != 2:

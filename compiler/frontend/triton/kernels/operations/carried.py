@@ -1,7 +1,8 @@
 """Where values are that a loop carries from one turn to the next, and that the branches of a condition give.
 
-An integer or a pointer that moves by the same distance in each turn is a formula of the turn. Other numbers for a
-whole block are in registers, pointers have their first place in one, and data have a block in the scratchpad.
+An integer or a pointer that moves by the same distance in each turn is a formula of the turn. Other numbers
+for a whole block are in registers, pointers have their first place in one, and data are in a block in the
+scratchpad.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Register:
 
 
 @dataclass(frozen=True)
-class Home:
+class OwnBlock:
     """Data in a block of their own."""
 
     block: SpmBlock
@@ -117,7 +118,7 @@ class Home:
             site.blocks.copy(self.block, source)
 
 
-Carried = Formula | Register | Home
+Carried = Formula | Register | OwnBlock
 
 
 def truth_number(site: KernelSite, value: KernelValue) -> Value:
@@ -179,13 +180,13 @@ def empty_place(site: KernelSite, kind: TtirType) -> Carried:
     """A place for a value of a type that is not known yet."""
     if kind.pointer:
         raise UnsupportedOperation(f"a result of type {kind} that is not known when compiling")
-    return register_of(site, kind) if is_number(kind) else Home(home_of(site, kind))
+    return register_of(site, kind) if is_number(kind) else OwnBlock(home_of(site, kind))
 
 
 def put_all(site: KernelSite, places: Sequence[Carried], values: Sequence[KernelValue]) -> None:
     """Bring values to their places, of which some may be read for others."""
     blocks = site.blocks
-    homes = [place.block.address for place in places if isinstance(place, Home)]
+    homes = [place.block.address for place in places if isinstance(place, OwnBlock)]
     pairs: list[tuple[Carried, Source]] = []
     for place, value in zip(places, values, strict=True):
         source = place.taken(site, value)
@@ -202,5 +203,3 @@ def put_all(site: KernelSite, places: Sequence[Carried], values: Sequence[Kernel
 def settled(values: Sequence[KernelValue]) -> list[KernelValue]:
     """Values after the loop, which does not overwrite them any more."""
     return [replace(value, carried=False) if isinstance(value, SpmBlock) else value for value in values]
-
-

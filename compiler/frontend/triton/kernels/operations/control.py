@@ -23,7 +23,7 @@ from compiler.frontend.triton.operations import Block, TtirOperation, TtirType
 from .carried import (
     Carried,
     Formula,
-    Home,
+    OwnBlock,
     empty_place,
     home_of,
     is_number,
@@ -91,7 +91,7 @@ class _LoopValues:
         return {
             self.yielded[number]: place.block
             for number, place in enumerate(self.places)
-            if isinstance(place, Home) and self._ready(number)
+            if isinstance(place, OwnBlock) and self._ready(number)
         }
 
     def at(self, turn: Value) -> list[KernelValue]:
@@ -109,7 +109,7 @@ class _LoopValues:
         if isinstance(start, Pointers) or is_number(kind):
             return register_of(self.site, kind, start)
         accumulator = len(kind.shape) == 2 and kind.shape[1] > 64 and self._is_accumulator(self.names[number])
-        place = Home(home_of(self.site, kind, blocked=accumulator))
+        place = OwnBlock(home_of(self.site, kind, blocked=accumulator))
         source = place.taken(self.site, start)
         if source is not None:
             place.put(self.site, source)
@@ -176,7 +176,7 @@ def _all(found: TtirOperation) -> list[TtirOperation]:
 
 @operation("scf.while")
 def while_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """scf.while: a region that says whether the loop goes on and with which values, and one that uses them."""
+    """scf.while: a region that says whether the loop goes on and with what, and one that uses that."""
     before, after = found.regions
     kinds = [kind for _, kind in before.parameters]
     places = [_place_of(site, kind, start) for kind, start in zip(kinds, operands, strict=True)]
@@ -204,7 +204,7 @@ def _place_of(site: KernelSite, kind: TtirType, start: KernelValue) -> Carried:
     """A place that begins with a value."""
     if isinstance(start, Pointers) or is_number(kind):
         return register_of(site, kind, start)
-    place = Home(home_of(site, kind))
+    place = OwnBlock(home_of(site, kind))
     source = place.taken(site, start)
     assert source is not None
     place.put(site, source)

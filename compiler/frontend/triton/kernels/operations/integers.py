@@ -50,7 +50,7 @@ NAMES = {
 
 
 def data_value(site: KernelSite, value: KernelValue, element: str) -> KernelValue:
-    """What is computed: as a formula if it is the same for the whole block, at once if a loop overwrites it."""
+    """Something computed: a formula if it is the same for the whole block, data if a loop overwrites it."""
     if isinstance(value, Computed) and not any(value.stored):
         number = _known(value)
         found = Indices(number) if number is not None else site.core.scalar(value)
@@ -196,7 +196,11 @@ def _add_pointer(site: KernelSite, found: TtirOperation, operands: Values) -> Va
         try:
             pointers = replace(pointers, indices=add(pointers.indices, formula))
         except UnsupportedOperation:  # both wrap around: one of them becomes data
-            data = computed("trunc", (formula,), "i64", "i64") if data is None else two("add", data, formula, "i64")
+            data = (
+                computed("trunc", (formula,), "i64", "i64")
+                if data is None
+                else two("add", data, formula, "i64")
+            )
     if data is not None:
         before = pointers.data
         data = data if before is None else two("add", before, data, "i64")
@@ -305,7 +309,9 @@ def _select(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
         return [left if truth else right]
     kind = found.types[-1]
     if isinstance(left, Pointers) or isinstance(right, Pointers):
-        raise UnsupportedOperation("a choice between pointers by a condition that is not known when compiling")
+        raise UnsupportedOperation(
+            "a choice between pointers by a condition that is not known when compiling"
+        )
     if not chosen.shape and kind.shape:
         chosen = shapes.splat(chosen, kind.shape)
     if kind.element in FLOAT_FORMATS:
@@ -321,5 +327,3 @@ def as_condition(site: KernelSite, value: KernelValue) -> Region:
     if isinstance(value, SpmBlock) and not value.shape:
         return Region((), ((0, site.core.of_block(value)),))
     raise UnsupportedOperation("a condition that is no single truth value")
-
-
