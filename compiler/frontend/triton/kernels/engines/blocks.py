@@ -134,6 +134,33 @@ class BlockCode:
             data = made
         return data
 
+    def repeated(self, data: SpmBlock, times: int) -> SpmBlock:
+        """A block whose last axis is kept once, with that axis written out ``times``, a square number.
+
+        Two moves do it, each with the root of the repetitions: the queue of the TDMA is short, and while it
+        is full the core issues nothing else.
+        """
+        data = self.compact(data)
+        shape, each = (*data.kept[:-1], times), math.isqrt(times)
+        made = self.empty(data.element, data.fmt, shape, [extent > 1 for extent in shape])
+        part = self.kernel.buffer("part", data.count * each * data.size)
+        for target, source, size in ((part, data.address, data.size), (made.address, part, each * data.size)):
+            self.kernel.emit(
+                "td.gatherscatter",
+                dst=target,
+                src0=source,
+                n=size,
+                src_stride0=0,
+                src_iter0=each,
+                src_stride1=size,
+                src_iter1=data.count,
+                dst_stride0=size,
+                dst_iter0=each,
+                dst_stride1=each * size,
+                dst_iter1=data.count,
+            )
+        return made
+
     def full(self, value: KernelValue) -> SpmBlock:
         """A value as a row-major block with all axes written out."""
         if isinstance(value, Splat):

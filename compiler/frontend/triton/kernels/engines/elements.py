@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from compiler.frontend.triton.kernels.values import (
 from compiler.lowering.pointwise.functions import error_function
 from compiler.lowering.pointwise.record import SliceVector
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
-from tx8isa.numbers.limits import LARGEST_UNIT
+from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
 from tx8isa.numbers.rounding import rounded
 
 from .blocks import BlockCode
@@ -113,6 +114,12 @@ class ElementCode:
         same = operand.kept[first:] == like.kept[first:]
         return operand.count if same and operand.count <= LARGEST_UNIT and not like.blocked else 0
 
+    def _repeats_in_rows(self, operand: SpmBlock, like: SpmBlock) -> bool:
+        """Whether an operand has one number for each row of ``like``, whose length the loop form takes."""
+        rows = (*like.kept[:-1], 1)
+        whole = like.kept[-1] % LARGEST_UNIT == 0 and not like.blocked
+        return whole and operand.kept == rows and math.prod(rows) <= MOST_MOVES
+
     # --- two operands --------------------------------------------------------------------------------------
 
     def binary(self, name: str, left: KernelValue, right: KernelValue, element: str) -> Number:
@@ -147,9 +154,31 @@ class ElementCode:
             vector.vv(name, target.address, a.address, b.address)
         elif unit := self._unit(b, target):
             vector.vuv(name, target.address, a.address, b.address, unit)
+        elif self._repeats_in_rows(b, target):
+            length = target.kept[-1]
+            narrow = self.blocks.repeated(b, LARGEST_UNIT)
+            self.kernel.emit(
+                f"ct.{name}.vuv_loop.{a.fmt.token}",
+                dst=target.address,
+                src0=a.address,
+                src1=narrow.address,
+                n=length,
+                unit=LARGEST_UNIT,
+                full=target.count,
+                full_unit=narrow.count,
+            )
         else:
             whole = self.blocks.spread(b, target.stored)
             vector.vv(name, target.address, a.address, whole.address)
+
+    def divide(self, left: KernelValue, right: KernelValue, element: str) -> Number:
+        """left / right. In FP32, where Triton allows an error of two units, a divisor that repeats becomes a
+        factor: its reciprocal."""
+        a, b = self.number(left), self.number(right)
+        repeats = isinstance(a, SpmBlock) and isinstance(b, SpmBlock) and b.count < a.count
+        if element == "f32" and repeats:
+            return self.binary("mul", a, self.unary("recip", b, element), element)
+        return self.binary("div", a, b, element)
 
     def propagating(self, name: str, left: KernelValue, right: KernelValue, element: str) -> Number:
         """Maximum or minimum, NaN where an operand is NaN: the sum of the two is NaN there."""
@@ -160,8 +189,11 @@ class ElementCode:
     # --- one operand ---------------------------------------------------------------------------------------
 
     def unary(self, name: str, value: KernelValue, element: str) -> SpmBlock:
-        """name(value)."""
+        """name(value). An exponential in FP32 is a power of 2, which takes a tenth of its time."""
         data = self.blocks.data(value)
+        if name == "exp" and data.fmt is Format.FP32:
+            scaled = self.binary("mul", data, Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape), element)
+            return self.unary("pow2", scaled, element)
         target = self.blocks.result(element, data.shape, data.stored, data.blocked)
         Vector(self.kernel, data.fmt, target.count).unary(name, target.address, data.address)
         return target

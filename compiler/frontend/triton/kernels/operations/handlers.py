@@ -111,6 +111,8 @@ def _range(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 
 def _binary(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     left, right = operands
+    if found.name == "arith.divf":
+        return [site.elements.divide(left, right, _element(found))]
     return [site.elements.binary(BINARY[found.name], left, right, _element(found))]
 
 
