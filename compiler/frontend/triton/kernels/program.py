@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -72,27 +72,38 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
     target = Target(tiles, spm, Format.FP32, machine)
     sites: list[KernelSite] = []
 
-    def make(spills: Spills) -> Kernel:
-        code = Kernel(_PREFIX, target, spm, spills=spills)
-        sites.append(_written(code, kernel, launch))
-        code.place_buffers()
-        return code
+    def made(prefetching: bool) -> Kernel:
+        def make(spills: Spills) -> Kernel:
+            code = Kernel(_PREFIX, target, spm, spills=spills)
+            sites.append(_written(code, kernel, launch, prefetching))
+            code.place_buffers()
+            return code
+
+        return fitting(make)
 
     try:
-        code = fitting(make)
+        code = _first_that_fits(made)
     except (SpmOverflow, OutOfRegisters) as error:
         raise TtirError(f"{kernel.location}: {kernel.name}: {error}; use smaller blocks") from None
     return _Text(kernel, launch, sites[-1], code).made()
 
 
-def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch) -> KernelSite:
+def _first_that_fits(made: Callable[[bool], Kernel]) -> Kernel:
+    """The code with loads that run ahead, or without them if their blocks do not fit twice."""
+    try:
+        return made(True)
+    except SpmOverflow:
+        return made(False)
+
+
+def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching: bool) -> KernelSite:
     """The code of all programs of the grid that a tile runs, one after the other."""
     across, down, deep = launch.grid
     with code.items(across * down * deep) as number:
         place = (number % across, number // across % down, number // (across * down))
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
         sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
-        site = KernelSite(code, HANDLERS, held, launch.grid, sizes)
+        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, prefetching=prefetching)
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)

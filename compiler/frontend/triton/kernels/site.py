@@ -56,6 +56,10 @@ class KernelSite:
     """Elements of the arrays by their arguments."""
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
+    prefetching: bool = True
+    """Whether loads of a loop run one turn ahead, for which their blocks have two copies."""
+    ready: frozenset[str] | set[str] = frozenset()
+    """Results that are known before their operations: of loads that ran ahead."""
     quiet: bool = False
     """Whether operations are written without naming their lines."""
 
@@ -76,6 +80,8 @@ class KernelSite:
     def run(self, operations: Sequence[TtirOperation]) -> None:
         """Write operations in their order; TtirError for one that cannot be written, with its place."""
         for operation in operations:
+            if operation.results and operation.results[0] in self.ready:
+                continue
             self._name(operation)
             self.blocks.home = self.homes.get(operation.results[0]) if operation.results else None
             results = self.evaluate(operation)

@@ -50,6 +50,8 @@ class BlockCode:
 
     kernel: Kernel
     home: SpmBlock | None = None
+    landing: Callable[[int], Value] | None = None
+    """The address for the block of so many bytes that is loaded next."""
     made_by_core: MadeByCore | None = None
     """Makes a block of what the core has to compute."""
 
@@ -59,6 +61,13 @@ class BlockCode:
         """A block without content."""
         made = SpmBlock(0, element, fmt, shape, tuple(stored), blocked)
         return replace(made, address=self.kernel.buffer("block", made.count * made.size))
+
+    def landed(self, element: str, fmt: Format, shape: Shape, stored: Sequence[bool]) -> SpmBlock:
+        """A block for what is loaded: where ``landing`` puts it, or a new one."""
+        if self.landing is None:
+            return self.empty(element, fmt, shape, stored)
+        made = SpmBlock(0, element, fmt, shape, tuple(stored))
+        return replace(made, address=self.landing(made.count * made.size))
 
     def result(self, element: str, shape: Shape, stored: Sequence[bool], blocked: bool = False) -> SpmBlock:
         """A block for a result of floats: the one that is wanted, or a new one."""

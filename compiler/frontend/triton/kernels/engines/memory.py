@@ -88,7 +88,7 @@ class MemoryCode:
             for number, (axis, extent) in enumerate(zip(transfer.axes, pointers.shape, strict=True))
         ]
         fmt = _format(pointers.element)
-        data = self.blocks.empty(pointers.element, fmt, pointers.shape, stored)
+        data = self.blocks.landed(pointers.element, fmt, pointers.shape, stored)
         self._fill_rest(data, region, other)
         with self.blocks.inside(region):
             self.move(transfer, data, storing=False)
@@ -102,8 +102,7 @@ class MemoryCode:
             pointers, mask, _ = self._turned(pointers, mask, None)
         region = _region(mask, pointers.shape)
         data = self.data_to_store(pointers, value)
-        if not (data.blocked and region.everywhere):
-            data = self.blocks.compact(data)
+        data = self.blocks.compact(data)
         with self.blocks.inside(region):
             self.move(_transfer(pointers, region), data, storing=True)
 

@@ -33,6 +33,7 @@ from .carried import (
     truth_number,
 )
 from .integers import as_condition
+from .prefetch import Prefetch
 from .registry import Values, operation
 
 _VIEWS = (
@@ -66,11 +67,18 @@ def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values
         return starts
     carried = _LoopValues(site, body, starts)
     turns = site.kernel.let(turns)
+
+    def arguments(turn: Value) -> list[KernelValue]:
+        return [Indices(site.kernel.let(lower + turn * step)), *carried.at(turn)]
+
+    ahead = Prefetch(site, body, carried.formulas, turns)
+    ahead.begin(arguments)
     with site.kernel.loop(turns) as turn, site.inner():
-        arguments = [Indices(site.kernel.let(lower + turn * step)), *carried.at(turn)]
+        ahead.next(arguments, turn)
         homes, site.homes = site.homes, {**site.homes, **carried.wanted}
-        put_all(site, carried.places, site.run_block(body, arguments))
-        site.homes = homes
+        ready, site.ready = site.ready, site.ready | ahead.names
+        put_all(site, carried.places, site.run_block(body, arguments(turn)))
+        site.homes, site.ready = homes, ready
     return settled(carried.at(turns))
 
 
@@ -93,6 +101,12 @@ class _LoopValues:
             for number, place in enumerate(self.places)
             if isinstance(place, OwnBlock) and self._ready(number)
         }
+
+    @property
+    def formulas(self) -> set[str]:
+        """The names of those that are formulas of the turn."""
+        pairs = zip(self.names, self.places, strict=True)
+        return {name for name, place in pairs if isinstance(place, Formula)}
 
     def at(self, turn: Value) -> list[KernelValue]:
         """The values at the beginning of a turn."""
