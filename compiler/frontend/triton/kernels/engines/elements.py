@@ -192,7 +192,9 @@ class ElementCode:
         """name(value). An exponential in FP32 is a power of 2, which takes a tenth of its time."""
         data = self.blocks.data(value)
         if name == "exp" and data.fmt is Format.FP32:
-            scaled = self.binary("mul", data, Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape), element)
+            scaled = self.binary(
+                "mul", data, Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape), element
+            )
             return self.unary("pow2", scaled, element)
         target = self.blocks.result(element, data.shape, data.stored, data.blocked)
         Vector(self.kernel, data.fmt, target.count).unary(name, target.address, data.address)

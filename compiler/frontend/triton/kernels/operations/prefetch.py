@@ -1,7 +1,7 @@
 """Loads of a loop that run one turn ahead: the next turn's blocks arrive while this turn's are computed with.
 
-A load can, if its places and its mask are formulas of the turn, and the loop stores nothing into its array. Two
-copies of its block take turns.
+A load can, if its places and its mask are formulas of the turn, and the loop stores nothing into its array.
+Two copies of its block take turns.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ class Prefetch:
         with kernel.if_below(turn + 1, self.turns):
             following = kernel.registers.hold(kernel.registers.compute(turn + 1), 0, most)
             self._loaded(at(following), other)
-        for load, block, place, size in zip(
-            self.loads, self.blocks, self.places, self.sizes, strict=True
-        ):
+        for load, block, place, size in zip(self.loads, self.blocks, self.places, self.sizes, strict=True):
             here = kernel.let(place + turn % 2 * size)
             self.site.values[load.operation.results[0]] = replace(block, address=here)
 
