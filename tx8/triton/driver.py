@@ -107,8 +107,7 @@ class Tx8Utils:
     """What Triton asks of a driver about kernels and the device."""
 
     def load_binary(self, name: str, text: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """Module, function, registers, spills and threads, of which any number is allowed; the function is the
-        kernel."""
+        """Module, function (the kernel), registers, spills and threads, of which any number is allowed."""
         return None, _kernel(text.decode(), name), 0, 0, _MOST_THREADS
 
     def get_device_properties(self, device: int) -> dict[str, int]:

@@ -192,9 +192,8 @@ class ElementCode:
         """name(value). An exponential in FP32 is a power of 2, which takes a tenth of its time."""
         data = self.blocks.data(value)
         if name == "exp" and data.fmt is Format.FP32:
-            scaled = self.binary(
-                "mul", data, Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape), element
-            )
+            factor = Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape)
+            scaled = self.binary("mul", data, factor, element)
             return self.unary("pow2", scaled, element)
         target = self.blocks.result(element, data.shape, data.stored, data.blocked)
         Vector(self.kernel, data.fmt, target.count).unary(name, target.address, data.address)
