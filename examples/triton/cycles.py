@@ -1,6 +1,6 @@
 """How long kernels take on the emulated chip, and how that compares with what its DDR and engines can do.
 
-    python cycles.py [NAME ...]
+python cycles.py [NAME ...]
 """
 
 import sys

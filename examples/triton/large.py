@@ -1,4 +1,4 @@
-"""Kernels in Triton with blocks as large as they are fast on this chip, and the texts that Triton makes of them.
+"""Kernels in Triton with blocks as large as this chip likes them, and the texts that Triton makes of them.
 
     python large.py
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 import triton
 import triton.language as tl
-from kernels import add, attention, gelu, softmax_block, write
 from operators import embedding, rms_norm, silu_and_mul
+
+from kernels import add, attention, gelu, softmax_block, write
 
 
 @triton.jit

@@ -15,6 +15,8 @@ import tx8
 from triton_launches import TEXTS
 from triton_operators import OPERATORS
 
+LARGE = TEXTS.parent / "large"
+
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 
 
@@ -146,10 +148,13 @@ def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize(("script", "folder"), [("kernels.py", TEXTS), ("operators.py", OPERATORS)])
-def test_the_texts_are_those_of_triton(script: str, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "folder"), [("kernels.py", TEXTS), ("operators.py", OPERATORS), ("large.py", LARGE)]
+)
+def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
     """The examples' texts are what Triton writes today of their functions."""
-    for name in {"kernels.py", script}:
+    script = "kernels.py" if folder == TEXTS else f"{folder.name}.py"
+    for name in ("kernels.py", "operators.py", "large.py"):
         (tmp_path / name).write_text((folder.parent / name).read_text())
     (tmp_path / folder.name).mkdir()
     subprocess.run([sys.executable, tmp_path / script], check=True, capture_output=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -103,7 +104,8 @@ def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching
         place = (number % across, number // across % down, number // (across * down))
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
         sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
-        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, prefetching=prefetching)
+        uses = Counter(name for each in kernel.body.walk() for name in each.operands)
+        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, prefetching=prefetching)
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)

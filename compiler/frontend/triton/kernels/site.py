@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,6 +57,8 @@ class KernelSite:
     """Elements of the arrays by their arguments."""
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
+    uses: Counter[str] = field(default_factory=Counter)
+    """How often each name is an operand in the kernel."""
     prefetching: bool = True
     """Whether loads of a loop run one turn ahead, for which their blocks have two copies."""
     ready: frozenset[str] | set[str] = frozenset()
@@ -105,6 +108,14 @@ class KernelSite:
             self.values[name] = value
         self.run(block.operations[:-1])
         return [self.values[name] for name in block.operations[-1].operands]
+
+    def is_last_use(self, name: str) -> bool:
+        """Whether nothing but the operation that is written now reads a block, under any name."""
+        value = self.values[name]
+        if not isinstance(value, SpmBlock) or value.carried or name in self.ready or self.uses[name] != 1:
+            return False
+        blocks = [each for each in self.values.values() if isinstance(each, SpmBlock)]
+        return sum(each.address is value.address for each in blocks) == 1
 
     @contextmanager
     def inner(self) -> Iterator[None]:

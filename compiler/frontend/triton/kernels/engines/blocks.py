@@ -31,6 +31,9 @@ _LOOPS = 3
 _WORD = 32
 """Bits of the widest element that is filled by an instruction."""
 
+_FEW_ROWS = 32
+"""Rows up to which fewer moves count more than the number of pieces that they move."""
+
 MadeByCore = Callable[[KernelValue, str], SpmBlock]
 """A value and its type as a block."""
 
@@ -146,12 +149,15 @@ class BlockCode:
     def repeated(self, data: SpmBlock, times: int) -> SpmBlock:
         """A block whose last axis is kept once, with that axis written out ``times``, a square number.
 
-        Two moves do it, each with the root of the repetitions: the queue of the TDMA is short, and while it
-        is full the core issues nothing else.
+        For few rows two moves do it, each with the root of the repetitions: the queue of the TDMA is short,
+        and while it is full the core issues nothing else. For many, moves of twice as much each are faster.
         """
         data = self.compact(data)
         shape, each = (*data.kept[:-1], times), math.isqrt(times)
         made = self.empty(data.element, data.fmt, shape, [extent > 1 for extent in shape])
+        if data.count > _FEW_ROWS:
+            spread_rows(self.kernel, made.address, data.address, data.count, times, data.size)
+            return made
         part = self.kernel.buffer("part", data.count * each * data.size)
         for target, source, size in ((part, data.address, data.size), (made.address, part, each * data.size)):
             self.kernel.emit(
@@ -291,6 +297,18 @@ class BlockCode:
         for level, (extent, stride) in enumerate(reversed(loops)):
             operands |= {f"stride{level}": stride, f"iter{level}": extent}
         self.kernel.emit(f"td.memset.{data.fmt.token}", dst=at, value=1.0, **operands)
+
+    def fill_axis(self, data: SpmBlock, axis: int, low: Value, high: Value, number: float) -> None:
+        """The same number from one index of an axis to before another, of a row-major block."""
+        outer, inner = math.prod(data.kept[:axis]), math.prod(data.kept[axis + 1 :])
+        self.kernel.emit(
+            f"td.memset.{data.fmt.token}",
+            dst=data.address + low * (inner * data.size),
+            value=number,
+            n=(high - low) * inner,
+            stride0=data.kept[axis] * inner * data.size,
+            iter0=outer,
+        )
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[None]:

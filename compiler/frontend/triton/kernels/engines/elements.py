@@ -266,6 +266,29 @@ class ElementCode:
         )
         return made
 
+    def replaced_outside(
+        self, condition: KernelValue, data: KernelValue, other: KernelValue
+    ) -> SpmBlock | None:
+        """``data`` with a number outside of a box, written in its place; None if that is not the case.
+
+        Nothing is written where the box turns out to be the whole block.
+        """
+        if (
+            not isinstance(condition, Region)
+            or not isinstance(data, SpmBlock)
+            or not isinstance(other, Splat)
+        ):
+            return None
+        partial = [axis for axis in range(len(data.shape)) if not condition.whole(axis)]
+        if condition.conditions or len(partial) != 1 or data.count < math.prod(data.shape) or data.turned:
+            return None
+        data, (axis,) = self.blocks.compact(data), partial
+        span, extent = condition.spans[axis], data.shape[axis]
+        for low, high in ((0, span.low), (span.high, extent)):
+            with self.blocks.when([(low, high)]):
+                self.blocks.fill_axis(data, axis, low, high, other.number)
+        return data
+
     def _written_out(self, value: Number, stored: Sequence[bool]) -> SpmBlock:
         return self.blocks.spread(self.blocks.data(value), stored)
 

@@ -307,6 +307,8 @@ def _select(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     truth = truth_of(chosen) if isinstance(chosen, Region) and not chosen.shape else None
     if truth is not None:
         return [left if truth else right]
+    if isinstance(chosen, Region) and chosen.everywhere:
+        return [left]
     kind = found.types[-1]
     if isinstance(left, Pointers) or isinstance(right, Pointers):
         raise UnsupportedOperation(
@@ -315,6 +317,10 @@ def _select(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     if not chosen.shape and kind.shape:
         chosen = shapes.splat(chosen, kind.shape)
     if kind.element in FLOAT_FORMATS:
+        if site.is_last_use(found.operands[1]):
+            outside = site.elements.replaced_outside(chosen, left, right)
+            if outside is not None:
+                return [outside]
         return [site.elements.select(chosen, left, right)]
     made = computed("select", (chosen, left, right), kind.element, kind.element)
     return [data_value(site, made, kind.element)]

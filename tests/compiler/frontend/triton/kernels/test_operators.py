@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import emulator
-from triton_launches import Case, run, travelling
+from paths import ROOT
+from triton_launches import PRODUCTS, Case, draw, poison, run, travelling, wide
 from triton_operators import CASES, OPERATORS, case
 
 _BANK = 4096
@@ -67,3 +68,28 @@ def test_threads_change_no_bit(name: str) -> None:
     program = made.program()
     first, second = (run(made, program, threads=threads) for threads in (1, 2))
     assert all(first[key].tobytes() == second[key].tobytes() for key in first)
+
+
+LARGE = ROOT / "examples/triton/large"
+
+
+def test_a_large_product_has_masks_at_its_ends() -> None:
+    """Blocks of 256 x 1024 x 256, of which one more than fits each size."""
+    m, n, k = 300, 1100, 270
+    a, b = draw("fp16", m, k, seed=1), draw("fp16", k, n, seed=2)
+    arguments = {"a": a, "b": b, "c": poison("fp16", m, n), "m": m, "n": n, "k": k}
+    want = {"c": wide(a) @ wide(b)}
+    made = Case("product", (4, 1, 1), arguments, want, {"c": PRODUCTS["fp16"]}, LARGE)
+    made.check(run(made, made.program(), strict=True))
+
+
+@pytest.mark.parametrize("length", [1000, 1024])
+def test_a_softmax_of_several_rows_has_a_mask_at_its_end(length: int) -> None:
+    """A mask that turns out to be the whole row, and one that does not."""
+    x = draw("fp16", 40, length)
+    e = np.exp(wide(x) - wide(x).max(1, keepdims=True))
+    arguments = {"x": x, "out": poison("fp16", 40, length), "rows": 40, "columns": length}
+    made = Case(
+        "softmax", (3, 1, 1), arguments, {"out": e / e.sum(1, keepdims=True)}, {"out": 2.0**-10}, LARGE
+    )
+    made.check(run(made, made.program(), strict=True))
