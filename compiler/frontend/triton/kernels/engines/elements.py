@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.codegen.expr import Value, Variable
+from compiler.codegen.expr import Value, Variable, bounds
 from compiler.codegen.slices.vector import Vector
 from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
@@ -285,6 +285,8 @@ class ElementCode:
         data, (axis,) = self.blocks.compact(data), partial
         span, extent = condition.spans[axis], data.shape[axis]
         for low, high in ((0, span.low), (span.high, extent)):
+            if bounds(high)[1] <= bounds(low)[0]:
+                continue
             with self.blocks.when([(low, high)]):
                 self.blocks.fill_axis(data, axis, low, high, other.number)
         return data
