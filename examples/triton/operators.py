@@ -452,6 +452,56 @@ def atomics(x, index, largest, smallest, last, total, winner, n, BLOCK: tl.const
     tl.atomic_cas(winner, -1, tl.program_id(0))
 
 
+# --- loops ------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def fibonacci(out, swapped, n):
+    """The first numbers of Fibonacci, and two numbers that change places in each turn."""
+    a, b, p, q = 0, 1, 5, 7
+    for turn in range(n):
+        tl.store(out + turn, a)
+        tl.store(swapped + turn, p)
+        a, b = b, a + b
+        p, q = q, p
+
+
+@triton.jit
+def windows(x, out, turns, BLOCK: tl.constexpr):
+    """The sum over turns of x below three times the turn, -1 elsewhere."""
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for turn in range(turns):
+        total += tl.where(at < turn * 3, v, -1.0)
+    tl.store(out + at, total)
+
+
+@triton.jit
+def unsigned(x, below, quotients, shifted, numbers, n, BLOCK: tl.constexpr):
+    """Bytes without a sign: comparisons, quotients, shifts, as floats."""
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0)
+    tl.store(below + at, (v < 200).to(tl.int8), mask=at < n)
+    tl.store(quotients + at, v // 7, mask=at < n)
+    tl.store(shifted + at, v >> 2, mask=at < n)
+    tl.store(numbers + at, v.to(tl.float32), mask=at < n)
+
+
+@triton.jit
+def branches(x, index, out, BLOCK: tl.constexpr):
+    """Elements by their indices, doubled before by programs with an even number."""
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at)
+    chosen = tl.load(index + at)
+    if tl.program_id(0) % 2 == 0:
+        chosen = chosen // 2
+        v = v + v
+    else:
+        v = v - 1
+    tl.store(out + tl.program_id(0) * BLOCK + chosen, v)
+
+
 _FLOATS = ("fp16", "bf16", "fp32")
 
 
@@ -524,6 +574,13 @@ TEXTS = {
             "x:*i32 index:*i32 largest:*i32 smallest:*i32 last:*i32 total:*i32 winner:*i32 n:i32",
             {"BLOCK": 64}, (None,),
         ),
+        (fibonacci, "out:*i32 swapped:*i32 n:i32", {}, (None,)),
+        (windows, "x:*fp32 out:*fp32 turns:i32", {"BLOCK": 64}, (None,)),
+        (
+            unsigned, "x:*u8 below:*i8 quotients:*u8 shifted:*u8 numbers:*fp32 n:i32",
+            {"BLOCK": 256}, (None,),
+        ),
+        (branches, "x:*fp32 index:*i32 out:*fp32", {"BLOCK": 64}, (None,)),
         (random_integers, "out:*i32 n:i32 seed:i64", {"BLOCK": 128}, (None,)),
         (collatz, "x:*i32 steps:*i32", {}, (None,)),
     )

@@ -41,6 +41,18 @@ def test_a_kernel_is_compiled_once_for_each_launch() -> None:
     assert [buffer.name for buffer in first.outputs] == ["out"]
 
 
+def test_arrays_without_a_sign_are_taken() -> None:
+    kernel = tx8.triton_kernel(OPERATORS / "unsigned.ttir")
+    x = np.array([0, 6, 7, 199, 200, 255], np.uint8)
+    below, numbers = np.zeros(6, np.int8), np.zeros(6, np.float32)
+    quotients, shifted = np.zeros(6, np.uint8), np.zeros(6, np.uint8)
+    kernel.launch(1, x, below, quotients, shifted, numbers, 6)
+    assert below.tolist() == [1, 1, 1, 1, 0, 0]
+    assert quotients.tolist() == [0, 0, 1, 28, 28, 36]
+    assert shifted.tolist() == [0, 1, 1, 49, 50, 63]
+    assert numbers.tolist() == x.tolist()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

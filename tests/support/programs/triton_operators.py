@@ -410,6 +410,48 @@ def _atomics(fmt: str) -> Case:
     return _case("atomics", fmt, (4, 1, 1), arguments, {**want, "x": before})
 
 
+def _fibonacci(fmt: str) -> Case:
+    want = [0, 1]
+    while len(want) < 60:  # beyond the 47th they wrap
+        want.append(want[-1] + want[-2])
+    numbers = np.array(want, np.int64).astype(np.int32)
+    arguments = {"out": np.zeros(60, np.int32), "swapped": np.zeros(60, np.int32), "n": 60}
+    expected = {"out": numbers, "swapped": np.tile(np.array([5, 7]), 30)}
+    return _case("fibonacci", fmt, (1, 1, 1), arguments, expected)
+
+
+def _windows(fmt: str) -> Case:
+    x = draw("fp32", 64).round(1)
+    want = np.zeros(64, np.float32)
+    for turn in range(7):
+        want += np.where(np.arange(64) < 3 * turn, x, np.float32(-1))
+    return _case("windows", fmt, (1, 1, 1), {"x": x, "out": poison("fp32", 64), "turns": 7}, {"out": want})
+
+
+def _unsigned(fmt: str) -> Case:
+    x = np.random.default_rng(16).integers(0, 256, 201).astype(np.uint8)
+    arguments = {
+        **{"x": x.view(np.int8), "below": np.zeros(201, np.int8), "quotients": np.zeros(201, np.int8)},
+        **{"shifted": np.zeros(201, np.int8), "numbers": poison("fp32", 201), "n": 201},
+    }
+    expected = {
+        **{"below": x < 200, "quotients": (x // 7).view(np.int8), "shifted": (x >> 2).view(np.int8)},
+        "numbers": x,
+    }
+    return _case("unsigned", fmt, (1, 1, 1), arguments, expected)
+
+
+def _branches(fmt: str) -> Case:
+    x, index = draw("fp32", 64), np.random.default_rng(17).permutation(64).astype(np.int32)
+    want = poison("fp32", 3, 64)
+    for program in range(3):
+        chosen, values = (index // 2, x + x) if program % 2 == 0 else (index, x - np.float32(1))
+        for place, value in zip(chosen, values, strict=True):
+            want[program, place] = value
+    arguments = {"x": x, "index": index, "out": poison("fp32", 3, 64)}
+    return _case("branches", fmt, (3, 1, 1), arguments, {"out": want})
+
+
 _OF_FLOATS: dict[str, Callable[[str], Case]] = {
     "silu_and_mul": _silu_and_mul,
     "masked_fill": _masked_fill,
@@ -444,6 +486,10 @@ _OF_SOME: dict[str, tuple[Callable[[str], Case], tuple[str, ...]]] = {
     "sort": (_sort, ("fp16", "fp32")),
     "random_integers": (_random_integers, ("",)),
     "collatz": (_collatz, ("",)),
+    "fibonacci": (_fibonacci, ("",)),
+    "windows": (_windows, ("",)),
+    "unsigned": (_unsigned, ("",)),
+    "branches": (_branches, ("",)),
     "count": (_count, ("",)),
     "atomics": (_atomics, ("",)),
 }

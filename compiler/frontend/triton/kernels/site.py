@@ -57,6 +57,8 @@ class KernelSite:
     """Elements of the arrays by their arguments."""
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
+    outside: frozenset[str] = frozenset()
+    """Results of operations around the region that is written: a loop may read them again."""
     uses: Counter[str] = field(default_factory=Counter)
     """How often each name is an operand in the kernel."""
     prefetching: bool = True
@@ -112,7 +114,8 @@ class KernelSite:
     def is_last_use(self, name: str) -> bool:
         """Whether nothing but the operation that is written now reads a block, under any name."""
         value = self.values[name]
-        if not isinstance(value, SpmBlock) or value.carried or name in self.ready or self.uses[name] != 1:
+        elsewhere = name in self.outside or name in self.ready or self.uses[name] != 1
+        if not isinstance(value, SpmBlock) or value.carried or elsewhere:
             return False
         blocks = [each for each in self.values.values() if isinstance(each, SpmBlock)]
         return sum(each.address is value.address for each in blocks) == 1
@@ -120,9 +123,10 @@ class KernelSite:
     @contextmanager
     def inner(self) -> Iterator[None]:
         """Values that are computed inside are not known after it."""
-        values, made = dict(self.values), dict(self.core.made)
+        values, made, outside = dict(self.values), dict(self.core.made), self.outside
+        self.outside = frozenset(values)
         yield
-        self.values, self.core.made = values, made
+        self.values, self.core.made, self.outside = values, made, outside
 
     def single(self, value: KernelValue, element: str) -> KernelValue:
         """The only element of a value: an integer as a formula, a truth value as a condition."""

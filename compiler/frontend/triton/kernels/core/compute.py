@@ -35,7 +35,7 @@ class CoreCode:
         self.blocks, self.kernel = blocks, blocks.kernel
         self.made: dict[int, tuple[KernelValue, SpmBlock]] = {}
         """Blocks of values that were computed where the code is now, by the identity of the value."""
-        self._waited = (-1, -1)
+        self._waited: tuple[object, ...] = ()
 
     # --- order ----------------------------------------------------------------------------------------------
 
@@ -46,8 +46,9 @@ class CoreCode:
             self.kernel.emit("ncc.wait")
             self._waited = self._here()
 
-    def _here(self) -> tuple[int, int]:
-        return len(self.kernel.spm.loops), self.kernel.count
+    def _here(self) -> tuple[object, ...]:
+        """The place in the code: a wait under a condition says nothing about what follows it."""
+        return self.kernel.scope, len(self.kernel.spm.loops), self.kernel.count
 
     def end(self) -> None:
         """Let the engines see what the core stored."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, Variable
+from compiler.codegen.expr import Value, Variable, bounds
+from compiler.frontend.triton.kernels.core.elements import owned
 from compiler.frontend.triton.kernels.integers import add, multiply, uniform
 from compiler.frontend.triton.kernels.site import KernelSite
 from compiler.frontend.triton.kernels.values import (
@@ -72,7 +73,10 @@ class Register:
 
     def taken(self, site: KernelSite, value: KernelValue) -> Source:
         """The number of a new value, in a register of its own."""
-        return site.kernel.let(self._number(site, value))
+        number = site.kernel.let(self._number(site, value))
+        if isinstance(number, Variable) and number is not self.variable:  # of another place, which may change
+            return site.kernel.registers.hold(owned(site.kernel, number), *bounds(number))
+        return number
 
     def _number(self, site: KernelSite, value: KernelValue) -> Value:
         like = self.like

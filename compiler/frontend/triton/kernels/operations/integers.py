@@ -156,7 +156,7 @@ def _integer_cast(site: KernelSite, found: TtirOperation, operands: Values) -> V
         low, high = value.range
         least, most = range_of(target)
         fits = least <= low <= high <= most and (name != "extui" or low >= 0)
-        if fits or (not value.uniform and name == "extsi"):
+        if target != TRUTH and (fits or (not value.uniform and name == "extsi")):
             return [value]
     check_integers(value)
     return [data_value(site, computed(name, (value,), target, source), target)]
@@ -238,7 +238,7 @@ def _compare(site: KernelSite, found: TtirOperation, operands: Values) -> Values
         if region is not None:
             return [held(site, region)]
     numbers = [_small_numbers(site, value) for value in operands]
-    if numbers[0] is not None and numbers[1] is not None:
+    if predicate[0] != "u" and numbers[0] is not None and numbers[1] is not None:
         name = predicate if predicate in ("eq", "ne") else predicate[1:]
         return [site.elements.truth(name, numbers[0], numbers[1])]
     check_integers(left, right)
