@@ -9,9 +9,9 @@ from pathlib import Path
 
 import triton
 import triton.language as tl
-from operators import embedding, rms_norm, silu_and_mul
 
 from kernels import add, attention, gelu, softmax_block, write
+from operators import embedding, rms_norm, silu_and_mul
 
 
 @triton.jit

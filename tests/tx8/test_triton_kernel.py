@@ -160,9 +160,7 @@ def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize(
-    ("script", "folder"), [("kernels.py", TEXTS), ("operators.py", OPERATORS), ("large.py", LARGE)]
-)
+@pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE], ids=lambda folder: folder.name)
 def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
     """The examples' texts are what Triton writes today of their functions."""
     script = "kernels.py" if folder == TEXTS else f"{folder.name}.py"
