@@ -502,6 +502,33 @@ def branches(x, index, out, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0) * BLOCK + chosen, v)
 
 
+@triton.jit
+def generator(x, out, turns, BLOCK: tl.constexpr):
+    """A sequence of random bytes from each number: those of the turn before go into those of the next."""
+    at = tl.arange(0, BLOCK)
+    state = tl.load(x + at)
+    sums = tl.zeros([BLOCK], dtype=tl.uint8)
+    for _ in range(turns):
+        sums += state >> 3
+        state = state * 77 + (state // 5)
+    tl.store(out + at, sums)
+    tl.store(x + at, state)
+
+
+@triton.jit
+def early(x, out, n, BLOCK: tl.constexpr):
+    """x, doubled where the first number of its block is above 0; programs beyond the end return at once."""
+    first = tl.program_id(0) * BLOCK
+    if first >= n:
+        return
+    at = first + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    if tl.load(x + first) > 0.0:
+        tl.store(out + at, v + v, mask=at < n)
+        return
+    tl.store(out + at, v, mask=at < n)
+
+
 _FLOATS = ("fp16", "bf16", "fp32")
 
 
@@ -574,6 +601,8 @@ TEXTS = {
             "x:*i32 index:*i32 largest:*i32 smallest:*i32 last:*i32 total:*i32 winner:*i32 n:i32",
             {"BLOCK": 64}, (None,),
         ),
+        (generator, "x:*u8 out:*u8 turns:i32", {"BLOCK": 64}, (None,)),
+        (early, "x out n:i32", {"BLOCK": 64}, ("fp16", "fp32")),
         (fibonacci, "out:*i32 swapped:*i32 n:i32", {}, (None,)),
         (windows, "x:*fp32 out:*fp32 turns:i32", {"BLOCK": 64}, (None,)),
         (

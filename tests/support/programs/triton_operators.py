@@ -452,6 +452,26 @@ def _branches(fmt: str) -> Case:
     return _case("branches", fmt, (3, 1, 1), arguments, {"out": want})
 
 
+def _generator(fmt: str) -> Case:
+    x = np.random.default_rng(18).integers(0, 256, 64).astype(np.uint8)
+    state, sums = x.copy(), np.zeros(64, np.uint8)
+    for _ in range(5):
+        sums = sums + (state >> 3)
+        state = state * np.uint8(77) + state // np.uint8(5)
+    arguments = {"x": x.view(np.int8), "out": np.zeros(64, np.int8), "turns": 5}
+    expected = {"out": sums.view(np.int8), "x": state.view(np.int8)}
+    return _case("generator", fmt, (1, 1, 1), arguments, expected)
+
+
+def _early(fmt: str) -> Case:
+    x = draw(fmt, 301)
+    want = np.concatenate(
+        [block * (2 if block[0] > 0 else 1) for block in np.split(wide(x), range(64, 301, 64))]
+    )
+    arguments = {"x": x, "out": poison(fmt, 301), "n": 301}
+    return _case("early", fmt, (7, 1, 1), arguments, {"out": want})
+
+
 _OF_FLOATS: dict[str, Callable[[str], Case]] = {
     "silu_and_mul": _silu_and_mul,
     "masked_fill": _masked_fill,
@@ -486,6 +506,8 @@ _OF_SOME: dict[str, tuple[Callable[[str], Case], tuple[str, ...]]] = {
     "sort": (_sort, ("fp16", "fp32")),
     "random_integers": (_random_integers, ("",)),
     "collatz": (_collatz, ("",)),
+    "generator": (_generator, ("",)),
+    "early": (_early, ("fp16", "fp32")),
     "fibonacci": (_fibonacci, ("",)),
     "windows": (_windows, ("",)),
     "unsigned": (_unsigned, ("",)),

@@ -22,7 +22,7 @@ from compiler.frontend.triton.kernels.values import (
 from tx8isa.numbers.formats import Format
 
 from .elements import LOADS, SPM_VIEW, CoreLoop, loops_of, store_element
-from .nodes import all_viewed
+from .nodes import all_viewed, leaves
 
 FORMATS = {**FLOAT_FORMATS, **INTEGER_FORMATS, TRUTH: Format.FP32}
 """Formats of what the core computes; truth values are 1 and 0 of FP32."""
@@ -104,16 +104,10 @@ class CoreCode:
 
     def alive(self, values: Sequence[KernelValue]) -> None:
         """The buffers of values are in use until here."""
-        waiting, seen = list(values), set()
-        while waiting:
-            value = waiting.pop()
-            if id(value) in seen:
-                continue
-            seen.add(id(value))
-            if isinstance(value, Computed):
-                waiting += value.operands
-            elif isinstance(value, SpmBlock):
-                self.kernel.keep_alive(value.address)
+        for value in values:
+            for leaf in leaves(value):
+                if isinstance(leaf, SpmBlock):
+                    self.kernel.keep_alive(leaf.address)
 
     # --- numbers --------------------------------------------------------------------------------------------
 
@@ -121,7 +115,7 @@ class CoreCode:
         """An integer that is the same for the whole block, in a register of its own."""
         (ready,) = self.prepared([value])
         register = self.kernel.registers.take()
-        if any(isinstance(each, SpmBlock) for each in _leaves(ready)):
+        if any(isinstance(each, SpmBlock) for each in leaves(ready)):
             self.begin()
         with self.kernel.registers.scope():
             loop = CoreLoop(self.kernel, [ready])
@@ -142,9 +136,3 @@ class CoreCode:
                 self.kernel.out.instruction("snez", register, register)
         self.kernel.keep_alive(data.address)
         return self.kernel.registers.hold(register, *range_of(data.element))
-
-
-def _leaves(value: KernelValue) -> list[KernelValue]:
-    if not isinstance(value, Computed):
-        return [value]
-    return [leaf for operand in value.operands for leaf in _leaves(operand)]

@@ -23,6 +23,7 @@ from compiler.frontend.triton.kernels.values import (
 )
 
 from .arithmetic import TWO_OPERANDS, RegisterCode
+from .nodes import leaves
 
 SPM_VIEW = 0x30400000
 """The scratchpad as the core sees it (docs/isa.md, Memories and addresses)."""
@@ -82,18 +83,8 @@ def owned(kernel: Kernel, value: Value) -> str:
 
 
 def _blocks(values: Sequence[KernelValue]) -> list[SpmBlock]:
-    found, seen = [], set()
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, Computed):
-            waiting += value.operands
-        elif isinstance(value, SpmBlock):
-            found.append(value)
-    return found
+    found = {id(leaf): leaf for value in values for leaf in leaves(value) if isinstance(leaf, SpmBlock)}
+    return list(found.values())
 
 
 class _Element:

@@ -54,6 +54,21 @@ def two(operation: str, left: KernelValue, right: KernelValue, source: str, elem
     return computed(operation, (left, right), element, source)
 
 
+def leaves(value: KernelValue) -> list[KernelValue]:
+    """What is not computed in a value, each once."""
+    found, waiting, seen = [], [value], set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Computed):
+            waiting += part.operands
+        else:
+            found.append(part)
+    return found
+
+
 # --- other shapes -----------------------------------------------------------------------------------------
 
 

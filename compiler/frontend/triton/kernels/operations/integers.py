@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from compiler.codegen.expr import Variable, bounds
 from compiler.frontend.triton.kernels.core.arithmetic import COMPARISONS, folded, wrapped
-from compiler.frontend.triton.kernels.core.nodes import computed, parts_of, two
+from compiler.frontend.triton.kernels.core.nodes import computed, leaves, parts_of, two
 from compiler.frontend.triton.kernels.engines import shapes
 from compiler.frontend.triton.kernels.integers import (
     ARITHMETIC,
@@ -59,7 +59,7 @@ def data_value(site: KernelSite, value: KernelValue, element: str) -> KernelValu
             return shapes.splat(region, value.shape) if value.shape else region
         return shapes.splat(found, value.shape) if value.shape else found
     if isinstance(value, Computed) and any(
-        isinstance(each, SpmBlock) and each.carried for each in value.operands
+        isinstance(each, SpmBlock) and each.carried for each in leaves(value)
     ):
         return site.core.block(value, element)
     return value
