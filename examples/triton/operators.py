@@ -338,6 +338,29 @@ def addmm(bias, a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, 
     result.store([row, column], total.to(c.dtype.element_ty))
 
 
+@triton.jit
+def routed(
+    a, ids, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """A product of rows that are chosen by their numbers; a negative one has no row."""
+    row, column = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    number = tl.load(ids + row, mask=row < m, other=-1)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for first in range(0, k, BLOCK_K):
+        inner = first + tl.arange(0, BLOCK_K)
+        x = tl.load(
+            a + number[:, None] * k + inner[None, :],
+            mask=(number[:, None] >= 0) & (inner[None, :] < k), other=0.0,
+        )  # fmt: skip
+        y = tl.load(
+            b + inner[:, None] * n + column[None, :],
+            mask=(inner[:, None] < k) & (column[None, :] < n), other=0.0,
+        )  # fmt: skip
+        total = tl.dot(x, y, total)
+    inside = (row[:, None] < m) & (column[None, :] < n)
+    tl.store(c + row[:, None] * n + column[None, :], total.to(c.dtype.element_ty), mask=inside)
+
+
 # --- integers -----------------------------------------------------------------------------------------------
 
 
@@ -587,6 +610,10 @@ TEXTS = {
         ),
         (
             addmm, "bias a b c m:i32 n:i32 k:i32", {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}, _FLOATS,
+        ),
+        (
+            routed, "a ids:*i32 b c m:i32 n:i32 k:i32",
+            {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, _FLOATS,
         ),
         (integers, "x y out n:i32", {"BLOCK": 128}, ("i8", "i16", "i32", "i64")),
         (

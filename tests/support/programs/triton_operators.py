@@ -286,6 +286,15 @@ def _addmm(fmt: str) -> Case:
     return _case("addmm", fmt, (2, 2, 1), arguments, want, {"c": PRODUCTS[fmt]})
 
 
+def _routed(fmt: str) -> Case:
+    a, b = draw(fmt, 40, 50), draw(fmt, 50, 29, seed=2)
+    ids = np.random.default_rng(19).integers(-1, 40, 21).astype(np.int32)
+    ids[5] = -1
+    want = np.where(ids[:, None] >= 0, wide(a)[ids] @ wide(b), 0)
+    arguments = {"a": a, "ids": ids, "b": b, "c": poison(fmt, 21, 29), "m": 21, "n": 29, "k": 50}
+    return _case("routed", fmt, (2, 1, 1), arguments, {"c": want}, {"c": PRODUCTS[fmt]})
+
+
 _INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 
 
@@ -498,6 +507,7 @@ _OF_FLOATS: dict[str, Callable[[str], Case]] = {
     "grouped_gemm": _grouped_gemm,
     "addmm": _addmm,
     "rounded": _rounded,
+    "routed": _routed,
 }
 _OF_SOME: dict[str, tuple[Callable[[str], Case], tuple[str, ...]]] = {
     "integers": (_integers, tuple(_INTEGERS)),

@@ -56,7 +56,8 @@ def two(operation: str, left: KernelValue, right: KernelValue, source: str, elem
 
 def leaves(value: KernelValue) -> list[KernelValue]:
     """What is not computed in a value, each once."""
-    found, waiting, seen = [], [value], set()
+    found: list[KernelValue] = []
+    waiting, seen = [value], set()
     while waiting:
         part = waiting.pop()
         if id(part) in seen:

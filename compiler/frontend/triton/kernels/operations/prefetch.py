@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, bounds, highest
 from compiler.frontend.triton.kernels.site import KernelSite
-from compiler.frontend.triton.kernels.values import KernelValue, Pointers, SpmBlock
+from compiler.frontend.triton.kernels.values import Computed, KernelValue, Pointers, SpmBlock
 from compiler.frontend.triton.operations import Block, TtirOperation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -43,19 +43,19 @@ class Prefetch:
 
     def __init__(self, site: KernelSite, body: Block, formulas: set[str], turns: Value) -> None:
         self.site, self.body, self.turns = site, body, turns
+        self.places: list[Value] = []
+        self.sizes: list[int] = []
+        self.blocks: list[SpmBlock] = []
         makers = {name: each for each in body.operations for name in each.results}
         allowed = formulas | {body.parameters[0][0]}
         inside = {name for name, _ in body.parameters}
         self.loads = [
             found
             for each in body.operations
-            if each.name == "tt.load" and (found := _ahead(each, makers, allowed, inside)) is not None
+            if each.name == "tt.load" and (found := self._ahead(each, makers, allowed, inside)) is not None
         ]
         if not site.prefetching or highest(turns) < 2 or bounds(turns)[0] < 1:
             self.loads = []
-        self.places: list[Value] = []
-        self.sizes: list[int] = []
-        self.blocks: list[SpmBlock] = []
 
     @property
     def names(self) -> set[str]:
@@ -71,7 +71,17 @@ class Prefetch:
             self.loads = [load for load in self.loads if not self._meets(load, changed)]
         if self.loads:
             first = self.site.kernel.registers.counter(0, 0, highest(self.turns) - 1)
-            self.blocks = self._loaded(at(first), self._new_place)
+            self._load_first(at(first))
+
+    def _load_first(self, arguments: Sequence[KernelValue]) -> None:
+        """Write the first loads; those that turn out to be no copies of the DMA do not run ahead."""
+        loads, self.loads = self.loads, []
+        for load in loads:
+            before, kept, self.loads = len(self.places), self.loads, [load]
+            blocks = self._loaded(arguments, self._new_place)
+            copied = len(self.places) > before
+            self.loads = [*kept, load] if copied else kept
+            self.blocks += blocks if copied else []
 
     def _changed(self) -> set[str] | None:
         """The arguments of the kernel to which the loop stores; None if that is not known."""
@@ -110,6 +120,29 @@ class Prefetch:
             here = kernel.let(place + turn % 2 * size)
             self.site.values[load.operation.results[0]] = replace(block, address=here)
 
+    def _ahead(
+        self, load: TtirOperation, makers: dict[str, TtirOperation], allowed: set[str], inside: set[str]
+    ) -> _Load | None:
+        """A load with what it needs, if that is formulas alone."""
+        needs: dict[str, TtirOperation] = {}
+
+        def is_formula(name: str) -> bool:
+            if name in inside:
+                return name in allowed
+            maker = makers.get(name)
+            if maker is None:
+                return not isinstance(self.site.values.get(name), SpmBlock | Computed)
+            if name in needs:
+                return True
+            if maker.name not in _FORMULAS or not all(map(is_formula, maker.operands)):
+                return False
+            needs[name] = maker
+            return True
+
+        if load.types[-1].shape and all(map(is_formula, load.operands)):
+            return _Load(load, tuple(needs.values()))
+        return None
+
     def _new_place(self, size: int) -> Value:
         each = round_up(size, LINE_BYTES)
         place = self.site.kernel.buffer("ahead", 2 * each)
@@ -132,25 +165,3 @@ class Prefetch:
                 assert isinstance(block, SpmBlock)
                 found.append(block)
         return found
-
-
-def _ahead(
-    load: TtirOperation, makers: dict[str, TtirOperation], allowed: set[str], inside: set[str]
-) -> _Load | None:
-    """A load with what it needs, if that is formulas alone."""
-    needs: dict[str, TtirOperation] = {}
-
-    def is_formula(name: str) -> bool:
-        if name in inside:
-            return name in allowed
-        maker = makers.get(name)
-        if maker is None or name in needs:
-            return True
-        if maker.name not in _FORMULAS or not all(map(is_formula, maker.operands)):
-            return False
-        needs[name] = maker
-        return True
-
-    if load.types[-1].shape and all(map(is_formula, load.operands)):
-        return _Load(load, tuple(needs.values()))
-    return None
