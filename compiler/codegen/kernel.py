@@ -79,7 +79,7 @@ class Kernel:
     """The graph node being computed, in a phase of several; empty if unknown."""
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
-    _scope: tuple[int, ...] = ()
+    scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
@@ -106,7 +106,7 @@ class Kernel:
         the loop.
         """
         parity = self._parity
-        buffer = SpmBuffer(self._unique(name), size, self._scope, doubled=parity is not None, node=self.node)
+        buffer = SpmBuffer(self._unique(name), size, self.scope, doubled=parity is not None, node=self.node)
         self.spm.buffers.append(buffer)
         first = Address(buffer.symbol, 0, buffer)
         return first if parity is None else first + Slot(buffer, parity)
@@ -186,7 +186,7 @@ class Kernel:
         if isinstance(value, Address):
             self.used.add(value.symbol)
             if value.buffer is not None:
-                self.spm.use(value.buffer, self.count, self._scope)
+                self.spm.use(value.buffer, self.count, self.scope)
                 if self.worker:
                     self._in_background.setdefault(self.worker, set()).add(value.buffer)
         elif isinstance(value, Operation):
@@ -235,7 +235,7 @@ class Kernel:
             parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
             if bounds(start)[1] >= bounds(count)[0]:
-                self._exit_unless(index, limit, end)
+                self.exit_unless(index, limit, end)
             self.out.label(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
@@ -243,7 +243,7 @@ class Kernel:
             if parity is not None:
                 self.registers.invert(parity)
             self.registers.add(index, step)
-            self._exit_unless(index, limit, end)
+            self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
             self.out.label(end)
             loop.core = self._instructions_since()
@@ -263,7 +263,7 @@ class Kernel:
         line = self.out.count
         with self.registers.scope():
             kept, limit = self.registers.keep(index, once=True), self.registers.keep(below, once=True)
-            self._exit_unless(kept, limit, end)
+            self.exit_unless(kept, limit, end)
             variable = kept if isinstance(kept, Variable) else Variable("", *bounds(index))
             loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
@@ -282,14 +282,14 @@ class Kernel:
     @contextmanager
     def _inside(self, loop: Loop, number: int, parity: Variable | None) -> Iterator[None]:
         """The body of a loop, with a scope of its own for buffers and registers."""
-        outside = self._scope, self._body, self._parity
+        outside = self.scope, self._body, self._parity
         self._body.append(loop)
-        self._scope, self._body, self._parity = (*self._scope, number), loop.body, parity
+        self.scope, self._body, self._parity = (*self.scope, number), loop.body, parity
         self.registers.depth += not loop.condition
         with self.registers.scope():
             yield
         self.registers.depth -= not loop.condition
-        self._scope, self._body, self._parity = outside
+        self.scope, self._body, self._parity = outside
 
     def _new_parity(self, iterations: int) -> Variable | None:
         """A variable that is 0 and -1 in turns; None for a loop of at most one iteration."""
@@ -297,7 +297,7 @@ class Kernel:
             return None
         return self.registers.counter(0, -1, 0)
 
-    def _exit_unless(self, index: Value, limit: Value, end: str) -> None:
+    def exit_unless(self, index: Value, limit: Value, end: str) -> None:
         """Jump to ``end`` unless ``index`` < ``limit``.
 
         A branch reaches 4 KiB, which is a few dozen engine instructions; a jump reaches 1 MiB.
@@ -355,7 +355,7 @@ class Kernel:
     def await_worker(self, worker: int) -> None:
         """Wait until all instructions of a worker are complete; until here their buffers are alive."""
         for buffer in self._in_background.pop(worker, ()):
-            self.spm.use(buffer, self.count, self._scope)
+            self.spm.use(buffer, self.count, self.scope)
         with self.on_worker(worker):
             self.emit("ncc.wait")
 

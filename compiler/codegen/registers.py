@@ -105,6 +105,21 @@ class Registers:
                 self._out.instruction("mv", register, self.compute(start))
         return self._store(register, low, high) if spilled else self._keep(Variable(register, low, high))
 
+    def hold(self, register: str, low: int, high: int) -> Variable:
+        """A variable that has the content of a register, which is not changed any more."""
+        if self._is_spilled():
+            return self._store(register, low, high)
+        return self._keep(Variable(register, low, high))
+
+    def assign(self, variable: Variable, value: Value) -> None:
+        """Give a variable of its own another value."""
+        with self.scope():
+            register = self.compute(value)
+            if isinstance(variable, SpilledVariable):
+                self._out.instruction("sd", register, variable.register)
+            else:
+                self._out.instruction("mv", variable.register, register)
+
     def add(self, variable: Variable, step: int) -> None:
         """Add a number to a variable."""
         if step in IMMEDIATES:

@@ -262,11 +262,10 @@ def text(function, types, constants):
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import ASTSource, make_backend
 
-    backend = make_backend(GPUTarget("cuda", 80, 32))
+    backend = make_backend(GPUTarget("tx8", "tx81", 1))
     source = ASTSource(function, {**types, **dict.fromkeys(constants, "constexpr")}, constants)
     context = ir.context()
     ir.load_dialects(context)
-    backend.load_dialects(context)
     options = backend.parse_options({})
     module = source.make_ir(
         backend.target,
@@ -275,10 +274,16 @@ def text(function, types, constants):
         backend.get_module_map(),
         context,
     )
-    module = backend.make_ttir(module, {}, options, 80)
-    return re.sub(r'"/[^"]*/([^"/]+)"', r'"\1"', str(module))
+    stages = {}
+    backend.add_stages(stages, options)
+    return re.sub(r'"/[^"]*/([^"/]+)"', r'"\1"', str(stages["ttir"](module, {})))
+
+
+def write(texts, folder):
+    """Write the text of each entry into a folder."""
+    for name, entry in texts.items():
+        (folder / f"{name}.ttir").write_text(text(*entry))
 
 
 if __name__ == "__main__":
-    for name, entry in TEXTS.items():
-        (Path(__file__).parent / "ttir" / f"{name}.ttir").write_text(text(*entry))
+    write(TEXTS, Path(__file__).parent / "ttir")

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import tx8
-from triton_launches import CASES, TEXTS, case
+from triton_launches import TEXTS
+from triton_operators import OPERATORS
+
+LARGE = TEXTS.parent / "large"
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 
@@ -36,6 +39,18 @@ def test_a_kernel_is_compiled_once_for_each_launch() -> None:
     assert kernel.program((1, 1), *arrays, 63) is not first
     assert [buffer.name for buffer in first.inputs] == ["x", "y", "out"]
     assert [buffer.name for buffer in first.outputs] == ["out"]
+
+
+def test_arrays_without_a_sign_are_taken() -> None:
+    kernel = tx8.triton_kernel(OPERATORS / "unsigned.ttir")
+    x = np.array([0, 6, 7, 199, 200, 255], np.uint8)
+    below, numbers = np.zeros(6, np.int8), np.zeros(6, np.float32)
+    quotients, shifted = np.zeros(6, np.uint8), np.zeros(6, np.uint8)
+    kernel.launch(1, x, below, quotients, shifted, numbers, 6)
+    assert below.tolist() == [1, 1, 1, 1, 0, 0]
+    assert quotients.tolist() == [0, 0, 1, 28, 28, 36]
+    assert shifted.tolist() == [0, 1, 1, 49, 50, 63]
+    assert numbers.tolist() == x.tolist()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +102,7 @@ def scale(x, out, n, factor, BLOCK: tl.constexpr):
 @triton.jit
 def running(x, out, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
+    tl.store(out + at, tl.exp(tl.load(x + at).to(tl.float64)))
 
 
 x = np.arange(1000, dtype="float32")
@@ -108,17 +123,50 @@ def test_a_function_of_triton_runs_with_arrays_of_numpy(tmp_path: Path) -> None:
     script.write_text(PLUGIN)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "(plugin.py:16): tt.scan: not supported" in done.stdout
+    assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in done.stdout
+
+
+TUNED = """\
+import numpy as np
+import triton
+import triton.language as tl
+from tx8.triton.driver import last_run
+
+
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 4096, 1 << 20)], key=["n"])
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+x = np.arange(50000, dtype="float32")
+out = np.zeros_like(x)
+grid = lambda constants: (triton.cdiv(x.size, constants["BLOCK"]),)
+double[grid](x, out, x.size)
+assert np.array_equal(out, x * 2)
+print(double.best_config.kwargs["BLOCK"])
+"""
 
 
 @needs_triton
-def test_the_texts_are_those_of_triton(tmp_path: Path) -> None:
+def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
+    """Small blocks take longer, and of the largest ones none fits the scratchpad."""
+    script = tmp_path / "tuned.py"
+    script.write_text(TUNED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "4096\n"
+
+
+@needs_triton
+@pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE], ids=lambda folder: folder.name)
+def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
     """The examples' texts are what Triton writes today of their functions."""
-    source = TEXTS.parent / "kernels.py"
-    copy = tmp_path / source.name
-    copy.write_text(source.read_text())
-    (tmp_path / "ttir").mkdir()
-    subprocess.run([sys.executable, copy], check=True, capture_output=True)
-    made = {path.name: path.read_text() for path in (tmp_path / "ttir").iterdir()}
-    assert made == {path.name: path.read_text() for path in TEXTS.iterdir()}
-    assert {f"{case(name, fmt).text}.ttir" for name, fmt in CASES} == set(made)
+    script = "kernels.py" if folder == TEXTS else f"{folder.name}.py"
+    for name in ("kernels.py", "operators.py", "large.py"):
+        (tmp_path / name).write_text((folder.parent / name).read_text())
+    (tmp_path / folder.name).mkdir()
+    subprocess.run([sys.executable, tmp_path / script], check=True, capture_output=True)
+    made = {path.name: path.read_text() for path in (tmp_path / folder.name).iterdir()}
+    assert made == {path.name: path.read_text() for path in folder.iterdir()}

@@ -90,11 +90,13 @@ class Tx8Backend(BaseBackend):  # type: ignore[misc]
 def _simplified(module: Any, metadata: dict[str, Any]) -> Any:
     manager = ir.pass_manager(module.context)
     passes.common.add_inliner(manager)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
     passes.common.add_canonicalizer(manager)
     passes.ttir.add_combine(manager)
-    passes.common.add_canonicalizer(manager)
+    passes.ttir.add_reorder_broadcast(manager)
     passes.common.add_cse(manager)
     passes.common.add_symbol_dce(manager)
+    passes.ttir.add_loop_unroll(manager)
     manager.run(module, "make_ttir")
     return module
 

@@ -6,8 +6,9 @@ driver wraps the arrays among the arguments before Triton looks at their types.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
 
+from compiler.frontend.triton.operations import TtirError
 from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import load_machine
 
 from .compiler import BACKEND, Tx8Backend
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 _DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 """Types of NumPy that Triton calls differently."""
+
+_MOST_THREADS = 1 << 20
+"""Threads of a program that a configuration may ask for; the chip has none."""
 
 _runs: list[Run] = []
 
@@ -82,12 +88,27 @@ def _kernel(text: str, name: str) -> TritonKernel:
     return triton_kernel(text, name)
 
 
+def simulated_times(
+    call: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **options: Any
+) -> list[float]:
+    """The milliseconds that one call takes on the chip, for each quantile: all runs take the same.
+
+    Infinity for a kernel that cannot be compiled, such as one whose blocks do not fit the scratchpad.
+    """
+    try:
+        call()
+    except TtirError:
+        return [math.inf] * len(quantiles)
+    seconds = last_run().cycles / load_machine().engines.clock.value
+    return [seconds * 1e3] * len(quantiles)
+
+
 class Tx8Utils:
     """What Triton asks of a driver about kernels and the device."""
 
     def load_binary(self, name: str, text: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """Module, function, registers, spills and threads; the function is the kernel."""
-        return None, _kernel(text.decode(), name), 0, 0, 1
+        """Module, function (the kernel), registers, spills and threads, of which any number is allowed."""
+        return None, _kernel(text.decode(), name), 0, 0, _MOST_THREADS
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Scratchpad bytes and tiles."""
@@ -152,5 +173,6 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         """Types stay as they are, for no launcher in C is made."""
         return kind
 
-    def get_benchmarker(self) -> None:
-        """Nothing measures time of the host."""
+    def get_benchmarker(self) -> Callable[..., list[float]]:
+        """What ``triton.autotune`` measures with: simulated time."""
+        return simulated_times

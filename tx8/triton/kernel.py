@@ -77,7 +77,7 @@ class TritonKernel:
         """
         program = self.program(grid, *arguments, tiles=tiles)
         named = dict(zip(self.arguments, arguments, strict=True))
-        run = program.run({buffer.name: named[buffer.name] for buffer in program.inputs}, **options)
+        run = program.run({buffer.name: _signed(named[buffer.name]) for buffer in program.inputs}, **options)
         for name, result in run.outputs.items():
             np.copyto(named[name], result.astype(named[name].dtype))
         return run
@@ -118,11 +118,16 @@ def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
             f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy"
         )
     expected = DTYPES.get(element, element)
-    if array.dtype.name != expected:
+    if _signed(array).dtype.name != expected:
         raise TtirError(f"{kernel}: argument '{name}' is an array of {array.dtype.name}: expected {expected}")
     if not (array.flags.c_contiguous and array.flags.writeable):
         raise TtirError(f"{kernel}: argument '{name}' has gaps or is read-only: give a copy")
     return array
+
+
+def _signed(array: Array) -> Array:
+    """An array of integers without a sign as one with a sign: the types of TTIR have none."""
+    return array.view(array.dtype.name[1:]) if array.dtype.kind == "u" else array
 
 
 def _number(kernel: str, name: str, element: str, value: Any) -> int | float:

@@ -10,6 +10,7 @@ from typing import Any
 
 import lark
 
+from .branches import structured
 from .operations import Block, Location, TtirError, TtirKernel, TtirOperation, TtirType, parse_type
 
 Tree = lark.Tree[Any]
@@ -93,15 +94,14 @@ class _Maker:
         return TtirKernel(symbol[1:].strip('"'), self._block(regions[0]), location, parameters)
 
     def _block(self, region: Tree) -> Block:
-        """The single block of a region; TtirError if there are more."""
-        blocks = list(_subtrees(region, "block"))
-        if len(blocks) > 1:
-            *_, last = _subtrees(blocks[0], "statement")
-            what = f"{last.children[1]}: branches between blocks, as of a return inside a condition"
-            raise TtirError(f"{self._location(last)}: {what}, are not supported; use one return at the end")
-        labels = list(_subtrees(blocks[0], "label"))
-        parameters = _declared(_pieces(labels[0])) if labels else ()
-        return Block(parameters, tuple(map(self._operation, _subtrees(blocks[0], "statement"))))
+        """The block of a region; TtirError if there are several that are no conditions."""
+        blocks: dict[str, Block] = {}
+        for number, tree in enumerate(_subtrees(region, "block")):
+            labels = list(_subtrees(tree, "label"))
+            parameters = _declared(_pieces(labels[0])) if labels else ()
+            name = str(labels[0].children[0]) if labels else str(number)
+            blocks[name] = Block(parameters, tuple(map(self._operation, _subtrees(tree, "statement"))))
+        return structured(blocks)
 
     def _operation(self, statement: Tree) -> TtirOperation:
         pieces, name = _pieces(statement), str(statement.children[1]).strip('"')
@@ -111,12 +111,14 @@ class _Maker:
         types = tuple(parse_type(str(piece)) for piece in pieces if _is(piece, "TYPE"))
         if name == "scf.for":
             values, blocks = _loop(values, types, blocks)
+        elif name == "scf.while":
+            values, blocks = _while(values, types, blocks)
         return TtirOperation(
             name,
             values,
             _results(statement),
             types,
-            tuple(str(piece) for piece in pieces if _is(piece, "WORD")),
+            tuple(str(piece) for piece in pieces if _is(piece, "WORD") or _is(piece, "TARGET")),
             _attributes(pieces),
             blocks,
             location,
@@ -195,6 +197,15 @@ def _loop(
     kinds = (types[-1], *types[:-1]) if types else ()
     parameters = tuple(zip(names, kinds, strict=False)) if types else ((index, TtirType("i32")),)
     return (*bounds, *carried[1::2]), tuple(Block(parameters, block.operations) for block in blocks)
+
+
+def _while(
+    values: tuple[str, ...], types: tuple[TtirType, ...], blocks: tuple[Block, ...]
+) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    """Operands and regions of ``scf.while (%a = %b) : (type) -> type``; the first region gets the starts."""
+    before, *rest = blocks
+    parameters = tuple(zip(values[::2], types, strict=False))
+    return values[1::2], (Block(parameters, before.operations), *rest)
 
 
 def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:

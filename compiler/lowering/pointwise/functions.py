@@ -85,9 +85,13 @@ def _sign_factor(vector: SliceVector, dst: Value, x: Value) -> None:
 
 @pointwise_operator("Erf", temporaries=3, wide=True, types=FLOATS)
 def _error_function(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """sign(x) (1 - (1 - erf |x|))."""
-    x, t, e = vector.data(operands[0]), vector.temporary("t"), vector.temporary("e")
-    size = vector.result_of(operands[0])
+    """The error function of each element."""
+    return error_function(vector, vector.data(operands[0]), vector.result_of(operands[0]))
+
+
+def error_function(vector: SliceVector, x: Value, size: Value) -> Value:
+    """The address of sign(x) (1 - (1 - erf |x|)); ``size`` is a buffer that is overwritten, maybe ``x``."""
+    t, e = vector.temporary("t"), vector.temporary("e")
     sign = vector.temporary("sign")
     _sign_factor(vector, sign, x)
     vector.unary("abs", size, x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -37,6 +38,7 @@ class Case:
     expected: Mapping[str, Array]
     allowed: Mapping[str, float] = field(default_factory=dict)
     """By the names of arrays, of the largest number; exact without an entry."""
+    folder: Path = TEXTS
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -45,7 +47,7 @@ class Case:
 
     def program(self, tiles: int | None = None, machine: Machine | None = None) -> KernelProgram:
         """The compiled launch; arrays that are stored to are inputs as well."""
-        (kernel,) = read_kernels(TEXTS / f"{self.text}.ttir")
+        (kernel,) = read_kernels(self.folder / f"{self.text}.ttir")
         numbers = {name: value for name, value in self.arguments.items() if name not in self.arrays}
         shapes = {name: array.shape for name, array in self.arrays.items()}
         return compile_kernel(kernel, KernelLaunch(self.grid, shapes, numbers, tiles, kept=True), machine)

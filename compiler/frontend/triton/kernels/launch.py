@@ -10,6 +10,7 @@ from compiler.frontend.triton.operations import TtirError, TtirKernel, TtirType
 from tx8isa.machine.description import Machine
 from tx8isa.tools.suggestions import hint
 
+from .core.atomics import ATOMICS
 from .values import ELEMENT_FORMATS, FLOAT_FORMATS, INTEGERS, TRUTH, Shape
 
 DTYPES = {
@@ -19,6 +20,8 @@ DTYPES = {
     "i8": "int8",
     "i16": "int16",
     "i32": "int32",
+    "i64": "int64",
+    "i1": "bool",
 }
 """Types of arrays by the elements to which a pointer points."""
 
@@ -31,7 +34,8 @@ class KernelLaunch:
 
     ``grid``: the extents of its three axes, of which the first counts fastest. ``arrays``: the shapes of the
     arguments that are pointers. ``numbers``: the values of all others, floats for those of a float type.
-    ``tiles``: how many take part; by default 16, or as many as the machine has. ``kept``: arrays to which the
+    ``tiles``: how many take part; by default 16, or as many as the machine
+    has, and one for a kernel with atomic operations. ``kept``: arrays to which the
     kernel stores are inputs as well, so that what it leaves alone stays.
     """
 
@@ -58,6 +62,12 @@ def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> 
     for name, kind in kernel.parameters:
         _check_argument(kernel.name, name, kind, launch)
     tiles = min(DEFAULT_TILES, machine.tiles) if launch.tiles is None else launch.tiles
+    if any(operation.name in ATOMICS for operation in kernel.body.walk()):
+        if launch.tiles not in (None, 1):
+            raise TtirError(
+                f"{kernel.name}: {tiles} tiles: atomic operations run on one, in the programs' order"
+            )
+        tiles = 1
     if not 1 <= tiles <= machine.tiles:
         raise TtirError(f"{kernel.name}: {tiles} tiles: expected 1 to {machine.tiles}")
     return min(tiles, total)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +20,11 @@ from compiler.frontend.triton.operations import TtirError, TtirKernel
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
+from .engines.memory import symbol_of
 from .launch import DTYPES, KernelLaunch, check_launch
-from .memory import symbol_of
-from .operations import HANDLERS
+from .operations.handlers import HANDLERS
 from .site import KernelSite
-from .values import ELEMENT_FORMATS, Indices, KernelValue, Pointers, Shape, Splat
+from .values import ELEMENT_FORMATS, TRUTH, Indices, KernelValue, Pointers, Shape, Splat, everywhere
 
 _PREFIX = "k"
 """Begins the symbols of a kernel's code."""
@@ -71,26 +73,39 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
     target = Target(tiles, spm, Format.FP32, machine)
     sites: list[KernelSite] = []
 
-    def make(spills: Spills) -> Kernel:
-        code = Kernel(_PREFIX, target, spm, spills=spills)
-        sites.append(_written(code, kernel, launch))
-        code.place_buffers()
-        return code
+    def made(prefetching: bool) -> Kernel:
+        def make(spills: Spills) -> Kernel:
+            code = Kernel(_PREFIX, target, spm, spills=spills)
+            sites.append(_written(code, kernel, launch, prefetching))
+            code.place_buffers()
+            return code
+
+        return fitting(make)
 
     try:
-        code = fitting(make)
+        code = _first_that_fits(made)
     except (SpmOverflow, OutOfRegisters) as error:
         raise TtirError(f"{kernel.location}: {kernel.name}: {error}; use smaller blocks") from None
     return _Text(kernel, launch, sites[-1], code).made()
 
 
-def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch) -> KernelSite:
+def _first_that_fits(made: Callable[[bool], Kernel]) -> Kernel:
+    """The code with loads that run ahead, or without them if their blocks do not fit twice."""
+    try:
+        return made(True)
+    except SpmOverflow:
+        return made(False)
+
+
+def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching: bool) -> KernelSite:
     """The code of all programs of the grid that a tile runs, one after the other."""
     across, down, deep = launch.grid
     with code.items(across * down * deep) as number:
         place = (number % across, number // across % down, number // (across * down))
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
-        site = KernelSite(code, HANDLERS, held, launch.grid)
+        sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
+        uses = Counter(name for each in kernel.body.walk() for name in each.operands)
+        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, prefetching=prefetching)
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)
@@ -101,6 +116,8 @@ def _argument(name: str, element: str, launch: KernelLaunch) -> KernelValue:
     if name in launch.arrays:
         return Pointers(name, element, Indices(0))
     number = launch.numbers[name]
+    if element == TRUTH:
+        return replace(everywhere(()), conditions=() if number else ((0, 0),))
     return Splat(float(number), element) if isinstance(number, float) else Indices(number)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -11,13 +12,27 @@ from compiler.codegen.expr import Operation, Value
 from compiler.codegen.kernel import Kernel
 from compiler.frontend.triton.operations import Block, TtirOperation
 
-from .blocks import BlockCode
-from .elements import ElementCode
-from .memory import MemoryCode
-from .products import ProductCode
-from .reductions import ReductionCode
-from .shapes import ShapeCode
-from .values import FLOAT_FORMATS, Indices, KernelValue, SpmBlock, UnsupportedOperation
+from .core.access import AccessCode
+from .core.atomics import AtomicCode
+from .core.compute import CoreCode
+from .core.picks import PickCode
+from .engines.blocks import BlockCode
+from .engines.elements import ElementCode
+from .engines.memory import MemoryCode
+from .engines.products import ProductCode
+from .engines.reductions import ReductionCode, ScanCode
+from .engines.shapes import ShapeCode
+from .values import (
+    FLOAT_FORMATS,
+    TRUTH,
+    Computed,
+    Indices,
+    KernelValue,
+    Pointers,
+    Region,
+    SpmBlock,
+    UnsupportedOperation,
+)
 
 TAKE_TURNED = ("tt.dot", "tt.trans")
 """Operations that take a matrix whose columns follow each other."""
@@ -38,8 +53,18 @@ class KernelSite:
     handlers: dict[str, Handler]
     program: tuple[Value, Value, Value]
     grid: tuple[int, int, int]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Elements of the arrays by their arguments."""
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
+    outside: frozenset[str] = frozenset()
+    """Results of operations around the region that is written: a loop may read them again."""
+    uses: Counter[str] = field(default_factory=Counter)
+    """How often each name is an operand in the kernel."""
+    prefetching: bool = True
+    """Whether loads of a loop run one turn ahead, for which their blocks have two copies."""
+    ready: frozenset[str] | set[str] = frozenset()
+    """Results that are known before their operations: of loads that ran ahead."""
     quiet: bool = False
     """Whether operations are written without naming their lines."""
 
@@ -50,10 +75,18 @@ class KernelSite:
         self.products = ProductCode(self.blocks)
         self.reductions = ReductionCode(self.blocks)
         self.shapes = ShapeCode(self.blocks)
+        self.core = CoreCode(self.blocks)
+        self.blocks.made_by_core = self.core.block
+        self.access = AccessCode(self.core, self.memory, self.sizes)
+        self.atomics = AtomicCode(self.access, self.memory)
+        self.picks = PickCode(self.core)
+        self.scans = ScanCode(self.reductions)
 
     def run(self, operations: Sequence[TtirOperation]) -> None:
         """Write operations in their order; TtirError for one that cannot be written, with its place."""
         for operation in operations:
+            if operation.results and operation.results[0] in self.ready:
+                continue
             self._name(operation)
             self.blocks.home = self.homes.get(operation.results[0]) if operation.results else None
             results = self.evaluate(operation)
@@ -77,6 +110,34 @@ class KernelSite:
             self.values[name] = value
         self.run(block.operations[:-1])
         return [self.values[name] for name in block.operations[-1].operands]
+
+    def is_last_use(self, name: str) -> bool:
+        """Whether nothing but the operation that is written now reads a block, under any name."""
+        value = self.values[name]
+        elsewhere = name in self.outside or name in self.ready or self.uses[name] != 1
+        if not isinstance(value, SpmBlock) or value.carried or elsewhere:
+            return False
+        blocks = [each for each in self.values.values() if isinstance(each, SpmBlock)]
+        return sum(each.address is value.address for each in blocks) == 1
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """Values that are computed inside are not known after it."""
+        values, made, outside = dict(self.values), dict(self.core.made), self.outside
+        self.outside = frozenset(values)
+        yield
+        self.values, self.core.made, self.outside = values, made, outside
+
+    def single(self, value: KernelValue, element: str) -> KernelValue:
+        """The only element of a value: an integer as a formula, a truth value as a condition."""
+        if element in FLOAT_FORMATS or isinstance(value, Indices | Region | Pointers):
+            return value
+        held = Indices(self.core.of_block(value) if isinstance(value, SpmBlock) else self._number(value))
+        return Region((), ((0, held.offset),)) if element == TRUTH else held
+
+    def _number(self, value: KernelValue) -> Value:
+        assert isinstance(value, Computed)
+        return self.core.scalar(value).offset
 
     @contextmanager
     def within(self, operation: TtirOperation) -> Iterator[None]:
@@ -110,4 +171,4 @@ class KernelSite:
 def _computes(operation: TtirOperation) -> bool:
     """Whether an operation works on data."""
     floats = any(not kind.pointer and kind.element in FLOAT_FORMATS for kind in operation.types)
-    return floats or operation.name in ("tt.load", "tt.store")
+    return floats or operation.name.startswith(("tt.load", "tt.store", "tt.atomic", "tt.reduce", "tt.scan"))

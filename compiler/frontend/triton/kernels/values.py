@@ -1,7 +1,8 @@
 """The values of a kernel during its compilation.
 
 Integers, pointers and comparisons of positions are known as formulas of the core's registers and of the
-position in a block; only numbers of floats are data in the scratchpad.
+position in a block. Numbers of floats are data in the scratchpad. What the core has to compute for each
+element is a ``Computed`` until something needs it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,27 @@ Shape = tuple[int, ...]
 
 FLOAT_FORMATS = {"f16": Format.FP16, "bf16": Format.BF16, "f32": Format.FP32}
 """Elements that the vector engine computes with."""
-ELEMENT_FORMATS = {**FLOAT_FORMATS, "i8": Format.INT8, "i16": Format.INT16, "i32": Format.INT32}
-"""Elements that the DMA moves."""
+INTEGER_FORMATS = {"i8": Format.INT8, "i16": Format.INT16, "i32": Format.INT32, "i64": Format.INT64}
+"""Integers that are data."""
+ELEMENT_FORMATS = {**FLOAT_FORMATS, **INTEGER_FORMATS, "i1": Format.INT8}
+"""Elements that are moved; truth values of arrays are bytes."""
 TRUTH = "i1"
 INTEGERS = ("i8", "i16", "i32", "i64", "index")
+_LARGEST_PLACE = 1 << 47
+"""Integers of 64 bits that are loaded are below this in magnitude, where they are formulas."""
+
+
+def bits_of(element: str) -> int:
+    """Bits of an element of a type of integers."""
+    return 64 if element == "index" else int(element[1:])
+
+
+def range_of(element: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    if element == TRUTH:
+        return 0, 1
+    half = min(1 << (bits_of(element) - 1), _LARGEST_PLACE)
+    return -half, half - 1
 
 
 class UnsupportedOperation(TtirError):
@@ -78,11 +96,15 @@ class Indices:
 
 @dataclass(frozen=True)
 class Pointers:
-    """Addresses: elements ``indices`` of the array that argument ``argument`` is."""
+    """Addresses: elements ``indices`` of the array that argument ``argument`` is.
+
+    ``data``: integers that are added to the indices and are data.
+    """
 
     argument: str
     element: str
     indices: Indices
+    data: Computed | SpmBlock | None = None
 
     @property
     def shape(self) -> Shape:
@@ -137,6 +159,7 @@ class SpmBlock:
     Axes that are not in ``stored`` are kept once and count as repeated. ``blocked``: a matrix in planes of 64
     columns, as the matrix engine wants it, otherwise row-major. ``turned``: a matrix whose columns follow
     each other; only products and transposes take it as it is. Truth values are 1 and 0 of ``fmt``.
+    ``carried``: a loop overwrites it at the end of each turn.
     """
 
     address: Value
@@ -146,6 +169,7 @@ class SpmBlock:
     stored: tuple[bool, ...] = ()
     blocked: bool = False
     turned: bool = False
+    carried: bool = False
 
     @property
     def kept(self) -> Shape:
@@ -167,7 +191,38 @@ class SpmBlock:
         return replace(self, shape=shape, stored=stored)
 
 
-KernelValue = Indices | Pointers | Region | Splat | SpmBlock
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """Integers or truth values that the core computes from ``operands``, which have the same shape.
+
+    ``element`` is the type of the results, ``source`` that of the operands; ``stored`` are the axes along
+    which it changes.
+    """
+
+    operation: str
+    operands: tuple[KernelValue, ...]
+    element: str
+    source: str
+    shape: Shape
+    stored: tuple[bool, ...]
+
+
+KernelValue = Indices | Pointers | Region | Splat | SpmBlock | Computed
+
+
+def varies(value: KernelValue) -> tuple[bool, ...]:
+    """The axes along which a value changes."""
+    if isinstance(value, Computed):
+        return value.stored
+    if isinstance(value, SpmBlock):
+        return tuple(extent > 1 for extent in value.kept)
+    if isinstance(value, Indices):
+        return tuple(
+            extent > 1 and not axis.constant for axis, extent in zip(value.axes, value.shape, strict=True)
+        )
+    if isinstance(value, Region):
+        return tuple(extent > 1 and not value.whole(axis) for axis, extent in enumerate(value.shape))
+    return (False,) * len(value.shape)
 
 
 def scalar(value: KernelValue) -> Value:

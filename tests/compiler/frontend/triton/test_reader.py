@@ -106,10 +106,16 @@ def test_every_example_is_read_and_names_its_lines() -> None:
         ("module {\n  ;\n}\n", "k.ttir:2:3: unexpected ';'; expected TTIR as Triton 3 prints it"),
         ("module {\n  tt.func private @f(i32) -> i32\n}\n", "k.ttir:2:3: @f has no body"),
         (
-            "module {\n  tt.func @f(%c: i1) {\n    cf.cond_br %c, ^bb1, ^bb2\n  ^bb1:\n    tt.return\n"
-            "  ^bb2:\n    tt.return\n  }\n}\n",
-            "k.ttir:3:5: cf.cond_br: branches between blocks, as of a return inside a condition, are not "
-            "supported; use one return at the end",
+            "module {\n  tt.func @f(%c: i1) {\n    cf.cond_br %c, ^bb1, ^bb2\n  ^bb1:\n    cf.br ^bb2\n"
+            "  ^bb2:\n    %x = tt.get_program_id x : i32\n    tt.return\n  }\n}\n",
+            "k.ttir:3:5: cf.cond_br: branches to a block in which several go on, or with values, are not "
+            "supported; let each branch return",
+        ),
+        (
+            "module {\n  tt.func @f(%c: i1) {\n    cf.br ^bb1\n  ^bb1:\n    %x = tt.get_program_id x : i32\n"
+            "    cf.br ^bb1\n  }\n}\n",
+            "k.ttir:6:5: cf.br: branches to a block in which several go on, or with values, are not "
+            "supported; let each branch return",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import emulator
-from compiler.frontend.triton.kernels.operations import HANDLERS
+from compiler.frontend.triton.kernels.operations.handlers import HANDLERS
 from paths import ROOT
 from triton_launches import CASES, TEXTS, Case, case, run, travelling
 

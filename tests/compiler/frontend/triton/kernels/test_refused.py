@@ -11,9 +11,12 @@ from compiler.cli import main
 from compiler.frontend.triton.kernels.launch import KernelLaunch
 from compiler.frontend.triton.kernels.program import compile_kernel
 from compiler.frontend.triton.operations import TtirError
-from compiler.frontend.triton.reader import read_kernels
+from compiler.frontend.triton.reader import parse_kernels, read_kernels
 from compiler_harness import small_machine
-from triton_launches import TEXTS, case, compiled, draw
+from emulator import Fault
+from triton_launches import TEXTS, case, compiled, draw, run
+from triton_operators import OPERATORS
+from triton_operators import case as operator_case
 
 RANGE = "    %at = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>\n"
 POINTERS = "tensor<8x!tt.ptr<f32>>"
@@ -27,33 +30,16 @@ LOADED = (
     ("lines", "message"),
     [
         (
-            '    %s = "tt.scan"(%v) <{axis = 0 : i32}> ({\n    ^bb0(%a: f32, %b: f32):\n'
-            "      tt.scan.return %a : f32\n    }) : (tensor<8xf32>) -> tensor<8xf32>",
-            "kernel.ttir:7:5: tt.scan: not supported; docs/triton.md lists the operations that are",
+            "    %s = arith.remf %v, %v : tensor<8xf32>",
+            "kernel.ttir:7:5: arith.remf: not supported; docs/triton.md lists the operations that are",
         ),
         (
-            "    %s = arith.muli %at, %at : tensor<8xi32>",
-            "kernel.ttir:7:5: arith.muli: a product of two numbers that both depend on the position in the "
-            "block",
+            f"    %p = tt.load %xat : {POINTERS}\n    %q = tt.addptr %p, %at : {POINTERS}, tensor<8xi32>",
+            "kernel.ttir:8:5: tt.addptr: a pointer that was loaded",
         ),
         (
-            "    %i = arith.fptosi %v : tensor<8xf32> to tensor<8xi32>\n"
-            f"    %p = tt.addptr %x0, %i : {POINTERS}, tensor<8xi32>",
-            "kernel.ttir:8:5: tt.addptr: offsets that are data; supported are those that grow evenly along "
-            "each axis",
-        ),
-        (
-            "    %z = arith.constant dense<0.000000e+00> : tensor<8xf32>\n"
-            "    %c = arith.cmpf ogt, %v, %z : tensor<8xf32>\n"
-            f"    %w = tt.load %xat, %c : {POINTERS}",
-            "kernel.ttir:9:5: tt.load: a mask must compare positions along one axis at a time; "
-            "this one is not a box of indices",
-        ),
-        (
-            "    %two = arith.constant dense<-2> : tensor<8xi32>\n"
-            "    %back = arith.muli %at, %two : tensor<8xi32>\n"
-            f"    %p = tt.addptr %x0, %back : {POINTERS}, tensor<8xi32>\n    %w = tt.load %p : {POINTERS}",
-            "kernel.ttir:10:5: tt.load: a stride of -2 elements; allowed are 0..4294967295",
+            "    %p = arith.addi %xat, %at : tensor<8xi32>",
+            "kernel.ttir:7:5: arith.addi: needs integers, not pointers or floats",
         ),
         (
             "    %w = arith.extf %v : tensor<8xf32> to tensor<8xf64>",
@@ -65,20 +51,36 @@ LOADED = (
             "ult, ule, ugt, uge, ord, uno",
         ),
         (
+            "    %o = tt.atomic_rmw and, acq_rel, gpu, %xat, %v : "
+            f"({POINTERS}, tensor<8xf32>) -> tensor<8xf32>",
+            "kernel.ttir:7:5: tt.atomic_rmw: 'and' of f32; supported are add, and, or, xor, max, min, umax, "
+            "umin, fadd, exch, of integers and, but for the bitwise ones, of f32",
+        ),
+        (
+            f"    %o = tt.atomic_cas acq_rel, gpu, %xat, %v, %v : "
+            f"({POINTERS}, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>",
+            "kernel.ttir:7:5: tt.atomic_cas: a comparison and exchange of f32; supported are integers",
+        ),
+        (
+            "    %c = arith.constant dense<[1, 2, 3]> : tensor<8xi32>",
+            "kernel.ttir:7:5: arith.constant: 3 numbers for tensor<8xi32>",
+        ),
+        (
+            "    %c = arith.constant dense<[1, 2, 3, 4, 5, 6, 7, 8]> : tensor<8xi16>",
+            "kernel.ttir:7:5: arith.constant: a list of numbers of i16; supported are f32, i32",
+        ),
+        (
+            "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n"
+            "    %c9 = arith.constant 9 : i32\n    %c0f = arith.constant -1 : i32\n"
+            "    scf.for %i = %c0 to %c9 step %c0f  : i32 {\n    }",
+            "kernel.ttir:11:5: scf.for: a step of -1; allowed are 1 and above",
+        ),
+        (
             "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n"
             "    %c9 = arith.constant 9 : i32\n"
-            "    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%a = %c1) -> (i32)  : i32 {\n"
-            "      %d = arith.addi %a, %a : i32\n      scf.yield %d : i32\n    }",
-            "kernel.ttir:10:5: scf.for: the carried value %a must move by the same distance in each turn",
-        ),
-        (
-            "    tt.store %xat, %at : tensor<8x!tt.ptr<i32>>",
-            "kernel.ttir:7:5: tt.store: integers that are computed from positions cannot be stored",
-        ),
-        (
-            "    %c = arith.constant dense<[1, 2, 3, 4, 5, 6, 7, 8]> : tensor<8xi32>",
-            "kernel.ttir:7:5: arith.constant: a constant '[1, 2, 3, 4, 5, 6, 7, 8]'; supported are blocks of "
-            "one number",
+            f"    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%a = %x0) -> ({POINTERS})  : i32 {{\n"
+            f"      scf.yield %xat : {POINTERS}\n    }}",
+            "kernel.ttir:10:5: scf.for: pointers that do not move as a whole from turn to turn",
         ),
         (
             "    %d = tt.dot %v, %v, %v, inputPrecision = tf32 : "
@@ -95,14 +97,35 @@ def test_operations(lines: str, message: str) -> None:
 
 def test_a_message_names_the_line_of_python() -> None:
     made = case("matmul", "fp16")
-    (kernel,) = read_kernels(TEXTS / f"{made.text}.ttir")
+    text = (TEXTS / f"{made.text}.ttir").read_text().replace("tt.dot ", "tt.dot_scaled ")
+    (kernel,) = parse_kernels(text, "matmul.ttir")
     numbers = {name: value for name, value in made.arguments.items() if isinstance(value, int)}
     shapes = {name: array.shape for name, array in made.arrays.items()}
-    launch = KernelLaunch(made.grid, shapes, {**numbers, "a_step": -203})
     with pytest.raises(
-        TtirError, match=r"\.ttir:\d+:7 \(kernels\.py:\d+\): tt\.load: a stride of -203 elements"
+        TtirError, match=r"matmul\.ttir:\d+:\d+ \(kernels\.py:\d+\): tt\.dot_scaled: not supported"
     ):
+        compile_kernel(kernel, KernelLaunch(made.grid, shapes, numbers))
+
+
+def test_atomic_operations_run_on_one_tile() -> None:
+    (kernel,) = read_kernels(OPERATORS / "atomics.ttir")
+    shapes = {name: (201,) for name, kind in kernel.parameters if kind.pointer}
+    launch = KernelLaunch((4, 1, 1), shapes, {"n": 201}, tiles=4)
+    with pytest.raises(TtirError) as error:
         compile_kernel(kernel, launch)
+    assert str(error.value) == "atomics: 4 tiles: atomic operations run on one, in the programs' order"
+
+
+@pytest.mark.parametrize(("name", "array", "place"), [("gather", "index", (2, 3)), ("embedding", "ids", 5)])
+@pytest.mark.parametrize("index", [-9999, 10**6])
+def test_an_index_outside_of_its_array_stops_the_program(
+    name: str, array: str, place: object, index: int
+) -> None:
+    """The fault names the line of Python."""
+    made = operator_case(name, "fp16")
+    made.arrays[array][place] = index
+    with pytest.raises(Fault, match=r"operators\.py:\d+.*ebreak"):
+        run(made, made.program())
 
 
 def test_blocks_that_do_not_fit_are_refused_with_their_size() -> None:

@@ -1,0 +1,179 @@
+"""Integer operations of the core, on registers and on numbers that are known when compiling.
+
+A register holds an integer of a type extended by its sign to 64 bits, a truth value as 0 or 1. Results wrap
+around as those of the type. Division of 0 and of the least number is that of RISC-V.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compiler.codegen.emitter import Emitter
+
+WIDE = 64
+WORD = 32
+
+
+@dataclass(frozen=True)
+class RegisterCode:
+    """Writes instructions whose operands are registers."""
+
+    out: Emitter
+
+    def emit(self, mnemonic: str, *operands: str) -> None:
+        """One instruction."""
+        self.out.instruction(mnemonic, *operands)
+
+    def signed(self, register: str, bits: int) -> None:
+        """Extend the lowest bits of a register by their sign."""
+        if bits == 1:
+            self.emit("andi", register, register, "1")
+        elif bits == WORD:
+            self.emit("sext.w", register, register)
+        elif bits < WIDE:
+            self.emit("slli", register, register, str(WIDE - bits))
+            self.emit("srai", register, register, str(WIDE - bits))
+
+    def unsigned(self, target: str, source: str, bits: int) -> None:
+        """Extend the lowest bits of a register by zeros."""
+        if bits == 1:
+            self.emit("andi", target, source, "1")
+        elif bits == WIDE:
+            self.emit("mv", target, source)
+        else:
+            self.emit("slli", target, source, str(WIDE - bits))
+            self.emit("srli", target, target, str(WIDE - bits))
+
+
+TwoOperands = Callable[[RegisterCode, str, str, str, int], None]
+"""Writes target = left op right for a number of bits; the target is another register than the operands."""
+
+
+def _instruction(name: str) -> TwoOperands:
+    """An instruction that has a form for words of 32 bits."""
+
+    def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
+        core.emit(f"{name}w" if bits == WORD else name, target, left, right)
+        if bits < WORD:
+            core.signed(target, bits)
+
+    return code
+
+
+def _bitwise(name: str) -> TwoOperands:
+    def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
+        core.emit(name, target, left, right)
+
+    return code
+
+
+def _extremum(branch: str) -> TwoOperands:
+    """The left operand where the branch is taken, else the right one."""
+
+    def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
+        core.emit("mv", target, left)
+        core.emit(branch, left, right, "1f")
+        core.emit("mv", target, right)
+        core.out.label("1")
+
+    return code
+
+
+def _equality(test: str) -> TwoOperands:
+    def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
+        core.emit("xor", target, left, right)
+        core.emit(test, target, target)
+
+    return code
+
+
+def _order(name: str, exchanged: bool, negated: bool) -> TwoOperands:
+    """A comparison by ``slt`` or ``sltu``, of exchanged operands, with the opposite result."""
+
+    def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
+        core.emit(name, target, *((right, left) if exchanged else (left, right)))
+        if negated:
+            core.emit("xori", target, target, "1")
+
+    return code
+
+
+ORDERS = {"lt": (False, False), "ge": (False, True), "gt": (True, False), "le": (True, True)}
+"""Comparisons by whether operands are exchanged and the result is negated."""
+
+TWO_OPERANDS: dict[str, TwoOperands] = {
+    **{name: _instruction(name) for name in ("add", "sub", "mul")},
+    **{name: _bitwise(name) for name in ("and", "or", "xor")},
+    **{"shl": _instruction("sll"), "shrsi": _instruction("sra"), "shrui": _instruction("srl")},
+    **{"divsi": _instruction("div"), "remsi": _instruction("rem")},
+    **{"divui": _instruction("divu"), "remui": _instruction("remu")},
+    "mulhui": _bitwise("mulhu"),
+    **{"minsi": _extremum("ble"), "maxsi": _extremum("bge")},
+    **{"minui": _extremum("bleu"), "maxui": _extremum("bgeu")},
+    **{"eq": _equality("seqz"), "ne": _equality("snez")},
+    **{f"s{name}": _order("slt", *flags) for name, flags in ORDERS.items()},
+    **{f"u{name}": _order("sltu", *flags) for name, flags in ORDERS.items()},
+}
+"""Operations of two integers. Those of numbers without a sign, but for comparisons, are of 32 or 64 bits."""
+
+COMPARISONS = ("eq", "ne", *(f"{sign}{name}" for sign in "su" for name in ORDERS))
+"""Operations whose result is a truth value."""
+
+
+# --- numbers that are known -------------------------------------------------------------------------------
+
+
+def wrapped(number: int, bits: int) -> int:
+    """The number of a type with the same lowest bits; a truth value is 0 or 1."""
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
+
+
+def _truncated(left: int, right: int) -> int:
+    """The quotient rounded to zero; -1 of a division by 0, as the core gives it."""
+    if right == 0:
+        return -1
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+_SIGNED: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "shl": lambda left, right: left << right,
+    "shrsi": operator.rshift,
+    "divsi": _truncated,
+    "remsi": lambda left, right: left - right * _truncated(left, right) if right else left,
+    "minsi": min,
+    "maxsi": max,
+    **{"eq": operator.eq, "ne": operator.ne},
+    **{"slt": operator.lt, "sle": operator.le, "sgt": operator.gt, "sge": operator.ge},
+}
+_UNSIGNED: dict[str, Callable[[int, int], int]] = {
+    "shrui": operator.rshift,
+    "divui": lambda left, right: left // right if right else -1,
+    "remui": lambda left, right: left % right if right else left,
+    "minui": min,
+    "maxui": max,
+    **{"ult": operator.lt, "ule": operator.le, "ugt": operator.gt, "uge": operator.ge},
+}
+
+
+def folded(name: str, left: int, right: int, bits: int) -> int:
+    """The result of an operation of two numbers of a type with ``bits``; shifts are modulo ``bits``."""
+    if name in ("shl", "shrsi", "shrui"):
+        right %= bits
+    mask = (1 << bits) - 1
+    if name == "mulhui":
+        found = (left & mask) * (right & mask) >> bits
+    elif name in _UNSIGNED:
+        found = _UNSIGNED[name](left & mask, right & mask)
+    else:
+        found = _SIGNED[name](left, right)
+    return int(found) if name in COMPARISONS else wrapped(found, bits)

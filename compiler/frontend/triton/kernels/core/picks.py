@@ -1,0 +1,76 @@
+"""Elements of blocks in the scratchpad whose places are data, and conditions that must hold."""
+
+from __future__ import annotations
+
+from compiler.codegen.expr import Value, Variable
+from compiler.frontend.triton.kernels.engines.blocks import strides_of
+from compiler.frontend.triton.kernels.values import KernelValue, SpmBlock, range_of, varies
+
+from .compute import CoreCode
+from .elements import LOADS, STORES, CoreLoop, loops_of, owned
+
+
+class PickCode:
+    """Writes code of the core that picks elements of blocks."""
+
+    def __init__(self, core: CoreCode) -> None:
+        self.core, self.kernel = core, core.kernel
+
+    def gather(self, data: SpmBlock, index: SpmBlock, axis: int, made: SpmBlock) -> None:
+        """made[..., i, ...] = data[..., index[..., i, ...], ...]; the program stops at an index outside."""
+        self.core.begin()
+        with self.kernel.registers.scope():
+            loop = CoreLoop(self.kernel, [data, index, made])
+            with loop.over(loops_of(made.shape, made.stored)) as place, loop.at(place, [index]) as (where,):
+                self._within(where, data.shape[axis])
+                at: Value = loop.bases[id(data)]
+                for number, step in enumerate(strides_of(data.shape)):
+                    chosen = Variable(where, 0, data.shape[axis] - 1) if number == axis else place[number]
+                    at = at + chosen * (step * data.size)
+                register = owned(self.kernel, at)
+                loop.code.emit(LOADS[data.fmt.bits], register, f"0({register})")
+                loop.code.emit(STORES[made.fmt.bits], register, f"0({loop.address(made, place)})")
+        self.core.end()
+        self.core.alive([data, index, made])
+
+    def _within(self, register: str, extent: int) -> None:
+        """Stop the program unless an index is in its axis."""
+        with self.kernel.registers.scope():
+            bound = self.kernel.registers.take()
+            self.kernel.out.instruction("li", bound, str(extent))
+            self.kernel.out.instruction("bltu", register, bound, "1f")
+            self.kernel.out.instruction("ebreak")
+            self.kernel.out.label("1")
+
+    def count(self, numbers: SpmBlock, chosen: KernelValue, counts: SpmBlock) -> None:
+        """Add 1 to the count of each number that is chosen and has one."""
+        (ready,) = self.core.prepared([chosen])
+        self.core.begin()
+        with self.kernel.registers.scope():
+            loop = CoreLoop(self.kernel, [numbers, ready, counts])
+            limits = loops_of(numbers.shape, numbers.stored)
+            with loop.over(limits) as place, loop.at(place, [numbers, ready]) as (number, holds):
+                extent = counts.shape[0]
+                with self.kernel.if_below(0, Variable(holds, 0, 1)):
+                    bins = Variable(number, *range_of(numbers.element))
+                    with self.kernel.if_below(bins, extent), self.kernel.if_below(-1, bins):
+                        at = loop.address(counts, (Variable(number, 0, extent - 1),))
+                        before = self.kernel.registers.take()
+                        loop.code.emit(LOADS[counts.fmt.bits], before, f"0({at})")
+                        loop.code.emit("addi", before, before, "1")
+                        loop.code.emit(STORES[counts.fmt.bits], before, f"0({at})")
+        self.core.end()
+        self.core.alive([numbers, ready, counts])
+
+    def require(self, condition: KernelValue) -> None:
+        """Stop the program unless a condition holds for all elements."""
+        (ready,) = self.core.prepared([condition])
+        self.core.begin()
+        with self.kernel.registers.scope():
+            loop = CoreLoop(self.kernel, [ready])
+            limits = loops_of(ready.shape, varies(ready))
+            with loop.over(limits) as place, loop.at(place, [ready]) as (holds,):
+                loop.code.emit("bnez", holds, "1f")
+                loop.code.emit("ebreak")
+                loop.code.out.label("1")
+        self.core.alive([ready])

@@ -1,0 +1,111 @@
+"""Products of matrices, tt.dot, by the matrix engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.codegen.slices.precision import PRODUCTS
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.frontend.triton.kernels.values import (
+    FLOAT_FORMATS,
+    KernelValue,
+    Splat,
+    SpmBlock,
+    UnsupportedOperation,
+)
+from tx8isa.numbers.formats import Format
+
+from .blocks import BlockCode
+from .elements import ElementCode
+
+PRECISIONS = ("tf32", "tf32x3", "ieee")
+"""How operands in FP32 are multiplied: rounded to TF32, or as sums of two TF32 numbers each."""
+
+
+class ProductCode:
+    """Writes matrix products with the blocks of a kernel."""
+
+    def __init__(self, blocks: BlockCode) -> None:
+        self.blocks, self.kernel, self.elements = blocks, blocks.kernel, ElementCode(blocks)
+
+    def dot(self, left: KernelValue, right: KernelValue, start: KernelValue, precision: str) -> SpmBlock:
+        """start + left x right; the sums are in FP32 and rounded to the format of ``start``."""
+        a, b = self._operand(left), self._operand(right)
+        element = start.element if isinstance(start, Splat | SpmBlock) else ""
+        self._check(a, b, element, precision)
+        rows, columns = a.shape[0], b.shape[1]
+        begin = None
+        if not (isinstance(start, Splat) and start.number == 0):
+            begin = self.blocks.planes(self.blocks.data(start))
+        made = self.blocks.result(element, (rows, columns), (True, True), columns > BLOCK)
+        pairs = self._parts(self._in_planes(a), self._in_planes(b), precision)
+        if len(pairs) > 1 and made.fmt is not Format.FP32:
+            raise UnsupportedOperation(f"input precision '{precision}' of sums in {element}")
+        for one, other in pairs:
+            self._multiply(made, one, other, begin)
+            begin = made
+        return made
+
+    def _operand(self, value: KernelValue) -> SpmBlock:
+        """A matrix in either order of its axes, for the engine takes both."""
+        return value if isinstance(value, SpmBlock) and value.turned else self.blocks.data(value)
+
+    def _in_planes(self, data: SpmBlock) -> SpmBlock:
+        """A matrix as the engine wants it; its shape is that in memory, and it says whether it is turned."""
+        return replace(self.blocks.planes(self.blocks.as_stored(data)), turned=data.turned)
+
+    def _check(self, a: SpmBlock, b: SpmBlock, element: str, precision: str) -> None:
+        if len(a.shape) != 2 or len(b.shape) != 2:
+            raise UnsupportedOperation(f"a product of {len(a.shape)} axes; supported are 2")
+        if a.fmt is not b.fmt or a.element not in FLOAT_FORMATS or element not in FLOAT_FORMATS:
+            allowed = ", ".join(FLOAT_FORMATS)
+            raise UnsupportedOperation(
+                f"a product of {a.element} and {b.element}; supported are two of {allowed}"
+            )
+        if precision not in PRECISIONS:
+            raise UnsupportedOperation(
+                f"input precision '{precision}'; supported are {', '.join(PRECISIONS)}"
+            )
+
+    def _parts(self, a: SpmBlock, b: SpmBlock, precision: str) -> list[tuple[SpmBlock, SpmBlock]]:
+        """Pairs of operands whose products are added up."""
+        if a.fmt is not Format.FP32:
+            return [(a, b)]
+        if precision == "tf32":
+            return [(self._high(a), self._high(b))]
+        parts = [self._split(a), self._split(b)]
+        return [(parts[0][one], parts[1][other]) for one, other in PRODUCTS]
+
+    def _high(self, data: SpmBlock) -> SpmBlock:
+        """FP32 rounded to TF32."""
+        made = self.blocks.empty(data.element, Format.TF32, data.shape, data.stored, data.blocked)
+        made = replace(made, turned=data.turned)
+        convert(self.kernel, made.address, data.address, data.count, Format.FP32, Format.TF32)
+        return made
+
+    def _split(self, data: SpmBlock) -> tuple[SpmBlock, SpmBlock]:
+        """FP32 as the sum of two TF32 numbers."""
+        high, low = self._high(data), self._high(data)
+        vector = Vector(self.kernel, Format.FP32, data.count)
+        vector.vv("sub", low.address, data.address, high.address)
+        convert(self.kernel, low.address, low.address, data.count, Format.FP32, Format.TF32)
+        return high, low
+
+    def _multiply(self, made: SpmBlock, a: SpmBlock, b: SpmBlock, begin: SpmBlock | None) -> None:
+        start = {}
+        if begin is not None:
+            start = {"psum": begin.address, "psum_format": begin.fmt.token}
+        self.kernel.emit(
+            f"ne.gemm.{a.fmt.token}",
+            out=made.address,
+            out_format=made.fmt.token,
+            m=made.shape[0],
+            k=a.shape[0] if a.turned else a.shape[1],
+            n=made.shape[1],
+            a=a.address,
+            b=b.address,
+            lt=int(a.turned),
+            rt=int(not b.turned),
+            **start,
+        )

@@ -1,0 +1,167 @@
+"""Reductions of an axis: by the engine's reductions where there is one, else by halves with any function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, SpmBlock, UnsupportedOperation
+from tx8isa.numbers.layouts import SMALLEST_TAIL
+from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
+
+from .blocks import BlockCode
+
+Blocks = list[SpmBlock]
+Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
+"""The operands of a reduction's function, two lists of the blocks that are reduced together; its results."""
+
+ENGINE_REDUCTIONS = {"arith.addf": "sum", "arith.maxnumf": "max", "arith.minnumf": "min"}
+"""Reductions of the vector engine by the operation that a reduction's function consists of."""
+
+
+class ReductionCode:
+    """Writes reductions with the blocks of a kernel."""
+
+    def __init__(self, blocks: BlockCode) -> None:
+        self.blocks, self.kernel = blocks, blocks.kernel
+
+    def reduce(self, values: Blocks, axis: int, operation: str, combine: Combine) -> Blocks:
+        """The blocks without ``axis``; ``operation`` is the only one of their function, if there is one."""
+        values = [self.blocks.full(value) for value in values]
+        name, data = ENGINE_REDUCTIONS.get(operation, ""), values[0]
+        last = axis == len(data.shape) - 1
+        if name and len(values) == 1 and data.element in FLOAT_FORMATS and last and self._fits_engine(data):
+            return [self._by_engine(data, name)]
+        return self._by_halves(values, axis, combine)
+
+    def _fits_engine(self, data: SpmBlock) -> bool:
+        rows, length = math.prod(data.shape[:-1]), data.shape[-1]
+        return rows <= LARGEST_EXTENT and SMALLEST_TAIL <= length <= LARGEST_EXTENT * BLOCK
+
+    def _by_engine(self, data: SpmBlock, name: str) -> SpmBlock:
+        """A reduction of the last axis: rows are positions of 64 channels, first added, then reduced."""
+        *outer, length = data.shape
+        rows = math.prod(outer)
+        parts, lanes = max(length // BLOCK, 1), min(length, BLOCK)
+        if parts > 1:
+            narrow = self.blocks.empty(data.element, data.fmt, (rows, lanes), (True, True))
+            self._emit(name, narrow, data, [1, rows, parts, lanes], "w")
+            data = narrow
+        sparse = self.blocks.empty(data.element, data.fmt, (rows, SMALLEST_TAIL), (True, True))
+        self._emit(name, sparse, data, [1, 1, rows, lanes], "c")
+        shape = tuple(outer)
+        stored = tuple(extent > 1 for extent in shape)
+        if rows == 1:
+            return replace(sparse, shape=shape, stored=stored)
+        made = self.blocks.empty(data.element, data.fmt, shape, stored)
+        self.kernel.emit(
+            "td.gatherscatter",
+            dst=made.address,
+            src0=sparse.address,
+            n=data.size,
+            src_stride0=SMALLEST_TAIL * data.size,
+            src_iter0=rows,
+            dst_stride0=data.size,
+            dst_iter0=rows,
+        )
+        return made
+
+    def _emit(self, name: str, target: SpmBlock, source: SpmBlock, shape: list[int], axis: str) -> None:
+        self.kernel.emit(
+            f"ct.reduce.{name}.{source.fmt.token}",
+            dst=target.address,
+            src0=source.address,
+            shape=list(shape),
+            dims=axis,
+        )
+
+    def _by_halves(self, values: Blocks, axis: int, combine: Combine) -> Blocks:
+        """The axis comes first; then its second half is combined with its first until one index is left."""
+        values = [self.first_axis(data, axis) for data in values]
+        length, *rest = values[0].shape
+        shape = tuple(rest)
+        stored = tuple(extent > 1 for extent in shape)
+        while length > 1:
+            length //= 2
+            first = [replace(data, shape=(length, *shape), stored=(length > 1, *stored)) for data in values]
+            second = [replace(data, address=data.address + data.count * data.size) for data in first]
+            values = self.combined(combine, first, second)
+        return [replace(data, shape=shape, stored=stored) for data in values]
+
+    def first_axis(self, data: SpmBlock, axis: int) -> SpmBlock:
+        """A block that is written out, with an axis before all others."""
+        shape = (*data.shape[:axis], *data.shape[axis + 1 :])
+        outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])
+        moved = data
+        if outer > 1 and length > 1:
+            self._check(outer, length)
+            moved = self.blocks.empty(data.element, data.fmt, (length, outer, inner), (True,) * 3)
+            self.blocks.exchange(moved, data, outer, length, inner)
+        return moved.viewed((length, *shape), tuple(extent > 1 for extent in (length, *shape)))
+
+    def axis_back(self, data: SpmBlock, axis: int) -> SpmBlock:
+        """A block whose first axis is moved to another place."""
+        length, *rest = data.shape
+        shape = (*rest[:axis], length, *rest[axis:])
+        outer, inner = math.prod(rest[:axis]), math.prod(rest[axis:])
+        moved = data
+        if outer > 1 and length > 1:
+            self._check(outer, length)
+            moved = self.blocks.empty(data.element, data.fmt, (outer, length, inner), (True,) * 3)
+            self.blocks.exchange(moved, data, length, outer, inner)
+        return moved.viewed(shape, tuple(extent > 1 for extent in shape))
+
+    def _check(self, outer: int, length: int) -> None:
+        if max(outer, length) > LARGEST_EXTENT or outer * length > MOST_MOVES * BLOCK:
+            raise UnsupportedOperation(
+                f"a reduction of {length} elements of {outer} rows; at most {LARGEST_EXTENT}"
+            )
+
+    def combined(self, combine: Combine, first: Blocks, second: Blocks) -> Blocks:
+        """The results of a function as blocks that are written out."""
+        found = combine(first, second)
+        made = [self.blocks.typed(value, one.element) for value, one in zip(found, first, strict=True)]
+        return [
+            self.blocks.compact(self.blocks.spread(data, one.stored))
+            for data, one in zip(made, first, strict=True)
+        ]
+
+
+class ScanCode:
+    """Writes scans: each index is combined with those before it, at twice the distance in each round."""
+
+    def __init__(self, reductions: ReductionCode) -> None:
+        self.reductions, self.blocks = reductions, reductions.blocks
+
+    def scan(self, values: Blocks, axis: int, reverse: bool, combine: Combine) -> Blocks:
+        """Running results along an axis, from its end if ``reverse``."""
+        values = [self.reductions.first_axis(self.blocks.full(data), axis) for data in values]
+        length, distance = values[0].shape[0], 1
+        while distance < length:
+            values = self._round(values, distance, reverse, combine)
+            distance *= 2
+        return [self.reductions.axis_back(data, axis) for data in values]
+
+    def _round(self, values: Blocks, distance: int, reverse: bool, combine: Combine) -> Blocks:
+        """Combine all indices with those at a distance."""
+        length = values[0].shape[0]
+        low = [_rows(data, 0, length - distance) for data in values]
+        high = [_rows(data, distance, length) for data in values]
+        found = self.reductions.combined(combine, *((high, low) if reverse else (low, high)))
+        made = [self.blocks.empty(data.element, data.fmt, data.shape, data.stored) for data in values]
+        for target, data, part in zip(made, values, found, strict=True):
+            stays = (length - distance, length) if reverse else (0, distance)
+            changes = (0, length - distance) if reverse else (distance, length)
+            self.blocks.copy(_rows(target, *stays), _rows(data, *stays))
+            self.blocks.copy(_rows(target, *changes), part)
+        return made
+
+
+def _rows(data: SpmBlock, first: int, end: int) -> SpmBlock:
+    """Some indices of the first axis of a block that is written out."""
+    shape = (end - first, *data.shape[1:])
+    step = data.count // data.shape[0] * data.size
+    stored = (end - first > 1, *data.stored[1:])
+    return replace(data, address=data.address + first * step, shape=shape, stored=stored)

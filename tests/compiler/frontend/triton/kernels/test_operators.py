@@ -1,0 +1,95 @@
+"""The operators of examples/triton/operators.py against NumPy: sizes that do not divide, places from data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import emulator
+from paths import ROOT
+from triton_launches import PRODUCTS, Case, draw, poison, run, travelling, wide
+from triton_operators import CASES, OPERATORS, case
+
+_BANK = 4096
+_POISON = 0xFF
+"""Bytes of NaN in every format of floats, and of -1."""
+_NORMAL = {"fp16", "i32", "i8", ""}
+"""Formats whose cases run always; the others have the marker long."""
+
+
+def _compared(made: Case, results: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
+    """Compare with NumPy where the kernel stores; elsewhere the arrays keep their NaN."""
+    expected = {}
+    for key, got in results.items():
+        want = np.asarray(made.expected[key], np.float64)
+        if want.dtype.kind == "f":
+            stays = np.isnan(want)
+            assert np.array_equal(np.isnan(np.asarray(got, np.float64)), stays)
+            results[key], expected[key] = np.where(stays, 0, got), np.where(stays, 0, want)
+    Case(made.text, made.grid, made.arguments, expected, made.allowed).check(results)
+
+
+@pytest.mark.parametrize(
+    ("name", "fmt"),
+    [pytest.param(name, fmt, marks=() if fmt in _NORMAL else pytest.mark.long) for name, fmt in CASES],
+)
+def test_an_operator_gives_what_numpy_gives(name: str, fmt: str) -> None:
+    made = case(name, fmt)
+    _compared(made, run(made, made.program(), strict=True))
+
+
+def test_every_text_has_a_case() -> None:
+    assert {case(name, fmt).text for name, fmt in CASES} == {path.stem for path in OPERATORS.glob("*.ttir")}
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter", "nonzero", "histogram", "cache_write", "embedding"])
+def test_nothing_beyond_the_arrays_is_touched(name: str) -> None:
+    """The bytes between the arrays are NaN, or -1: they stay, and no result changes."""
+    made = case(name, "fp16")
+    program = made.program()
+    plain = run(made, program)
+    loaded = emulator.Program(program.image, program.machine)
+    system = loaded.start(travelling(made.arrays, loaded))
+    gaps = []
+    for key, array in list(made.arrays.items())[:-1]:
+        end = program.addresses[key] + array.nbytes
+        gaps.append(system.ddr_range(end, -end % _BANK))
+        gaps[-1][:] = _POISON
+    system.run()
+    results = loaded.results(system)
+    assert all(np.array_equal(results[key], plain[key], equal_nan=True) for key in plain)
+    assert all((gap == _POISON).all() for gap in gaps)
+    assert sum(gap.size for gap in gaps) > 0
+
+
+@pytest.mark.parametrize("name", ["scatter", "topk", "layer_norm_backward", "dropout"])
+def test_threads_change_no_bit(name: str) -> None:
+    made = case(name, "fp16")
+    program = made.program()
+    first, second = (run(made, program, threads=threads) for threads in (1, 2))
+    assert all(first[key].tobytes() == second[key].tobytes() for key in first)
+
+
+LARGE = ROOT / "examples/triton/large"
+
+
+def test_a_large_product_has_masks_at_its_ends() -> None:
+    """Blocks of 256 x 1024 x 256, of which one more than fits each size."""
+    m, n, k = 300, 1100, 270
+    a, b = draw("fp16", m, k, seed=1), draw("fp16", k, n, seed=2)
+    arguments = {"a": a, "b": b, "c": poison("fp16", m, n), "m": m, "n": n, "k": k}
+    want = {"c": wide(a) @ wide(b)}
+    made = Case("product", (4, 1, 1), arguments, want, {"c": PRODUCTS["fp16"]}, LARGE)
+    made.check(run(made, made.program(), strict=True))
+
+
+@pytest.mark.parametrize("length", [1000, 1024])
+def test_a_softmax_of_several_rows_has_a_mask_at_its_end(length: int) -> None:
+    """A mask that turns out to be the whole row, and one that does not."""
+    x = draw("fp16", 40, length)
+    e = np.exp(wide(x) - wide(x).max(1, keepdims=True))
+    arguments = {"x": x, "out": poison("fp16", 40, length), "rows": 40, "columns": length}
+    made = Case(
+        "softmax", (3, 1, 1), arguments, {"out": e / e.sum(1, keepdims=True)}, {"out": 2.0**-10}, LARGE
+    )
+    made.check(run(made, made.program(), strict=True))
