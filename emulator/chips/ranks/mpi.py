@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .letters import Item
+if TYPE_CHECKING:  # so that a rank can say who it is before it loads the rest
+    from .letters import Item
 
 Fact = TypeVar("Fact")
 
