@@ -95,27 +95,31 @@ def _make_transpose(size: int) -> Callable[[int, int, int, int, int], None]:
 
 
 def _make_fill(fmt: Format) -> Fill:
-    """Widen rows into strips; what is after the last lane of a narrow strip stays as it is."""
+    """Widen rows into strips; what is after the last lane of a narrow strip stays as it is.
+
+    Whole rows are read from end to end: the source is rarely in a cache near the processor.
+    """
     widen, size = make_widen(fmt), fmt.bits // 8
     view, convert = ACCESS[fmt].view, ACCESS[fmt].load
 
-    def whole_strip(source: int, pitch: int, target: int, rows: int) -> None:
-        stored, wide = view(source, rows * pitch), view_f32(target, rows * STRIP)
+    def whole_rows(source: int, pitch: int, target: int, height: int, rows: int, strips: int) -> None:
+        stored, wide = view(source, rows * pitch), view_f32(target, strips * height * STRIP)
         for r in range(u64(rows)):
-            for i in range(u64(STRIP)):
-                wide[r * u64(STRIP) + i] = convert(stored[r * u64(pitch) + i])
+            for j in range(u64(strips)):
+                of, to = r * u64(pitch) + j * u64(STRIP), (j * u64(height) + r) * u64(STRIP)
+                for i in range(u64(STRIP)):
+                    wide[to + i] = convert(stored[of + i])
 
     def fill(source: int, pitch: int, target: int, height: int, rows: int, width: int, valid: int) -> None:
-        row = min(width, STRIP)
+        row, whole = min(width, STRIP), valid // STRIP
         if pitch == row and width == row:
             widen(source, target, rows * row)
             return
-        for j in range(0, width, STRIP):
-            of, to, kept = source + size * j, target + 4 * j * height, min(valid - j, row)
-            if kept == STRIP:
-                whole_strip(of, pitch, to, rows)
-            else:
-                for r in range(rows):
-                    widen(of + size * r * pitch, to + 4 * r * row, kept)
+        if whole != 0:
+            whole_rows(source, pitch, target, height, rows, whole)
+        if whole * STRIP < valid:
+            of, to = source + size * whole * STRIP, target + 4 * whole * STRIP * height
+            for r in range(rows):
+                widen(of + size * r * pitch, to + 4 * r * row, valid - whole * STRIP)
 
     return fill
