@@ -193,8 +193,7 @@ class Program:
         self.hazards = ()
         if self.chips > 1:
             return self._run_chips(inputs or {}, max_instructions, options)
-        watched = options.get("strict") or options.get("sinks")
-        memories = None if watched else self._pool.take()
+        memories = None if options.get("strict") else self._pool.take()
         system = self.start(inputs or {}, memories=memories, **options)
         try:
             system.run(max_instructions)

@@ -115,7 +115,7 @@ class Chip:
         """The simulation of time, which observes this system."""
         from emulator.timing.simulator import Simulator  # here: most runs do not need it
 
-        simulator = Simulator(self.tiles, self.machine, sinks)
+        simulator = Simulator(self.tiles, self.machine, sinks, self.memories.simulation)
         self.observers.append(simulator)
         return simulator
 

@@ -4,7 +4,7 @@ Each thread takes the next tile that takes part in the round, runs it, and takes
 tiles have only sent copies that ``sends`` notes, waited for them, come to barriers and exited, the threads
 carry the copies out, each for the next tile that receives some; the thread that finishes last releases the
 barriers that are complete, and the next round begins at once. For everything else the threads return to
-Python (``System``).
+Python (``System``), with simulated time for copies too; its log takes barriers and exits from here.
 
 Which thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a
 round depends on no other tile.
@@ -21,7 +21,7 @@ from functools import cache
 import numpy as np
 
 from emulator import native
-from emulator.engines import queues, tables
+from emulator.engines import hooks, queues, tables
 from emulator.engines.issue import DRAIN, command
 from emulator.engines.queues import entry_at
 from emulator.memory import state, stop
@@ -185,6 +185,12 @@ def arrive(shared: int) -> bool:
     return get(shared, LEAVE) == 1
 
 
+def logged(tile_state: int, what: int) -> bool:
+    """Whether simulated time has noted an event, where time is simulated; if not, Python has to."""
+    hook = get(tile_state, state.TIMING_HOOK)
+    return hook == 0 or call_kernel(hook, what, tile_state) != 0
+
+
 def make_enter(barrier: int, size: int) -> Function:
     """``barrier``, ``size``: number of the record of ncc.barrier, and bytes of that instruction."""
 
@@ -196,6 +202,9 @@ def make_enter(barrier: int, size: int) -> Function:
         group = get(queue, entry_at(get(queue, queues.NEXT)) + queues.E_FIELDS)
         group = everyone if group == 0 else group
         if (group >> tile) & 1 == 0 or group & ~everyone != 0:
+            return FOR_PYTHON
+        put(tile_state, state.DETAIL + 1, group)
+        if not logged(tile_state, hooks.AT_BARRIER):
             return FOR_PYTHON
         put(row, GROUP, group)
         put(row, WAITS, AT_BARRIER)
@@ -233,6 +242,8 @@ def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, n
             return FOR_PYTHON
         if record == barrier:
             return s64(enter(shared, row, tile))
+        if get(tile_state, state.TIMING_HOOK) != 0:
+            return FOR_PYTHON  # it logs copies
         if record == wait:
             return s64(wait_for(row))
         return GOES_ON if note(tile_state, get(row, SENDS), tile, get(shared, EVERYONE)) else FOR_PYTHON
@@ -258,6 +269,10 @@ def make_exit(ecall: int) -> Function:
                 return FOR_PYTHON
         put(tile_state, state.PC, get(tile_state, state.PC) + 4)
         put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) + 1)
+        if not logged(tile_state, hooks.EXITED):
+            put(tile_state, state.PC, get(tile_state, state.PC) - 4)
+            put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) - 1)
+            return FOR_PYTHON
         put(row, WAITS, EXITED)
         return ENDS
 
@@ -353,8 +368,13 @@ class HostThreads:
         rows[[tile.number for tile in tiles], RUNS] = 1
         rows[:, WAITS] = 0
         for tile in self.tiles:
-            if tile.status is Status.BARRIER:
-                rows[tile.number, WAITS], rows[tile.number, GROUP] = AT_BARRIER, s64(tile.group)
+            self._note_barrier(tile)
+
+    def _note_barrier(self, tile: Tile) -> None:
+        """Let the threads know of a barrier that a tile has come to in Python."""
+        if tile.status is Status.BARRIER:
+            row = self.rows[tile.number]
+            row[WAITS], row[GROUP] = AT_BARRIER, s64(tile.group)
 
     def share(self, scratch: Bytes, go_on: Callable[[Tile, int], bool]) -> None:
         """Run one thread's part of the rounds, with working memory of its own.
@@ -366,6 +386,7 @@ class HostThreads:
             while (number := self._run(number, *area)) >= 0:
                 if not go_on(self.tiles[number], int(self.rows[number, REASON])):
                     self.rows[number, RUNS] = 0
+                    self._note_barrier(self.tiles[number])
                     number = -1
         except BaseException:
             self.want_python()

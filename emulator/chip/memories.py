@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +39,9 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .host_threads import rounds_kernel
+
+if TYPE_CHECKING:
+    from emulator.timing.chip import SimulationArrays
 
 
 class Memories:
@@ -118,6 +122,13 @@ class Memories:
     def rounds(self) -> int:
         """Address of the function that runs rounds of tiles; see ``host_threads``."""
         return rounds_kernel()
+
+    @cached_property
+    def simulation(self) -> SimulationArrays:
+        """What simulated time works on."""
+        from emulator.timing.chip import SimulationArrays  # here: most runs do not need it
+
+        return SimulationArrays(self.machine)
 
     @cached_property
     def _resetting(self) -> Resetting:

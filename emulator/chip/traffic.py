@@ -145,9 +145,11 @@ class Traffic:
 
     @property
     def unwatched(self) -> bool:
-        """Whether copies can be carried out without Python: neither observed nor counted, and none waits."""
+        """Whether rounds can end without Python: no observer needs their ends, and no copy is counted or
+        waits."""
+        watched = any(observer.needs_rounds for observer in self.observers)
         counts = any(counters.enabled for counters in self.dte.counters)
-        return not (self.observers or counts or any(self.started))
+        return not (watched or counts or any(self.started))
 
     def poll(self, tile: Tile, what: str, found: bool) -> None:
         """Note that a program has read a register that other tiles change.

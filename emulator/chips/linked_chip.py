@@ -91,7 +91,7 @@ class LinkedChip(System):
         self._disable_bad_tiles()
 
     def _make_simulator(self, sinks: Sequence[Sink]) -> LinkedSimulator:
-        simulator = LinkedSimulator(self.tiles, self.machine, sinks)
+        simulator = LinkedSimulator(self.tiles, self.machine, sinks, self.memories.simulation)
         self.observers.append(simulator)
         return simulator
 

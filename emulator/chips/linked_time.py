@@ -9,6 +9,7 @@ import numpy as np
 
 from emulator.tile.tile import Status, Tile
 from emulator.timing import layout
+from emulator.timing.chip import SimulationArrays
 from emulator.timing.log import half_full
 from emulator.timing.simulator import Simulator
 from emulator.timing.slices import Sink
@@ -30,8 +31,16 @@ class Departure(NamedTuple):
 class LinkedSimulator(Simulator):
     """A ``Simulator`` between whose events come those of other chips."""
 
-    def __init__(self, tiles: Sequence[Tile], machine: Machine, sinks: Sequence[Sink] = ()) -> None:
-        super().__init__(tiles, machine, sinks)
+    needs_rounds = True
+
+    def __init__(
+        self,
+        tiles: Sequence[Tile],
+        machine: Machine,
+        sinks: Sequence[Sink] = (),
+        arrays: SimulationArrays | None = None,
+    ) -> None:
+        super().__init__(tiles, machine, sinks, arrays)
         self._rows_away = np.zeros((layout.AWAY_ROWS, layout.AWAY_WORDS), dtype=np.int64)
         self.chip[layout.H_AWAY] = self._rows_away.ctypes.data
         self._departures: list[Departure] = []

@@ -1,4 +1,5 @@
-"""The hooks that compiled code calls when an engine instruction is issued or a wait has ended.
+"""The hooks that compiled code calls when an engine instruction is issued or a wait has ended, and, that of
+simulated time, when a tile has come to a barrier or has exited.
 
 Their addresses are words of a tile's state; 0 where nothing listens. Simulated time and the sanitizer use one
 each.
@@ -13,7 +14,11 @@ from tx8isa.numbers.primitives import u64
 MOST_WORKERS = 16
 """A hook's first argument below this is a worker whose queues a wait has emptied; any other is the host
 address of the entry that was issued (``queues``: ``E_*``), whose worker is in ``state.WORKER``. The program
-counter is still on the instruction. The hook's result is ignored."""
+counter is still on the instruction. The hook's result is ignored, but for the events that follow."""
+AT_BARRIER = -1
+"""First argument: the tile is at a barrier, whose set of tiles is in the second word of ``state.DETAIL``."""
+EXITED = -2
+"""First argument: the tile has exited, and its program counter is behind that."""
 
 
 def notify(s: int, what: int) -> None:

@@ -17,6 +17,9 @@ from .tile import Tile
 class Observer:
     """Base class of observers, whose methods do nothing. Program counters are still on the instruction."""
 
+    needs_rounds = True
+    """Whether it has to see barriers, exits and the ends of rounds; if not, only those that end in Python."""
+
     def waited(self, tile: Tile, worker: int) -> None:
         """A program has seen in a status register that a worker has nothing left."""
 

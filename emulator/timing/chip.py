@@ -1,10 +1,11 @@
-"""The state of the simulation for a machine: one array, as ``layout`` says."""
+"""The state of the simulation for a machine: one array, as ``layout`` says, and what belongs to it."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from emulator.memory.areas import HostMemoryError, anonymous
 from emulator.tile.moment import Moment
 from tx8isa.cost import instructions as cost
 from tx8isa.machine.description import Machine
@@ -15,6 +16,38 @@ from . import layout
 Words = npt.NDArray[np.int64]
 MOST_FLOWS_OF_A_TILE = 2 + layout.MOST_MESSAGES
 """RDMA, WDMA and messages."""
+
+
+class SimulationArrays:
+    """The arrays that the simulation of one chip works on, for one ``Simulator`` at a time.
+
+    They are allocated once and reset for every run: to allocate them takes as long as half of a small
+    program's run, mostly because the host supplies their pages one by one.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._at_rest = make_chip(machine)
+        self.chip: Words = self._at_rest.copy()
+        """The state of the simulation."""
+        self.out: Words = np.zeros((layout.OUT_ROWS, layout.OUT_WORDS), dtype=np.int64)
+        """Slices that no sink has got yet."""
+        self.heads: Words = np.zeros((machine.tiles, layout.T_WORDS), dtype=np.int64)
+        """The heads of the tiles' logs."""
+        self.rows = [_log_rows() for _ in range(machine.tiles)]
+        """The rows of the tiles' logs."""
+
+    def reset(self) -> None:
+        """Put everything at rest at time 0. What rows hold that are not used does not matter."""
+        self.chip[:], self.heads[:] = self._at_rest, 0
+
+
+def _log_rows() -> Words:
+    """Room for the rows of a log."""
+    size = 8 * layout.LOG_WORDS
+    area = anonymous(size)
+    if area is None:
+        raise HostMemoryError(f"the host refuses {size} bytes for the log of simulated time")
+    return area.view(np.int64)
 
 
 def make_chip(machine: Machine) -> Words:

@@ -27,6 +27,8 @@ T_DROPPED = 6  # words that were worked off
 T_WORDS = 7
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
+LOG_PART = 1 << 16
+"""Words after which a barrier ends the round, so that the log is processed while it is in a cache."""
 LOG_MARGIN = 1 << 14
 """Words that one instruction fills at most: a copy to all tiles, a read of all streams."""
 

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines import queues, tables
-from emulator.engines.hooks import MOST_WORKERS
+from emulator.engines.hooks import AT_BARRIER, MOST_WORKERS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
-from emulator.memory.areas import HostMemoryError, anonymous
 from emulator.native import FixedMeaning, compile_generated
 from emulator.native.primitives.memory import get, put
 from emulator.tile.tile import Tile
@@ -58,6 +57,22 @@ def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
     return at
 
 
+def log_event(tile_state: int, head: int, row: int, what: int) -> int:
+    """Write the row of a barrier or an exit; 0 when the log should be processed first, else 1."""
+    at = get(head, layout.T_AT)
+    if at > layout.LOG_PART:
+        return 0
+    kind, tiles = layout.EXIT, 0
+    if what == AT_BARRIER:
+        kind, tiles = layout.BARRIER, get(tile_state, state.DETAIL + 1)
+    put(row, layout.L_KIND, kind | layout.SHORT_ROW << layout.LENGTH_SHIFT)
+    put(row, layout.L_WORKER, 0)
+    put(row, layout.L_COST, 0)
+    put(row, layout.L_FIRST, tiles)
+    put(head, layout.T_AT, at + layout.SHORT_ROW)
+    return 1
+
+
 def gather(costs: int, record: int, count: int, first: int, queue: int, fields: int) -> int:
     """Lay out the arguments of one of a record's terms; returns how many there are."""
     number = get(costs, record + count)
@@ -66,7 +81,7 @@ def gather(costs: int, record: int, count: int, first: int, queue: int, fields: 
 
 
 def generate_log() -> Callable[[int, int], int]:
-    """Write the hook for ``notify``: (what has happened, address of the tile's state) -> 0."""
+    """Write the hook: (what has happened, address of the tile's state) -> result (``hooks``)."""
     evaluate = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
 
     def log(what: int, tile_state: int) -> int:
@@ -75,7 +90,9 @@ def generate_log() -> Callable[[int, int], int]:
         row = get(head, layout.T_LOG) + 8 * at
         put(row, layout.L_RETIRED, get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED))
         put(row, layout.L_PC, get(tile_state, state.PC))
-        if what >= 0 and what < MOST_WORKERS:
+        if what < 0:
+            return log_event(tile_state, head, row, what)
+        if what < MOST_WORKERS:
             put(row, layout.L_KIND, layout.WAIT | layout.SHORT_ROW << layout.LENGTH_SHIFT)
             put(row, layout.L_WORKER, what)
             put(row, layout.L_COST, layout.H_JOIN)
@@ -107,10 +124,11 @@ def generate_log() -> Callable[[int, int], int]:
 @cache
 def _meaning() -> FixedMeaning:
     """The parts that the text of the hook is made of."""
-    functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather, gather_arguments, get, put)
+    functions = (*cost.FUNCTIONS, log_instruction, log_event, interrupt, gather, gather_arguments, get, put)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
+        AT_BARRIER,
         tables.COSTS,
         tables.C_FIXED,
         tables.C_EXCLUSIVE,
@@ -127,6 +145,7 @@ def _meaning() -> FixedMeaning:
         tables.C_RUNS_COUNT,
         tables.C_RUNS_ARGUMENTS,
         state.TIMING,
+        state.DETAIL,
         state.RETIRED,
         state.PC,
         state.QUEUE,
@@ -146,12 +165,10 @@ def log_kernel() -> int:
 class TileLog:
     """The log of one tile, and rows that Python appends."""
 
-    def __init__(self, tile: Tile, head: npt.NDArray[np.int64], costs: np.ndarray) -> None:
-        size = 8 * layout.LOG_WORDS
-        area = anonymous(size)
-        if area is None:
-            raise HostMemoryError(f"the host refuses {size} bytes for the log of simulated time")
-        self.tile, self.head, self.rows = tile, head, area.view(np.int64)
+    def __init__(
+        self, tile: Tile, head: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], costs: np.ndarray
+    ) -> None:
+        self.tile, self.head, self.rows = tile, head, rows
         self.progress = 0
         """Words of PROGRESS rows."""
         self.noted = -1

@@ -26,7 +26,7 @@ from tx8isa.machine.ends import End
 from tx8isa.numbers.primitives import s64
 
 from . import layout
-from .chip import make_chip, read_moment, tile_places
+from .chip import SimulationArrays, read_moment, tile_places
 from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel
 from .replay import Replay, TimeRange
 from .saved import SimulationState, TimeState
@@ -47,19 +47,32 @@ class StandstillError(Tx8Error):
 
 
 class Simulator(Observer):
-    """Simulated time of one run. ``sinks`` get every slice; without them only the clocks are kept."""
+    """Simulated time of one run. ``sinks`` get every slice; without them only the clocks are kept.
 
-    def __init__(self, tiles: Sequence[Tile], machine: Machine, sinks: Sequence[Sink] = ()) -> None:
+    ``arrays`` are those of an earlier simulation of the same machine; without them new ones are made.
+    """
+
+    needs_rounds = False
+
+    def __init__(
+        self,
+        tiles: Sequence[Tile],
+        machine: Machine,
+        sinks: Sequence[Sink] = (),
+        arrays: SimulationArrays | None = None,
+    ) -> None:
         self.tiles = tiles
         self.sinks = [sink for sink in sinks if not isinstance(sink, TimeRange)]
         self._ranges = [sink for sink in sinks if isinstance(sink, TimeRange)]
         self._replays = [Replay(machine, end) for end in (End.LEAST, End.MOST)] if self._ranges else []
-        self.chip = make_chip(machine)
-        self._out = np.zeros((layout.OUT_ROWS, layout.OUT_WORDS), dtype=np.int64)
-        self._simulate = simulate_kernel()
-        costs = tables.costs(machine)
-        self._heads = np.zeros((len(tiles), layout.T_WORDS), dtype=np.int64)
-        self.logs = [TileLog(tile, head, costs) for tile, head in zip(tiles, self._heads, strict=True)]
+        arrays = arrays or SimulationArrays(machine)
+        arrays.reset()
+        self.chip, self._out, self._heads = arrays.chip, arrays.out, arrays.heads
+        self._simulate, costs = simulate_kernel(), tables.costs(machine)
+        self.logs = [
+            TileLog(tile, head, rows, costs)
+            for tile, head, rows in zip(tiles, self._heads, arrays.rows, strict=True)
+        ]
         hook = log_kernel()
         for log in self.logs:
             log.watch(hook)

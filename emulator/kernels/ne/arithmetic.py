@@ -18,8 +18,10 @@ Rows = Callable[[int, int, int, int, int, int], None]
 """(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
 Fill = Callable[[int, int, int], None]
 """(target, words, problem)."""
-Multiply = Callable[[int, int, int, int, int, int, int, int], None]
-"""(group, rows, lda, a, ka, panel, width, words)."""
+Multiply = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
+"""(group, rows, lda, a, ka, panel, width, words, height, jump, turns)."""
+Edge = Callable[[int, int, int, int, int, int, int, int], None]
+"""(group, rows, lda, a, ka, words, first, problem)."""
 Start = Callable[[int, int, int, int, int, int, int], None]
 """(group, rows, psum, first, p, begin, problem)."""
 Finish = Callable[[int, int, int, int, int, int], None]
@@ -39,7 +41,13 @@ class MatrixArithmetic:
     extra: int
     """Rows after the last of a panel: start values of its columns, or none."""
     multiply: Multiply
-    """Add the products of rows of A and a panel to a group; A's words are ``lda`` and ``ka`` apart."""
+    """Add the products of rows of A and a panel to a group, ``words`` in each of ``turns``.
+
+    A's words are ``lda`` and ``ka`` apart, those of a turn begin ``jump`` after those of the turn before.
+    ``panel`` is where the first row to take begins, ``height`` how many rows the whole panel has.
+    """
+    strip: int
+    """Columns that lie beside each other in a row of a panel, which is stored strip after strip."""
     panel: Panel
     """Panel ``p`` of weights [TAPS * N, K]."""
     direct_panel: Panel
@@ -54,8 +62,8 @@ class MatrixArithmetic:
     """64 columns of an aligned A [K, M]; ``p`` counts them."""
     column_pitch: Callable[[int, int], int]
     """(m, p): words from one row of these columns to the next."""
-    edge: Multiply
-    """(group, rows, lda, a, ka, words, first, problem): note what the start values need of A."""
+    edge: Edge
+    """Note what the start values need of A, for ``words`` of its words from number ``first`` on."""
     start: Start
     """Start values of the results from number ``first`` on; ``begin``: the start values of the columns."""
     finish: Finish

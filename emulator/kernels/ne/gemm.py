@@ -16,7 +16,7 @@ from tx8isa.numbers.layouts import batch_bytes
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
 from .elements import BLOCK, element_bytes, panel_width, planes, stored
-from .groups import FIXED, GROUP, count_up, panel_bytes
+from .groups import FIXED, GROUP, STEP, count_up, panel_bytes
 from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
 
 Each = Callable[[int, int, int, int, int, int], None]
@@ -95,7 +95,8 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
             for q in range((k + block - 1) // block):
                 words = min(block, k - q * block)
                 part(b, panels, p, q * block, words, problem)
-                multiply(group, m, stored(k, q, block), rows + 4 * q * block * m, 1, panels, width, words)
+                of, lda = rows + 4 * q * block * m, stored(k, q, block)
+                multiply(group, m, lda, of, 1, panels, width, words, words, 0, 1)
             finish(group, m, out, 0, p, problem)
 
     return by_parts
@@ -143,7 +144,7 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
         clear_gap(problem, i)
         first = 0
         while first < m:
-            count = min(m - first, BLOCK if lt else GROUP)
+            count = min(m - first, BLOCK if lt else STEP)
             if lt:
                 transposed(a, rows, first, count, problem)
             else:
@@ -159,21 +160,24 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
 
 
 def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """All products of a group and a panel."""
+    """All products of a group and a panel: those of the whole planes of A at once, then the tail plane."""
     multiply, pitch = arithmetic.multiply, arithmetic.column_pitch
-    grain, block = arithmetic.grain, arithmetic.block
+    grain, block, strip = arithmetic.grain, arithmetic.block, arithmetic.strip
 
     def product(group: int, count: int, rows: int, panel: int, width: int, first: int, problem: int) -> None:
-        k = get(problem, word.K)
-        words = steps(k, grain)
-        if get(problem, word.LT):
-            ka = pitch(get(problem, word.M), first // BLOCK)
-            multiply(group, count, 1, rows, ka, panel, width, words)
-        else:
-            for q in range((words + block - 1) // block):
-                a, of_panel = rows + 4 * q * block * count, panel + 4 * q * block * width
-                lda = stored(k, q, block * grain) // grain
-                multiply(group, count, lda, a, 1, of_panel, width, min(block, words - q * block))
+        k, lt = get(problem, word.K), get(problem, word.LT)
+        words, lda, ka = steps(k, grain), block, 1
+        if lt:
+            lda, ka = 1, pitch(get(problem, word.M), first // BLOCK)
+        turns, rest = words // block, words % block
+        jump = block * (ka if lt else count)
+        if turns != 0:
+            multiply(group, count, lda, rows, ka, panel, width, block, words, jump, turns)
+        if rest != 0:
+            if not lt:
+                lda = stored(k, turns, block * grain) // grain
+            a, of = rows + 4 * turns * jump, panel + 4 * turns * block * min(width, strip)
+            multiply(group, count, lda, a, ka, of, width, rest, words, 0, 1)
 
     return product
 

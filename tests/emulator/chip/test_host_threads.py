@@ -1,6 +1,6 @@
 """Rounds of tiles that go on without Python, by any number of threads, against rounds that Python ends.
 
-A run with simulated time has an observer, and then Python sees the end of every round.
+In a run with an observer that needs them Python sees the ends of all rounds. Simulated time does not.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ from emulator.memory import stop
 from emulator.native.primitives.memory import view_i64
 from emulator.native.primitives.threads import atomic_add, atomic_load, relax
 from emulator.tile.fault import Fault
+from emulator.tile.observer import Observer
 from emulator.tile.tile import Tile
+from emulator.timing import layout
+from emulator.timing.simulator import Simulator
 from machine_code import needs_jit
 from round_programs import outcome
 
@@ -38,7 +42,22 @@ def run(text: str, machine: Any = FOUR, **options: Any) -> System:
     return system
 
 
-def python_rounds(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -> int:
+def observed(text: str, machine: Any = FOUR, **options: Any) -> System:
+    """A run with an observer that needs the ends of rounds."""
+    system = watched_system(text + EXIT, machine, **options)
+    system.run()
+    return system
+
+
+def watched_system(text: str, machine: Any = FOUR, **options: Any) -> System:
+    system = build(text, machine, **options)
+    system.observers.append(Observer())
+    return system
+
+
+def python_rounds(
+    monkeypatch: pytest.MonkeyPatch, text: str, runs: Callable[..., System] = run, **options: Any
+) -> int:
     """How many rounds of a program Python ends."""
     ended, end_round = [], System.end_round
 
@@ -47,7 +66,7 @@ def python_rounds(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) ->
         return end_round(system)
 
     monkeypatch.setattr(System, "end_round", count)
-    run(text, **options)
+    runs(text, **options)
     return len(ended)
 
 
@@ -61,7 +80,43 @@ def test_barriers_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_python_ends_every_round_for_observers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert python_rounds(monkeypatch, LOOP, timed=True) > 100
+    assert python_rounds(monkeypatch, LOOP, observed) > 100
+    assert python_rounds(monkeypatch, LOOP, observed, timed=True) > 100
+
+
+@needs_jit
+def test_simulated_time_needs_python_for_copies_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_rounds(monkeypatch, LOOP, timed=True) < 5
+    sends = LOOP.replace("1: ncc", "1: dte.unicast dst=0x104, src=0x100, tile=0, n=4\n dte.wait\n ncc")
+    assert python_rounds(monkeypatch, sends) < 5
+    assert python_rounds(monkeypatch, sends, timed=True) > 100
+
+
+@needs_jit
+def test_logs_are_processed_before_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 barriers take 160,000 words of each log."""
+    long = [0]
+    advance = Simulator.advance
+
+    def note(simulator: Simulator) -> None:
+        long.append(max(log.used for log in simulator.logs))
+        advance(simulator)
+
+    monkeypatch.setattr(Simulator, "advance", note)
+    barriers = LOOP.replace("li s1, 100", "li s1, 20000")
+    rounds = 20000 * layout.SHORT_ROW // layout.LOG_PART
+    assert rounds <= python_rounds(monkeypatch, barriers, timed=True) <= rounds + 3
+    assert layout.LOG_PART < max(long) <= layout.LOG_PART + 4 * layout.SHORT_ROW
+
+
+def test_time_is_that_of_rounds_that_python_ends() -> None:
+    for text in (LOOP, f"{OWN} beqz s0, 1f\n ncc.barrier tiles=14\n1: nop", schedule([15, 3, 12, 15, 5], 4)):
+        wanted = observed(text, timed=True)
+        for threads in (1, 3):
+            found = run(text, timed=True, threads=threads)
+            assert found.simulator is not None and wanted.simulator is not None
+            assert found.simulator.ends == wanted.simulator.ends
+            assert outcome(found) == outcome(wanted)
 
 
 def schedule(groups: list[int], tiles: int) -> str:
@@ -90,18 +145,20 @@ def schedule(groups: list[int], tiles: int) -> str:
 @given(st.lists(st.integers(1, 15), min_size=1, max_size=12), st.integers(1, 4))
 def test_any_sets_of_tiles_as_with_an_observer(groups: list[int], threads: int) -> None:
     text = schedule(groups, 4)
-    assert outcome(run(text, threads=threads)) == outcome(run(text, timed=True))
+    wanted = outcome(observed(text))
+    assert outcome(run(text, threads=threads)) == outcome(run(text, timed=True)) == wanted
 
 
 def test_sixty_four_tiles() -> None:
     groups = [(1 << 64) - 1, 1 << 63 | 1, (1 << 64) - 1]
     text = schedule(groups, 64)
     one = outcome(run(text, MANY))
-    assert one == outcome(run(text, MANY, threads=2)) == outcome(run(text, MANY, timed=True))
+    assert one == outcome(run(text, MANY, threads=2)) == outcome(observed(text, MANY))
+    assert one == outcome(run(text, MANY, timed=True))
 
 
-def message(text: str, limit: int | None = None, **options: Any) -> str:
-    system = build(text + EXIT, FOUR, **options)
+def message(text: str, limit: int | None = None, make: Callable[..., System] = build, **options: Any) -> str:
+    system = make(text + EXIT, FOUR, **options)
     with pytest.raises(Fault) as fault:
         system.run(limit)
     return str(fault.value)
@@ -125,11 +182,12 @@ def test_faults_are_those_with_an_observer(text: str, limit: int | None, expecte
     first = message(text, limit)
     assert re.search(expected, first)
     assert first == message(text, limit, threads=3) == message(text, limit, timed=True)
+    assert first == message(text, limit, watched_system)
 
 
 def test_a_pause_stops_in_the_round_that_it_always_did() -> None:
     text = schedule([15] * 6, 4)
-    plain, watched = build(text + EXIT, FOUR), build(text + EXIT, FOUR, timed=True)
+    plain, watched = build(text + EXIT, FOUR), watched_system(text + EXIT)
     assert plain.run(pause=Pause(40)) and watched.run(pause=Pause(40))
     assert outcome(plain) == outcome(watched) and plain.quanta == watched.quanta
     plain.run()
@@ -201,7 +259,7 @@ def ending(call: str) -> str:
 @pytest.mark.parametrize("call", ["93", "94"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_exits_are_those_with_an_observer(call: str, threads: int) -> None:
-    plain, watched = run(ending(call), threads=threads), run(ending(call), timed=True)
+    plain, watched = run(ending(call), threads=threads), observed(ending(call))
     assert outcome(plain) == outcome(watched)
     assert [tile.exit_code for tile in plain.tiles] == [0] * 4
     assert all(not tile.pending() and tile.spm.data[0x400] == tile.number for tile in plain.tiles)
@@ -221,7 +279,9 @@ def test_exits_are_those_with_an_observer(call: str, threads: int) -> None:
 def test_what_python_serves_as_before(text: str, expected: str) -> None:
     first = message(text)
     assert expected in first
-    assert first == message(text, threads=3) == message(text, timed=True)
+    assert (
+        first == message(text, threads=3) == message(text, timed=True) == message(text, None, watched_system)
+    )
 
 
 @pytest.mark.parametrize("read", ["csrr s1, mhartid", "csrrc s1, mhartid, zero", "csrrsi s1, mhartid, 0"])
