@@ -9,8 +9,7 @@ Python (``System``), with simulated time for copies too; its log takes barriers 
 Which thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a
 round depends on no other tile.
 
-``work`` and what it calls are plain functions that are compiled; ``shared`` is the address of the words that
-the threads share.
+``work`` and what it calls are compiled; ``shared`` is the address of the words that the threads share.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import numpy as np
 
 from emulator import native
 from emulator.engines import hooks, queues, tables
+from emulator.engines.hooks import logged
 from emulator.engines.issue import DRAIN, command
 from emulator.engines.queues import entry_at
 from emulator.memory import state, stop
@@ -90,23 +90,13 @@ def complete(shared: int, group: int) -> bool:
     return True
 
 
-def release(shared: int, group: int) -> None:
-    """Give every tile of a set a quantum in the next round."""
-    for tile in range(get(shared, TILES)):
-        if (group >> tile) & 1 == 1:
-            go_on(shared, row_of(shared, tile))
-
-
 def go_on(shared: int, row: int) -> None:
     """Give a tile that waited a quantum in the next round."""
     put(row, WAITS, 0)
     put(row, RUNS, 1)
     tile_state = get(row, STATE)
-    put(
-        tile_state,
-        state.LIMIT,
-        min(get(tile_state, state.RETIRED) + get(shared, QUANTUM), get(shared, LIMIT)),
-    )
+    end = get(tile_state, state.RETIRED) + get(shared, QUANTUM)
+    put(tile_state, state.LIMIT, min(end, get(shared, LIMIT)))
 
 
 def release_barriers(shared: int) -> bool:
@@ -115,8 +105,10 @@ def release_barriers(shared: int) -> bool:
     for tile in range(get(shared, TILES)):
         row = row_of(shared, tile)
         if get(row, WAITS) == AT_BARRIER and complete(shared, get(row, GROUP)):
-            release(shared, get(row, GROUP))
-            found = True
+            group, found = get(row, GROUP), True
+            for other in range(get(shared, TILES)):
+                if (group >> other) & 1 == 1:
+                    go_on(shared, row_of(shared, other))
     return found
 
 
@@ -185,12 +177,6 @@ def arrive(shared: int) -> bool:
     return get(shared, LEAVE) == 1
 
 
-def logged(tile_state: int, what: int) -> bool:
-    """Whether simulated time has noted an event, where time is simulated; if not, Python has to."""
-    hook = get(tile_state, state.TIMING_HOOK)
-    return hook == 0 or call_kernel(hook, what, tile_state) != 0
-
-
 def make_enter(barrier: int, size: int) -> Function:
     """``barrier``, ``size``: number of the record of ncc.barrier, and bytes of that instruction."""
 
@@ -257,22 +243,18 @@ def make_exit(ecall: int) -> Function:
     def exit_tile(shared: int, row: int) -> int:
         """Let a tile exit with status 0; Python serves every other call of the environment."""
         tile_state = get(row, STATE)
-        word = view_u32(
-            get(tile_state, state.TEXT) + get(tile_state, state.PC) - get(tile_state, state.CODE_BASE), 1
-        )[u64(0)]
-        call = get(tile_state, state.X + A7)
-        ends = s64(word) == ecall and call in (EXIT, EXIT_GROUP)
+        at = get(tile_state, state.TEXT) + get(tile_state, state.PC) - get(tile_state, state.CODE_BASE)
+        word = view_u32(at, 1)[u64(0)]
+        ends = s64(word) == ecall and get(tile_state, state.X + A7) in (EXIT, EXIT_GROUP)
         if not ends or get(tile_state, state.X + A0) & 0xFF != 0 or get(shared, ALONE) == 0:
             return FOR_PYTHON
         for worker in range(get(tile_state, state.WORKERS)):
             if s64(call_kernel(get(tile_state, state.ISSUE), command(DRAIN, worker), tile_state)) >= 0:
                 return FOR_PYTHON
+        if not logged(tile_state, hooks.EXITS):
+            return FOR_PYTHON
         put(tile_state, state.PC, get(tile_state, state.PC) + 4)
         put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) + 1)
-        if not logged(tile_state, hooks.EXITED):
-            put(tile_state, state.PC, get(tile_state, state.PC) - 4)
-            put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) - 1)
-            return FOR_PYTHON
         put(row, WAITS, EXITED)
         return ENDS
 

@@ -8,7 +8,7 @@ each.
 from __future__ import annotations
 
 from emulator.memory import state
-from emulator.native.primitives.memory import call_kernel, view_i64
+from emulator.native.primitives.memory import call_kernel, get, view_i64
 from tx8isa.numbers.primitives import u64
 
 MOST_WORKERS = 16
@@ -17,8 +17,8 @@ address of the entry that was issued (``queues``: ``E_*``), whose worker is in `
 counter is still on the instruction. The hook's result is ignored, but for the events that follow."""
 AT_BARRIER = -1
 """First argument: the tile is at a barrier, whose set of tiles is in the second word of ``state.DETAIL``."""
-EXITED = -2
-"""First argument: the tile has exited, and its program counter is behind that."""
+EXITS = -2
+"""First argument: the tile is about to exit, its program counter is on the instruction."""
 
 
 def notify(s: int, what: int) -> None:
@@ -28,3 +28,9 @@ def notify(s: int, what: int) -> None:
         call_kernel(words[u64(state.TIMING_HOOK)], what, s)
     if words[u64(state.SANITIZER_HOOK)] != 0:
         call_kernel(words[u64(state.SANITIZER_HOOK)], what, s)
+
+
+def logged(s: int, what: int) -> bool:
+    """Compiled: whether simulated time has noted an event, where time is simulated; if not, Python has to."""
+    hook = get(s, state.TIMING_HOOK)
+    return hook == 0 or call_kernel(hook, what, s) != 0

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines import queues, tables
-from emulator.engines.hooks import AT_BARRIER, MOST_WORKERS
+from emulator.engines.hooks import EXITS, MOST_WORKERS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.native import FixedMeaning, compile_generated
@@ -62,9 +62,11 @@ def log_event(tile_state: int, head: int, row: int, what: int) -> int:
     at = get(head, layout.T_AT)
     if at > layout.LOG_PART:
         return 0
-    kind, tiles = layout.EXIT, 0
-    if what == AT_BARRIER:
-        kind, tiles = layout.BARRIER, get(tile_state, state.DETAIL + 1)
+    kind, tiles = layout.BARRIER, get(tile_state, state.DETAIL + 1)
+    if what == EXITS:
+        kind, tiles = layout.EXIT, 0
+        put(row, layout.L_RETIRED, get(row, layout.L_RETIRED) + 1)  # an exit counts as executed
+        put(row, layout.L_PC, get(row, layout.L_PC) + 4)
     put(row, layout.L_KIND, kind | layout.SHORT_ROW << layout.LENGTH_SHIFT)
     put(row, layout.L_WORKER, 0)
     put(row, layout.L_COST, 0)
@@ -128,7 +130,7 @@ def _meaning() -> FixedMeaning:
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
-        AT_BARRIER,
+        EXITS,
         tables.COSTS,
         tables.C_FIXED,
         tables.C_EXCLUSIVE,

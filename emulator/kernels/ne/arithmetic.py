@@ -18,8 +18,14 @@ Rows = Callable[[int, int, int, int, int, int], None]
 """(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
 Fill = Callable[[int, int, int], None]
 """(target, words, problem)."""
-Multiply = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
-"""(group, rows, lda, a, ka, panel, width, words, height, jump, turns)."""
+Left = tuple[int, int, int]
+"""Where the words of A begin, how far those of two rows are apart, and those of two steps."""
+Right = tuple[int, int, int]
+"""Where the first row to take of a panel begins, the width of the panel, and how many rows it has in all."""
+Steps = tuple[int, int, int]
+"""Words of a turn, how far the words of A in two turns are apart, and how many turns there are."""
+Multiply = Callable[[int, int, Left, Right, Steps], None]
+"""(group, rows, left, right, steps)."""
 Edge = Callable[[int, int, int, int, int, int, int, int], None]
 """(group, rows, lda, a, ka, words, first, problem)."""
 Start = Callable[[int, int, int, int, int, int, int], None]
@@ -41,11 +47,7 @@ class MatrixArithmetic:
     extra: int
     """Rows after the last of a panel: start values of its columns, or none."""
     multiply: Multiply
-    """Add the products of rows of A and a panel to a group, ``words`` in each of ``turns``.
-
-    A's words are ``lda`` and ``ka`` apart, those of a turn begin ``jump`` after those of the turn before.
-    ``panel`` is where the first row to take begins, ``height`` how many rows the whole panel has.
-    """
+    """Add the products of rows of A and a panel to a group."""
     strip: int
     """Columns that lie beside each other in a row of a panel, which is stored strip after strip."""
     panel: Panel

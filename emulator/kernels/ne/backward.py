@@ -112,7 +112,7 @@ def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], No
                 widen(of, pitch, work + GRADIENT, pitch, count, problem)
                 count_up(group, lanes(maps, q))
                 a, panel = work + GRADIENT, work + INPUT
-                multiply(group, lanes(maps, q), 1, a, pitch, panel, columns, count, count, 0, 1)
+                multiply(group, lanes(maps, q), (a, 1, pitch), (panel, columns, count), (count, 0, 1))
 
     return add
 

@@ -199,11 +199,11 @@ def _make_taps(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
                 by_planes(group, count, rows, high * wide, position, of, columns, problem)
         elif dx == 1:
             jump = dy * wide * words
-            multiply(group, count, words, rows, 1, panel, columns, kx * words, height, jump, ky)
+            multiply(group, count, (rows, words, 1), (panel, columns, height), (kx * words, jump, ky))
         else:
             for y in range(ky):
                 a, of = rows + 4 * y * dy * wide * words, panel + 4 * y * kx * words * row
-                multiply(group, count, words, a, 1, of, columns, words, height, dx * words, kx)
+                multiply(group, count, (a, words, 1), (of, columns, height), (words, dx * words, kx))
 
     return taps
 
@@ -219,10 +219,10 @@ def _make_planes(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
         words = steps(get(problem, word.K), grain)
         turns, rest, height = words // block, words % block, get(problem, word.TAPS) * words
         a = rows + 4 * position * block
-        multiply(group, count, block, a, 1, panel, columns, block, height, block * size, turns)
+        multiply(group, count, (a, block, 1), (panel, columns, height), (block, block * size, turns))
         if rest != 0:
             a = rows + 4 * (turns * block * size + position * rest)
             of = panel + 4 * turns * block * min(columns, strip)
-            multiply(group, count, rest, a, 1, of, columns, rest, height, 0, 1)
+            multiply(group, count, (a, rest, 1), (of, columns, height), (rest, 0, 1))
 
     return by_planes

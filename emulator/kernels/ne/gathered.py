@@ -75,7 +75,7 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int
             kept = min(block, words - q * block)
             collect(x, rows, count, first, tap, q, problem)
             of = weights + 4 * q * block * min(columns, strip)
-            multiply(group, count, kept, rows, 1, of, columns, kept, height, 0, 1)
+            multiply(group, count, (rows, kept, 1), (of, columns, height), (kept, 0, 1))
 
     return add_tap
 

@@ -96,7 +96,7 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
                 words = min(block, k - q * block)
                 part(b, panels, p, q * block, words, problem)
                 of, lda = rows + 4 * q * block * m, stored(k, q, block)
-                multiply(group, m, lda, of, 1, panels, width, words, words, 0, 1)
+                multiply(group, m, (of, lda, 1), (panels, width, words), (words, 0, 1))
             finish(group, m, out, 0, p, problem)
 
     return by_parts
@@ -172,12 +172,12 @@ def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
         turns, rest = words // block, words % block
         jump = block * (ka if lt else count)
         if turns != 0:
-            multiply(group, count, lda, rows, ka, panel, width, block, words, jump, turns)
+            multiply(group, count, (rows, lda, ka), (panel, width, words), (block, jump, turns))
         if rest != 0:
             if not lt:
                 lda = stored(k, turns, block * grain) // grain
             a, of = rows + 4 * turns * jump, panel + 4 * turns * block * min(width, strip)
-            multiply(group, count, lda, a, ka, of, width, rest, words, 0, 1)
+            multiply(group, count, (a, lda, ka), (of, width, words), (rest, 0, 1))
 
     return product
 

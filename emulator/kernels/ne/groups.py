@@ -12,7 +12,7 @@ from emulator.native.primitives.memory import view_i64
 from emulator.native.primitives.products import Product
 from emulator.native.target import has_feature
 
-from .arithmetic import Multiply
+from .arithmetic import Left, Multiply, Right, Steps
 from .elements import BLOCK, panel_columns
 
 GROUP = 256
@@ -64,19 +64,10 @@ def make_multiply_wide(products: dict[tuple[int, int], Product], strip: int) -> 
     )
     assert strip == BLOCK
 
-    def add(
-        group: int,
-        rows: int,
-        lda: int,
-        a: int,
-        ka: int,
-        panel: int,
-        width: int,
-        words: int,
-        height: int,
-        jump: int,
-        turns: int,
-    ) -> None:
+    def add(group: int, rows: int, left: Left, right: Right, steps: Steps) -> None:
+        a, lda, ka = left
+        panel, width, _ = right
+        words, jump, turns = steps
         for r in range(0, rows, 4):
             at, to = group + 8 * r, group + SUMS + 4 * r * width
             if width == 64 and rows - r == 1:
@@ -100,19 +91,10 @@ def make_multiply_narrow(products: dict[tuple[int, int], Product], strip: int) -
     """
     one, by2, by4, by6 = products[1, 64], products[2, 16], products[4, 16], products[6, 16]
 
-    def add(
-        group: int,
-        rows: int,
-        lda: int,
-        a: int,
-        ka: int,
-        panel: int,
-        width: int,
-        words: int,
-        height: int,
-        jump: int,
-        turns: int,
-    ) -> None:
+    def add(group: int, rows: int, left: Left, right: Right, steps: Steps) -> None:
+        a, lda, ka = left
+        panel, width, height = right
+        words, jump, turns = steps
         sums, row = group + SUMS, min(width, strip)
         across = 16 * height if strip == 16 else 16
         if width == 64 and rows == 1:
@@ -136,23 +118,15 @@ def _make_near(add: Multiply, strip: int) -> Multiply:
     """Take as many turns at a time as rows of a strip stay in the first-level cache."""
     near = NEAR // (4 * strip)
 
-    def multiply(
-        group: int,
-        rows: int,
-        lda: int,
-        a: int,
-        ka: int,
-        panel: int,
-        width: int,
-        words: int,
-        height: int,
-        jump: int,
-        turns: int,
-    ) -> None:
+    def multiply(group: int, rows: int, left: Left, right: Right, steps: Steps) -> None:
+        a, lda, ka = left
+        panel, width, height = right
+        words, jump, turns = steps
         most, row = max(near // words, 1), min(width, strip)
         for first in range(0, turns, most):
             of, at = a + 4 * first * jump, panel + 4 * first * words * row
-            add(group, rows, lda, of, ka, at, width, words, height, jump, min(most, turns - first))
+            some = (words, jump, min(most, turns - first))
+            add(group, rows, (of, lda, ka), (at, width, height), some)
 
     return multiply
 

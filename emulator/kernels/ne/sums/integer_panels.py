@@ -136,7 +136,7 @@ def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
             clear(group, 8 * ROWS)
             clear(group + SUMS, 4 * ROWS * BLOCK)
             view_u32(ones, 1)[0] = 0x01010101
-            multiply(group, 1, 0, ones, 0, panel, width, rows, rows, 0, 1)
+            multiply(group, 1, (ones, 0, 0), (panel, width, rows), (rows, 0, 1))
             totals = view_u32(group + SUMS, width)
             for j in range(u64(width)):
                 target[j] = s64(target[j]) - z * s64(totals[j]) + terms * z * zero

@@ -70,7 +70,7 @@ def test_all_sizes_of_products_give_the_same_bits(make, strip, width, rows):
 
     def kernel(group, a, panel, width):
         at = panel + 4 * 2 * min(width, strip)
-        multiply(group, rows, lda, a, 1, at, width, words, steps + 2, rows * words, turns)
+        multiply(group, rows, (a, lda, 1), (at, width, steps + 2), (words, rows * words, turns))
         return 0
 
     address = native.compile_kernel(kernel, "multiply", 4)
