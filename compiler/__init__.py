@@ -26,12 +26,14 @@ def compile(
     machine: Machine | None = None,
     patterns: str = "default",
     search: str = "fast",
+    residency: str = "on",
 ) -> Program:
     """Compile a graph, or the ONNX model or graph.json at a path.
 
     ``dtype`` is fp32, tf32, fp16 or bf16, by default the graph's own; ``tiles`` is how many tiles take part,
-    by default 16; ``machine`` is by default the TX81. ``patterns`` and ``search`` are the options of tx8cc
-    with these names (docs/groups.md). GraphError for a graph that is wrong or cannot be compiled.
+    by default 16; ``machine`` is by default the TX81. ``patterns``, ``search`` and ``residency`` are the
+    options of tx8cc with these names (docs/groups.md). GraphError for a graph that is wrong or cannot be
+    compiled.
     """
     from .driver import compile_graph
     from .frontend import load
@@ -43,4 +45,4 @@ def compile(
         raise GraphError(
             [f"a graph or a path is compiled, not {found}: tx8.compile takes other models as well"]
         )
-    return compile_graph(loaded, dtype, tiles, machine, patterns=patterns, search=search)
+    return compile_graph(loaded, dtype, tiles, machine, patterns=patterns, search=search, residency=residency)

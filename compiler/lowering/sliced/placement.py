@@ -11,6 +11,8 @@ from compiler.operators import OPERATORS
 from .shares import Needed, Undividable, divide, possible_shares
 from .sliced import SLICES, division_of, exchanges_of
 
+_BY_NUMBER = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TopIndices")
+"""Operators of which the kernel core reads operands, which it finds in DDR alone."""
 _MOST_BITS = 32
 """Bits of the widest elements that loads and stores move."""
 
@@ -21,6 +23,7 @@ def can_be_sliced(work: Work) -> bool:
     tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
     return (
         entry.lower is not None
+        and work.op not in _BY_NUMBER
         and not work.stages
         and not work.updates
         and work.orders in (None, (Order.PLAIN, Order.PLAIN))

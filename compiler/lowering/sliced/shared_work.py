@@ -6,26 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.lowering.record import LOWERINGS, ChainNode, Step, Work
+from compiler.lowering.record import ChainNode, Step, Work
 from compiler.operators.record import Call
 
-from .shares import Needed, SharedStage, Undividable, shared_call
+from .shares import Needed, SharedStage, shared_call
 
 Placed = Callable[[DdrTensor, Needed], DdrTensor]
 """Gives a tile's share of a tensor as a tensor of its own."""
 
 
 def shared_work(stage: SharedStage, output: DdrTensor, placed: Placed) -> Work:
-    """The work of a tile, with its share of the result as ``output``.
-
-    Undividable if the lowering does not support the shares.
-    """
+    """The work of a tile, with its share of the result as ``output``."""
     work = stage.work
     call = None if work.call is None else _shared(work.call, stage.inputs)
-    check = LOWERINGS[work.op].check
-    problem = check(call) if check is not None and call is not None else None
-    if problem is not None:
-        raise Undividable(f"{work.op} {problem}")
     return replace(
         work,
         inputs=_operands(work.inputs, stage.inputs, placed),

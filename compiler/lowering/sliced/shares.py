@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array, Box, Shape, Tensor
-from compiler.lowering.record import ChainNode, Work
+from compiler.lowering.pointwise.record import POINTWISE
+from compiler.lowering.record import LOWERINGS, ChainNode, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 
@@ -173,6 +174,7 @@ class _Divider:
         if work.call is None:  # an operation that a pass inserted: it computes each element by itself
             return SharedStage(work, share, (share,) * len(work.inputs), tuple(steps))
         shares = needed_shares(work.op, work.call, work.output.shape, share, self.tiles)
+        _check_lowering(work.op, work.call, shares)
         return SharedStage(work, share, shares[: len(work.inputs)], tuple(steps))
 
     def _chain(self, work: Work, share: TileShare) -> SharedStage:
@@ -193,6 +195,20 @@ class _Divider:
         if node.call is None or needed is None:
             return (needed,) * len(node.operands)
         return needed_shares(node.op, node.call, shape, needed, self.tiles)[: len(node.operands)]
+
+
+def _check_lowering(op: str, call: Call, shares: tuple[Needed, ...]) -> None:
+    """Undividable if the lowering of an operator does not support the shares of a tile.
+
+    Most lowerings arrange constants when compiling, and that is the same for all tiles.
+    """
+    for at, (value, share) in enumerate(zip(call.values, shares, strict=True)):
+        if value is not None and share is not None and op not in POINTWISE:
+            raise Undividable(f"{op} needs all of operand {at}, which is known when compiling")
+    check = LOWERINGS[op].check
+    problem = check(shared_call(call, shares)) if check is not None else None
+    if problem is not None:
+        raise Undividable(f"{op} does not support shares: {problem}")
 
 
 def needed_shares(op: str, call: Call, shape: Shape, share: TileShare, tiles: int) -> tuple[Needed, ...]:

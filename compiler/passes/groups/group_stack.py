@@ -257,7 +257,7 @@ class _Stacker:
         aliases = {each: self._aliases(each, stack.groups) for each in stack.groups}
         counts: list[int] = []
         for each in stack.groups:
-            stage = [*aliases[each], *dissolve(each)]
+            stage = [alias for alias in aliases[each] if alias not in members] + dissolve(each)
             members += stage
             counts.append(len(stage))
         made = group(members, self.pattern.tag)

@@ -71,13 +71,16 @@ def assert_right(
     machine: Machine | None = None,
     inputs: Mapping[str, Array] | None = None,
     scale: float = 1.0,
+    residency: str = "off",
 ) -> Program:
     """Compile, run and compare every output; the program for further questions.
 
+    Unless ``residency`` says otherwise every group has a phase of its own: a test of a lowering wants the
+    code for all tiles, not that for the shares of one.
     An output may be as far off as inputs and constants rounded to the format make it: what is tested is the
     program.
     """
-    program = compiler.compile(made, dtype, tiles, machine)
+    program = compiler.compile(made, dtype, tiles, machine, residency=residency)
     given = inputs
     if given is None:
         given = {

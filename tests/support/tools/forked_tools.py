@@ -33,8 +33,9 @@ from importlib import import_module
 from pathlib import Path
 
 COMMANDS = ("tx8as", "tx8dis", "tx8emu", "tx8cc", "tx8opt")
-SETTINGS = ("TX8_", "PYTHON")
-"""How the names of variables begin that a process must not find changed after its modules were loaded."""
+SETTINGS = ("TX8_", "PYTHON", "PMI_")
+"""How the names of variables begin that a process must not find changed after its modules were loaded, or
+that name files of its own, as those of a rank under mpiexec do."""
 
 Call = tuple[list[str], dict[str, str], str]
 """Arguments, the name of the program first, environment and folder."""

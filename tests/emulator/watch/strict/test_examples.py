@@ -52,7 +52,7 @@ def test_assembly(name: str, tmp_path: Path) -> None:
 @needs_gcc
 def test_c(tmp_path: Path) -> None:
     make(tmp_path, *(f"{name}.elf" for name in PROGRAMS))
-    for name in PROGRAMS:
+    for name in (name for name in PROGRAMS if name != "allreduce"):  # that one is for several chips
         assert watched((tmp_path / f"{name}.elf").read_bytes(), tmp_path) == [], name
 
 

@@ -33,8 +33,6 @@ from .compute import CoreCode
 from .elements import LOADS, STORES, CoreLoop, Place, formula_at
 from .nodes import conditions_of
 
-ENGINE_VIEW = 0x280000000 - 0x80000000
-"""From DDR as the core sees it to DDR as engines see it (docs/isa.md, Memories and addresses)."""
 FEWEST_ELEMENTS = 16
 """Elements of a row from which on the DMA takes less time than the core."""
 
@@ -181,7 +179,9 @@ class AccessCode:
     def address(self, pointers: Pointers, element: Value) -> str:
         """A register with the address of an element of an array."""
         size = ELEMENT_FORMATS[pointers.element].bits // 8
-        at = Address(symbol_of(pointers.argument)) + -ENGINE_VIEW + element * size
+        windows = self.kernel.target.machine.windows
+        base = Address(symbol_of(pointers.argument)) + (windows.ddr_cached - windows.ddr_engine)
+        at = base + element * size
         self.kernel.keep_alive(at)
         return self.kernel.registers.compute(at)
 

@@ -21,7 +21,7 @@ from compiler.frontend.triton.kernels.values import (
 )
 from tx8isa.numbers.formats import Format
 
-from .elements import LOADS, SPM_VIEW, CoreLoop, loops_of, store_element
+from .elements import LOADS, CoreLoop, loops_of, store_element
 from .nodes import all_viewed, leaves
 
 FORMATS = {**FLOAT_FORMATS, **INTEGER_FORMATS, TRUTH: Format.FP32}
@@ -130,7 +130,8 @@ class CoreCode:
         register = self.kernel.registers.take()
         self.begin()
         with self.kernel.registers.scope():
-            at = self.kernel.registers.compute(data.address + SPM_VIEW)
+            window = self.kernel.target.machine.windows.spm_weak
+            at = self.kernel.registers.compute(data.address + window)
             self.kernel.out.instruction(LOADS[data.fmt.bits], register, f"0({at})")
             if data.element == TRUTH:
                 self.kernel.out.instruction("snez", register, register)

@@ -25,8 +25,6 @@ from compiler.frontend.triton.kernels.values import (
 from .arithmetic import TWO_OPERANDS, RegisterCode
 from .nodes import leaves
 
-SPM_VIEW = 0x30400000
-"""The scratchpad as the core sees it (docs/isa.md, Memories and addresses)."""
 LOADS = {8: "lb", 16: "lh", 32: "lw", 64: "ld"}
 STORES = {8: "sb", 16: "sh", 32: "sw", 64: "sd"}
 _ONE = 0x3F800000
@@ -44,7 +42,8 @@ class CoreLoop:
 
     def __init__(self, kernel: Kernel, values: Sequence[KernelValue]) -> None:
         self.kernel, self.code = kernel, RegisterCode(kernel.out)
-        self.bases = {id(each): kernel.let(each.address + SPM_VIEW) for each in _blocks(values)}
+        window = kernel.target.machine.windows.spm_weak
+        self.bases = {id(each): kernel.let(each.address + window) for each in _blocks(values)}
 
     @contextmanager
     def over(self, spans: Sequence[tuple[Value, Value]]) -> Iterator[Place]:
