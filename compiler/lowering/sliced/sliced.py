@@ -72,7 +72,7 @@ def _cuts(target: Target, work: Work) -> Iterator[Cut]:
         yield from (replace(cut, sizes=((_PART, part),)) for cut in found)
 
 
-@lowering("Sliced", cuts=_cuts, engines=(Engine.MATRIX, Engine.VECTOR, Engine.DMA))
+@lowering("Sliced", cuts=_cuts, prefetch=True, engines=(Engine.MATRIX, Engine.VECTOR, Engine.DMA))
 def sliced(kernel: Kernel, work: Work) -> None:
     """All stages, one after another, for the shares of this tile."""
     cut = next(divisions(kernel.target, work), None) if work.cut is None else work.cut
@@ -86,6 +86,8 @@ def sliced(kernel: Kernel, work: Work) -> None:
     phase = _Phase(kernel, division, addresses, dict(cut.sizes).get(_PART, 1))
     if addresses.exchanges:
         enter(kernel)
+    else:
+        kernel.await_earlier_phases()
     with kernel.if_below(kernel.tile, division.tiles):
         phase.run()
 
