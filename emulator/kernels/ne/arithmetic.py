@@ -18,16 +18,8 @@ Rows = Callable[[int, int, int, int, int, int], None]
 """(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
 Fill = Callable[[int, int, int], None]
 """(target, words, problem)."""
-Left = tuple[int, int, int]
-"""Where the words of A begin, how far those of two rows are apart, and those of two steps."""
-Right = tuple[int, int, int]
-"""Where the first row to take of a panel begins, the width of the panel, and how many rows it has in all."""
-Steps = tuple[int, int, int]
-"""Words of a turn, how far the words of A in two turns are apart, and how many turns there are."""
-Multiply = Callable[[int, int, Left, Right, Steps], None]
-"""(group, rows, left, right, steps)."""
-Edge = Callable[[int, int, int, int, int, int, int, int], None]
-"""(group, rows, lda, a, ka, words, first, problem)."""
+Multiply = Callable[[int, int, int, int, int, int, int, int], None]
+"""(group, rows, lda, a, ka, panel, width, words)."""
 Start = Callable[[int, int, int, int, int, int, int], None]
 """(group, rows, psum, first, p, begin, problem)."""
 Finish = Callable[[int, int, int, int, int, int], None]
@@ -47,9 +39,7 @@ class MatrixArithmetic:
     extra: int
     """Rows after the last of a panel: start values of its columns, or none."""
     multiply: Multiply
-    """Add the products of rows of A and a panel to a group."""
-    strip: int
-    """Columns that lie beside each other in a row of a panel, which is stored strip after strip."""
+    """Add the products of rows of A and a panel to a group; A's words are ``lda`` and ``ka`` apart."""
     panel: Panel
     """Panel ``p`` of weights [TAPS * N, K]."""
     direct_panel: Panel
@@ -64,8 +54,8 @@ class MatrixArithmetic:
     """64 columns of an aligned A [K, M]; ``p`` counts them."""
     column_pitch: Callable[[int, int], int]
     """(m, p): words from one row of these columns to the next."""
-    edge: Edge
-    """Note what the start values need of A, for ``words`` of its words from number ``first`` on."""
+    edge: Multiply
+    """(group, rows, lda, a, ka, words, first, problem): note what the start values need of A."""
     start: Start
     """Start values of the results from number ``first`` on; ``begin``: the start values of the columns."""
     finish: Finish

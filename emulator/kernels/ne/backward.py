@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulator.native.primitives.memory import get
-from emulator.native.primitives.products import PRODUCTS
 from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
@@ -18,7 +17,7 @@ from . import problem as word
 from .arithmetic import MatrixArithmetic
 from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored_lanes
 from .groups import FIXED as GROUPS
-from .groups import ROWS, SLACK, SUMS, count_up, make_multiply
+from .groups import ROWS, SLACK, SUMS, count_up
 from .problem import (
     choose_result,
     clear_gap,
@@ -95,8 +94,8 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
 
 def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
     """Add what image ``i`` gives to the sums of a tap and plane ``p`` of the input channels."""
-    widen, bits, collect = arithmetic.rows, arithmetic.bits, _make_collect(arithmetic)
-    multiply = make_multiply(PRODUCTS, BLOCK)  # what is collected is a single strip
+    widen, multiply, bits = arithmetic.rows, arithmetic.multiply, arithmetic.bits
+    collect = _make_collect(arithmetic)
 
     def add(i: int, p: int, tap: int, problem: int) -> None:
         work, columns = get(problem, word.WORK), panel_width(get(problem, word.C), p)
@@ -112,7 +111,7 @@ def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], No
                 widen(of, pitch, work + GRADIENT, pitch, count, problem)
                 count_up(group, lanes(maps, q))
                 a, panel = work + GRADIENT, work + INPUT
-                multiply(group, lanes(maps, q), (a, 1, pitch), (panel, columns, count), (count, 0, 1))
+                multiply(group, lanes(maps, q), 1, a, pitch, panel, columns, count)
 
     return add
 

@@ -19,7 +19,7 @@ from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
 from .elements import BLOCK, panel_width, planes
 from .gathered import gathered_bytes, make_gathered
-from .groups import FIXED, SLACK, STEP, panel_bytes
+from .groups import FIXED, GROUP, SLACK, panel_bytes
 from .image import band_rows, extent, make_fetch, positions, width_of_rows
 from .problem import (
     choose_result,
@@ -169,8 +169,8 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
         high = extent(count, sy, get(problem, word.KY), get(problem, word.DY))
         words = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
         down = sy * width_of_rows(problem)
-        for position in range(0, count * ow, STEP):
-            here, at = min(STEP, count * ow - position), first * ow + position
+        for position in range(0, count * ow, GROUP):
+            here, at = min(GROUP, count * ow - position), first * ow + position
             positions(group, here, position, ow, down, sx)
             start(group, here, psum, at, p, panel + 4 * words * columns, problem)
             taps(group, here, rows, high, panel, columns, problem)
@@ -180,49 +180,20 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
 
 
 def _make_taps(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """All products of a group; ky outer, then kx, then input channels.
-
-    Taps whose channels are in one plane are the turns of a single call, or of one for each row of the window;
-    else the planes of a tap are.
-    """
-    multiply, block, by_planes = arithmetic.multiply, arithmetic.block, _make_planes(arithmetic)
-    grain, strip = arithmetic.grain, arithmetic.strip
+    """All products of a group; ky outer, then kx, then input channels; one call per window row if it can."""
+    multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
 
     def taps(group: int, count: int, rows: int, high: int, panel: int, columns: int, problem: int) -> None:
         words, wide = steps(get(problem, word.K), grain), width_of_rows(problem)
         ky, kx = get(problem, word.KY), get(problem, word.KX)
         dy, dx = get(problem, word.DY), get(problem, word.DX)
-        row, height = min(columns, strip), ky * kx * words
-        if words > block:
-            for tap in range(ky * kx):
-                position, of = tap // kx * dy * wide + tap % kx * dx, panel + 4 * tap * words * row
-                by_planes(group, count, rows, high * wide, position, of, columns, problem)
-        elif dx == 1:
-            jump = dy * wide * words
-            multiply(group, count, (rows, words, 1), (panel, columns, height), (kx * words, jump, ky))
-        else:
-            for y in range(ky):
-                a, of = rows + 4 * y * dy * wide * words, panel + 4 * y * kx * words * row
-                multiply(group, count, (a, words, 1), (of, columns, height), (words, dx * words, kx))
+        merged = kx if words <= block and dx == 1 else 1
+        for y in range(ky):
+            for x in range(0, kx, merged):
+                for q in range((words + block - 1) // block):
+                    pitch = min(block, words - q * block)
+                    of = rows + 4 * (q * block * high * wide + (y * dy * wide + x * dx) * pitch)
+                    weights = panel + 4 * ((y * kx + x) * words + q * block) * columns
+                    multiply(group, count, pitch, of, 1, weights, columns, merged * pitch)
 
     return taps
-
-
-def _make_planes(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
-    """The products of one tap, whose inputs begin at ``position`` of planes of ``size`` positions."""
-    multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
-    strip = arithmetic.strip
-
-    def by_planes(
-        group: int, count: int, rows: int, size: int, position: int, panel: int, columns: int, problem: int
-    ) -> None:
-        words = steps(get(problem, word.K), grain)
-        turns, rest, height = words // block, words % block, get(problem, word.TAPS) * words
-        a = rows + 4 * position * block
-        multiply(group, count, (a, block, 1), (panel, columns, height), (block, block * size, turns))
-        if rest != 0:
-            a = rows + 4 * (turns * block * size + position * rest)
-            of = panel + 4 * turns * block * min(columns, strip)
-            multiply(group, count, (a, rest, 1), (of, columns, height), (rest, 0, 1))
-
-    return by_planes

@@ -40,7 +40,7 @@ def make_gathered(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
 def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
     """The results from number ``first`` on of image ``i``, plane ``p``; its panel is at ``FIXED``."""
     start, finish, add_tap = arithmetic.start, arithmetic.finish, _make_tap(arithmetic)
-    grain, bits, strip = arithmetic.grain, arithmetic.bits, arithmetic.strip
+    grain, bits = arithmetic.grain, arithmetic.bits
 
     def results(i: int, first: int, p: int, problem: int) -> None:
         group, taps = get(problem, word.WORK), get(problem, word.TAPS)
@@ -53,8 +53,7 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int]
         start(group, count, psum_at(problem, i), first, p, begin, problem)
         x += i * image_bytes(problem, bits)
         for tap in range(taps):
-            weights = panel + 4 * tap * words * min(columns, strip)
-            add_tap(x, rows, count, first, tap, weights, columns, problem)
+            add_tap(x, rows, count, first, tap, panel + 4 * tap * words * columns, columns, problem)
         finish(group, count, result_at(problem, i), first, p, problem)
 
     return results
@@ -63,19 +62,17 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int]
 def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
     """The products of one tap for ``count`` results from number ``first`` on."""
     multiply, collect = arithmetic.multiply, _make_collect(arithmetic)
-    grain, block, strip = arithmetic.grain, arithmetic.block, arithmetic.strip
+    grain, block = arithmetic.grain, arithmetic.block
 
     def add_tap(
         x: int, rows: int, count: int, first: int, tap: int, weights: int, columns: int, problem: int
     ) -> None:
         group, words = get(problem, word.WORK), steps(get(problem, word.K), grain)
-        height = get(problem, word.TAPS) * words
         count_up(group, count)
         for q in range((words + block - 1) // block):
             kept = min(block, words - q * block)
             collect(x, rows, count, first, tap, q, problem)
-            of = weights + 4 * q * block * min(columns, strip)
-            multiply(group, count, (rows, kept, 1), (of, columns, height), (kept, 0, 1))
+            multiply(group, count, kept, rows, 1, weights + 4 * q * block * columns, columns, kept)
 
     return add_tap
 

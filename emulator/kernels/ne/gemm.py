@@ -16,7 +16,7 @@ from tx8isa.numbers.layouts import batch_bytes
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
 from .elements import BLOCK, element_bytes, panel_width, planes, stored
-from .groups import FIXED, GROUP, STEP, count_up, panel_bytes
+from .groups import FIXED, GROUP, count_up, panel_bytes
 from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
 
 Each = Callable[[int, int, int, int, int, int], None]
@@ -95,8 +95,7 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
             for q in range((k + block - 1) // block):
                 words = min(block, k - q * block)
                 part(b, panels, p, q * block, words, problem)
-                of, lda = rows + 4 * q * block * m, stored(k, q, block)
-                multiply(group, m, (of, lda, 1), (panels, width, words), (words, 0, 1))
+                multiply(group, m, stored(k, q, block), rows + 4 * q * block * m, 1, panels, width, words)
             finish(group, m, out, 0, p, problem)
 
     return by_parts
@@ -144,7 +143,7 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
         clear_gap(problem, i)
         first = 0
         while first < m:
-            count = min(m - first, BLOCK if lt else STEP)
+            count = min(m - first, BLOCK if lt else GROUP)
             if lt:
                 transposed(a, rows, first, count, problem)
             else:
@@ -160,24 +159,21 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
 
 
 def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """All products of a group and a panel: those of the whole planes of A at once, then the tail plane."""
+    """All products of a group and a panel."""
     multiply, pitch = arithmetic.multiply, arithmetic.column_pitch
-    grain, block, strip = arithmetic.grain, arithmetic.block, arithmetic.strip
+    grain, block = arithmetic.grain, arithmetic.block
 
     def product(group: int, count: int, rows: int, panel: int, width: int, first: int, problem: int) -> None:
-        k, lt = get(problem, word.K), get(problem, word.LT)
-        words, lda, ka = steps(k, grain), block, 1
-        if lt:
-            lda, ka = 1, pitch(get(problem, word.M), first // BLOCK)
-        turns, rest = words // block, words % block
-        jump = block * (ka if lt else count)
-        if turns != 0:
-            multiply(group, count, (rows, lda, ka), (panel, width, words), (block, jump, turns))
-        if rest != 0:
-            if not lt:
-                lda = stored(k, turns, block * grain) // grain
-            a, of = rows + 4 * turns * jump, panel + 4 * turns * block * min(width, strip)
-            multiply(group, count, (a, lda, ka), (of, width, words), (rest, 0, 1))
+        k = get(problem, word.K)
+        words = steps(k, grain)
+        if get(problem, word.LT):
+            ka = pitch(get(problem, word.M), first // BLOCK)
+            multiply(group, count, 1, rows, ka, panel, width, words)
+        else:
+            for q in range((words + block - 1) // block):
+                a, of_panel = rows + 4 * q * block * count, panel + 4 * q * block * width
+                lda = stored(k, q, block * grain) // grain
+                multiply(group, count, lda, a, 1, of_panel, width, min(block, words - q * block))
 
     return product
 

@@ -13,10 +13,9 @@ from typing import Any
 from llvmlite import ir
 
 from emulator.native.primitives.int8 import BYTES, HALVES, bytes_name, halves_name
-from emulator.native.primitives.products import LANES
 
 from .primitive import I8, I16, I32, I64, Primitive, constant, declared, of_words, pointer
-from .products import INTEGERS, Step, make_product
+from .products import INTEGERS, LANES, Step, make_product
 
 QUADS = ir.VectorType(I8, 4 * LANES)
 PAIRS = ir.VectorType(I16, 2 * LANES)

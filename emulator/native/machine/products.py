@@ -12,10 +12,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from emulator.native.primitives.products import LANES, PRODUCTS, TAP_ROWS, product_name
+from emulator.native.primitives.products import PRODUCTS, TAP_ROWS, product_name
 
 from .primitive import F32, I32, I64, Primitive, constant, declared, of_words, pointer
 
+LANES = 16
 VECTOR = ir.VectorType(F32, LANES)
 INTEGERS = ir.VectorType(I32, LANES)
 Step = Callable[[Any, Any, Any, Any], Any]
@@ -49,44 +50,29 @@ def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _emit_product(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: Any, advance: Step) -> None:
-    """Load the accumulators, run one loop over all steps, store them.
-
-    A counter of the steps that are left in a turn says how far A goes on; a loop for each turn would end so
-    often that the processor guesses its end wrong.
-    """
-    index, lda, a, ka, bb, ldb, across, c, ldc, k, jump, turns = words
+    """Load the accumulators, run the loop over k, store them."""
+    index, lda, a, ka, bb, ldb, c, ldc, k = words
     a, bb, c = (pointer(b, address, kind.element) for address in (a, bb, c))
     positions = pointer(b, index, I64)
     a_rows = [b.gep(a, [b.mul(b.load(b.gep(positions, [constant(i)])), lda)]) for i in range(rows)]
     corners = [(i, LANES * j) for i in range(rows) for j in range(vectors)]
     cells = [b.gep(c, [b.add(b.mul(constant(i), ldc), constant(j))]) for i, j in corners]
-    beside = [b.mul(constant(j), across) for j in range(vectors)]
-    all_steps, on = b.mul(k, turns), b.sub(jump, b.mul(b.sub(k, constant(1)), ka))
     start, before = [_load(b, cell, kind) for cell in cells], b.block
     loop, done = b.append_basic_block("k"), b.append_basic_block("stored")
     b.branch(loop)
     b.position_at_end(loop)
-    step, left, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(I64), b.phi(bb.type)
+    step, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(bb.type)
     sums = [b.phi(kind) for _ in cells]
-    columns = [_load(b, b.gep(b_at, [distance]), kind) for distance in beside]
+    columns = [_load(b, b.gep(b_at, [constant(LANES * j)]), kind) for j in range(vectors)]
     scalars = [_broadcast(b, b.load(b.gep(row, [a_at]), align=4)) for row in a_rows]
     ends = [advance(b, scalars[n // vectors], columns[n % vectors], total) for n, total in enumerate(sums)]
-    last = b.icmp_signed("==", left, constant(1))
-    following = [
-        b.add(step, constant(1)),
-        b.select(last, k, b.sub(left, constant(1))),
-        b.add(a_at, b.select(last, on, ka)),
-        b.gep(b_at, [ldb]),
-    ]
+    following = [b.add(step, constant(1)), b.add(a_at, ka), b.gep(b_at, [ldb])]
     for phi, first, later in zip(
-        [step, left, a_at, b_at, *sums],
-        [constant(0), k, constant(0), bb, *start],
-        [*following, *ends],
-        strict=True,
+        [step, a_at, b_at, *sums], [constant(0), constant(0), bb, *start], [*following, *ends], strict=True
     ):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
-    b.cbranch(b.icmp_signed("<", following[0], all_steps), loop, done)
+    b.cbranch(b.icmp_signed("<", following[0], k), loop, done)
     b.position_at_end(done)
     for end, cell in zip(ends, cells, strict=True):
         _store(b, end, cell)
@@ -99,7 +85,7 @@ def make_product(rows: int, columns: int, kind: Any, advance: Step) -> Any:
         _emit_product(b, rows, columns // LANES, words, kind, advance)
         return constant(0)
 
-    return of_words(12, emit)
+    return of_words(9, emit)
 
 
 def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:

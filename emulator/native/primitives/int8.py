@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tx8isa.numbers.primitives import s32
 
 from .memory import view_i64, view_u8, view_u16, view_u32
-from .products import LANES, SHAPES, Product
+from .products import SHAPES, Product
 
 Dot = Callable[[int, int], int]
 
@@ -33,31 +33,16 @@ def _dot_halves(a: int, b: int) -> int:
 
 
 def _product(rows: int, columns: int, dot: Dot) -> Product:
-    def product(
-        index: int,
-        lda: int,
-        a: int,
-        ka: int,
-        b: int,
-        ldb: int,
-        across: int,
-        c: int,
-        ldc: int,
-        k: int,
-        jump: int,
-        turns: int,
-    ) -> int:
-        """``C[i, j] += dot(A[index[i], t, p], B[t * k + p, j])``; strides as in ``products.py``."""
+    def product(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
+        """``C[i, j] += dot(A[index[i], p], B[p, j])`` for p = 0 .. k-1; strides as in ``products.py``."""
         positions = view_i64(index, rows)
         for i in range(rows):
-            row = view_u32(a + 4 * positions[i] * lda, (turns - 1) * jump + (k - 1) * ka + 1)
+            row = view_u32(a + 4 * positions[i] * lda, (k - 1) * ka + 1)
             result = view_u32(c + 4 * i * ldc, columns)
             for j in range(columns):
                 total = result[j]
-                column = b + 4 * (j // LANES * across + j % LANES)
-                for step in range(turns * k):
-                    factor = view_u32(column + 4 * step * ldb, 1)[0]
-                    total += dot(row[step // k * jump + step % k * ka], factor)
+                for p in range(k):
+                    total += dot(row[p * ka], view_u32(b + 4 * (p * ldb + j), 1)[0])
                 result[j] = total
         return 0
 

@@ -15,54 +15,33 @@ from tx8isa.numbers.primitives import fma32, s32
 
 from .memory import view_f32, view_i64, view_u32
 
-Product = Callable[[int, int, int, int, int, int, int, int, int, int, int, int], int]
-
-LANES = 16
-"""Columns of a product that are read together."""
+Product = Callable[[int, int, int, int, int, int, int, int, int], int]
 
 
 def _product(rows: int, columns: int) -> Product:
-    def product(
-        index: int,
-        lda: int,
-        a: int,
-        ka: int,
-        b: int,
-        ldb: int,
-        across: int,
-        c: int,
-        ldc: int,
-        k: int,
-        jump: int,
-        turns: int,
-    ) -> int:
-        """``C[i, j] = fma(A[index[i], t, p], B[t * k + p, j], C[i, j])``, t = 0 .. turns-1, p = 0 .. k-1.
+    def product(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
+        """``C[i, j] = fma(A[index[i], p], B[p, j], C[i, j])`` for p = 0 .. k-1 in ascending order, k >= 1.
 
-        t rises slowest; both counts are at least 1. Row ``r`` of A starts ``r * lda`` elements after ``a``;
-        its elements are ``ka`` apart, and those of a turn begin ``jump`` after those of the turn before.
-        ``index`` is the address of one int64 per row of the product. Rows of B are ``ldb`` apart, and its
-        columns from 16 n on begin ``n * across`` after the first ones. Rows of C are ``ldc`` apart.
+        Row ``r`` of A starts ``r * lda`` elements after ``a`` and its elements are ``ka`` apart; ``index``
+        is the address of one int64 per row of the product. Rows of B are ``ldb`` apart, those of C ``ldc``.
         """
         positions = view_i64(index, rows)
         for i in range(rows):
-            row = view_f32(a + 4 * positions[i] * lda, (turns - 1) * jump + (k - 1) * ka + 1)
+            row = view_f32(a + 4 * positions[i] * lda, (k - 1) * ka + 1)
             result = view_f32(c + 4 * i * ldc, columns)
             for j in range(columns):
                 total = result[j]
-                column = b + 4 * (j // LANES * across + j % LANES)
-                for step in range(turns * k):
-                    factor = view_f32(column + 4 * step * ldb, 1)[0]
-                    total = fma32(row[step // k * jump + step % k * ka], factor, total)
+                for p in range(k):
+                    total = fma32(row[p * ka], view_f32(b + 4 * (p * ldb + j), 1)[0], total)
                 result[j] = total
         return 0
 
     return product
 
 
-SHAPES = ((1, 64), (4, 64), (4, 48), (4, 32), (2, 16), (4, 16), (6, 16))
+SHAPES = ((1, 64), (4, 64), (4, 48), (4, 32), (4, 16), (6, 16))
 PRODUCTS: dict[tuple[int, int], Product] = {shape: _product(*shape) for shape in SHAPES}
-"""Products, keyed by (rows, columns): what fits the registers of AVX-512 (4 rows) and of AVX2 (6 x 16), and
-the rows that are left; single rows."""
+"""Products, keyed by (rows, columns): what fits the registers of AVX-512 and AVX2 (6 x 16); single rows."""
 
 
 def product_name(rows: int, columns: int) -> str:

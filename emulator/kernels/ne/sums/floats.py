@@ -16,7 +16,7 @@ from emulator.kernels.ne.elements import (
     panel_width,
     stored_lanes,
 )
-from emulator.kernels.ne.groups import STRIP, SUMS, make_multiply
+from emulator.kernels.ne.groups import SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
 from emulator.native.primitives.memory import get, view_f32
@@ -37,8 +37,7 @@ def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
         grain=1,
         block=BLOCK,
         extra=0,
-        multiply=make_multiply(PRODUCTS, STRIP),
-        strip=STRIP,
+        multiply=make_multiply(PRODUCTS),
         panel=make_transposed_panel(fmt),
         direct_panel=make_direct_panel(fmt),
         part=make_part(fmt),

@@ -117,7 +117,7 @@ def _make_interleave(vnni: bool) -> Callable[[int, int, int, int, int, int, int]
 
 def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
     """The row after panel ``p``: bias, and for bytes what the zero points make of the column."""
-    multiply = make_multiply(BYTES, BLOCK)
+    multiply = make_multiply(BYTES)
 
     def begin(panel: int, rows: int, terms: int, p: int, problem: int) -> None:
         n, bias_at = get(problem, word.N), get(problem, word.BIAS)
@@ -136,7 +136,7 @@ def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
             clear(group, 8 * ROWS)
             clear(group + SUMS, 4 * ROWS * BLOCK)
             view_u32(ones, 1)[0] = 0x01010101
-            multiply(group, 1, (ones, 0, 0), (panel, width, rows), (rows, 0, 1))
+            multiply(group, 1, 0, ones, 0, panel, width, rows)
             totals = view_u32(group + SUMS, width)
             for j in range(u64(width)):
                 target[j] = s64(target[j]) - z * s64(totals[j]) + terms * z * zero

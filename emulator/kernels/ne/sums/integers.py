@@ -12,7 +12,7 @@ A sum is made of (a - zero_a) * (b - zero_b). Two ways give the same integers:
 from __future__ import annotations
 
 from emulator.kernels.ne import problem as word
-from emulator.kernels.ne.arithmetic import Edge, MatrixArithmetic, Start
+from emulator.kernels.ne.arithmetic import MatrixArithmetic, Multiply, Start
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, stored, stored_lanes
 from emulator.kernels.ne.groups import EDGE, EDGE_LANES, SUMS, make_multiply
 from emulator.memory.rows import clear, copy_rows
@@ -36,8 +36,7 @@ def make_integer(vnni: bool = VNNI) -> MatrixArithmetic:
         grain=grain,
         block=INT8_BLOCK // grain,
         extra=1,
-        multiply=make_multiply(BYTES if vnni else HALVES, BLOCK),
-        strip=BLOCK,
+        multiply=make_multiply(BYTES if vnni else HALVES),
         panel=make_transposed_panel(vnni),
         direct_panel=make_direct_panel(vnni),
         part=None,
@@ -88,7 +87,7 @@ def fill_zeros(target: int, words: int, problem: int) -> None:
     clear(target, 4 * words)
 
 
-def _make_row_sums(product: Product) -> Edge:
+def _make_row_sums(product: Product) -> Multiply:
     """Sums of a', one vector of equal numbers for each row: products with bytes of ones.
 
     The words start at step ``first``; after the last step there are lanes that do not count.
@@ -110,9 +109,8 @@ def _make_row_sums(product: Product) -> Edge:
         for r in range(0, rows, 4):
             at, to = group + 8 * r, target + 4 * EDGE_LANES * r
             if words > 1:
-                product(at, lda, a, ka, ones, 0, 0, to, EDGE_LANES, words - 1, 0, 1)
-            last_word = a + 4 * (words - 1) * ka
-            product(at, lda, last_word, ka, ones + 4 * EDGE_LANES, 0, 0, to, EDGE_LANES, 1, 0, 1)
+                product(at, lda, a, ka, ones, 0, to, EDGE_LANES, words - 1)
+            product(at, lda, a + 4 * (words - 1) * ka, ka, ones + 4 * EDGE_LANES, 0, to, EDGE_LANES, 1)
 
     return row_sums
 
