@@ -75,6 +75,7 @@ def test_samples_are_where_the_time_goes(bench: SimpleNamespace) -> None:
 
 @sampled
 def test_a_copy_of_the_library_belongs_to_its_kernel(bench: SimpleNamespace) -> None:
+    Program(asm.assemble(PROGRAM), load_machine(None)).run({"x": np.ones((64, 512), np.float16)})
     where, code = bench.sampling.Map(), bench.sampling.loaded[0]
     (libc, *_) = (each for each in bench.sampling._mapped() if each.place.owner.startswith("libc."))
     assert where.place(libc.first).owner.startswith("libc.")
