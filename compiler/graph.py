@@ -141,7 +141,7 @@ class Box:
         return Box((*self.intervals[:axis], (begin, end), *self.intervals[axis + 1 :]))
 
     def within(self, shape: Shape) -> Box:
-        """What of the box lies in a tensor of a shape; it may be empty."""
+        """The part of the box that lies in a tensor of a shape; it may be empty."""
         axes = zip(self.intervals, shape, strict=True)
         return Box(tuple((max(begin, 0), min(end, size)) for (begin, end), size in axes))
 

@@ -39,7 +39,7 @@ FEWEST_ELEMENTS = 16
 
 @dataclass(frozen=True)
 class Access:
-    """What is loaded or stored: ``axes`` is how many of the first axes are walked index by index."""
+    """A load or a store of data; the core walks the first ``axes`` axes index by index."""
 
     pointers: Pointers
     region: Region
@@ -53,7 +53,7 @@ class Access:
 
     @property
     def parts(self) -> list[KernelValue]:
-        """What the core reads for an element: its conditions, then what is added to its index."""
+        """The values that the core reads for an element: its conditions, then the terms of its index."""
         return [*self.conditions, *([] if self.pointers.data is None else [self.pointers.data])]
 
 

@@ -55,7 +55,7 @@ def two(operation: str, left: KernelValue, right: KernelValue, source: str, elem
 
 
 def leaves(value: KernelValue) -> list[KernelValue]:
-    """What is not computed in a value, each once."""
+    """The operands of a value that are not themselves computed, each once."""
     found: list[KernelValue] = []
     waiting, seen = [value], set()
     while waiting:

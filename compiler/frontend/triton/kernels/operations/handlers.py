@@ -173,7 +173,7 @@ def _to_float(site: KernelSite, found: TtirOperation, operands: Values) -> Value
 
 @operation("arith.sitofp", "arith.uitofp")
 def _integer_to_float(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """By the engine where it is exact or the same rounding, else by the core."""
+    """Emit the operation for the engine where its rounding is the required one, else for the core."""
     (value,), source, target = operands, found.types[0].element, found.types[-1].element
     if source == TRUTH:
         if found.name == "arith.sitofp":
@@ -191,7 +191,7 @@ def _integer_to_float(site: KernelSite, found: TtirOperation, operands: Values) 
 
 @operation("arith.fptosi", "arith.fptoui")
 def _to_integer(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """By the engine, which rounds to zero, if it has the type, else by the core."""
+    """Emit the conversion for the engine, which rounds to zero, if it has the type, else for the core."""
     kind, (value,) = found.types[-1], operands
     if isinstance(value, Splat):
         if not math.isfinite(value.number):
