@@ -89,7 +89,8 @@ def compute_format(dtype: str) -> Format:
         wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
         raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
     if dtype not in STORAGE:
-        raise GraphError([f"unknown dtype '{dtype}'; allowed are {', '.join(STORAGE)}{hint(dtype, STORAGE)}"])
+        allowed = f"{', '.join(STORAGE)}, and int8 with samples of the inputs"
+        raise GraphError([f"unknown dtype '{dtype}'; allowed are {allowed}{hint(dtype, (*STORAGE, 'int8'))}"])
     return Format.parse(dtype)
 
 
