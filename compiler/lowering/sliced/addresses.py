@@ -109,6 +109,9 @@ class ShareAddresses:
             begun = at <= number or (gathered and self.exchange == DTE)
             if begun and last.get(output.symbol, at) >= number and not (gathered and self.exchange == DDR):
                 total += round_up(self._bytes(output, None if gathered else stage.result), LINE_BYTES)
+            share = stage.result
+            if gathered and at == number and share is not None and not _is_one_run(output.shape, share):
+                total += round_up(self._bytes(output, share), LINE_BYTES)
         return total
 
     def _key(self, tensor: DdrTensor, share: Needed) -> _Key:
