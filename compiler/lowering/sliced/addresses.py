@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from compiler.codegen.expr import Address, Value
+from compiler.codegen.expr import Address, Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_format
 from compiler.codegen.spm import SpmOverflow
@@ -62,11 +64,8 @@ class ShareAddresses:
             if share is not None and self._key(tensor, share) not in self.addresses:
                 self.addresses[self._key(tensor, share)] = self._address(tensor, share)
         output, share = stage.work.output, stage.result
-        ends = output.symbol == self.work.output.symbol
-        if share is not None and self.division.gathers(stage):
+        if share is not None and self._leaves(stage) and _is_one_run(output.shape, share):
             place = self._part(output, share)
-        elif ends and share is not None and share.contiguous(output.shape):
-            place = self._run(output, share)
         else:
             place = self.kernel.buffer("share", self._bytes(output, share))
         self.addresses[self._key(output, share)] = place
@@ -86,16 +85,18 @@ class ShareAddresses:
         )
 
     def complete(self, stage: SharedStage) -> None:
-        """After a stage: give other tiles the share, or store it where the lowering could not."""
+        """After a stage: put the share where it is needed, if the lowering could not, and give it others."""
         output, share = stage.work.output, stage.result
+        if share is None or not self._leaves(stage):
+            return
+        if not _is_one_run(output.shape, share):
+            self._put(output, share, self.addresses[self._key(output, share)])
         if self.division.gathers(stage):
             self._give(output, share)
-        elif (
-            output.symbol == self.work.output.symbol
-            and share is not None
-            and not share.contiguous(output.shape)
-        ):
-            self._copy("wdma", output, share, self.addresses[self._key(output, share)])
+
+    def _leaves(self, stage: SharedStage) -> bool:
+        """Whether others than this tile need what it computes of the result of a stage."""
+        return stage.work.output.symbol == self.work.output.symbol or self.division.gathers(stage)
 
     def bytes_during(self, number: int) -> int:
         """Bytes of the shares in the scratchpad that exist while a stage is computed."""
@@ -108,6 +109,9 @@ class ShareAddresses:
             begun = at <= number or (gathered and self.exchange == DTE)
             if begun and last.get(output.symbol, at) >= number and not (gathered and self.exchange == DDR):
                 total += round_up(self._bytes(output, None if gathered else stage.result), LINE_BYTES)
+            share = stage.result
+            if gathered and at == number and share is not None and not _is_one_run(output.shape, share):
+                total += round_up(self._bytes(output, share), LINE_BYTES)
         return total
 
     def _key(self, tensor: DdrTensor, share: Needed) -> _Key:
@@ -119,7 +123,9 @@ class ShareAddresses:
     def _address(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address of a share of an operand."""
         if tensor.symbol not in self.division.wanted:
-            return self._run(tensor, share) if share.contiguous(tensor.shape) else self._loaded(tensor, share)
+            return (
+                self._part(tensor, share) if share.contiguous(tensor.shape) else self._loaded(tensor, share)
+            )
         if self.division.wanted[tensor.symbol] is not None:
             return next(place for key, place in self.addresses.items() if key[0] == tensor.symbol)
         if not share.contiguous(tensor.shape):
@@ -127,30 +133,65 @@ class ShareAddresses:
         return self._part(tensor, share)
 
     def _part(self, tensor: DdrTensor, share: TileShare) -> Value:
-        """The address of a share of a value of which the tile has, or will have, all."""
-        whole = self.addresses[self._key(tensor, None)]
-        return self.kernel.let(whole + self._number(share) * self._bytes(tensor, share))
+        """The address of a share within all of the value, which is in DDR or in a buffer."""
+        return self.kernel.let(self._at(tensor, share, self._begin(tensor, share)))
 
-    def _run(self, tensor: DdrTensor, share: TileShare) -> Value:
-        """The address of a share that is a single run of DDR."""
-        return self.kernel.let(Address(tensor.symbol) + self._number(share) * self._bytes(tensor, share))
+    def _at(self, tensor: DdrTensor, share: TileShare, first: Value) -> Value:
+        """The address of an element along the axis that is shared."""
+        whole = self.addresses.get(self._key(tensor, None), Address(tensor.symbol))
+        return whole + first * _step(tensor, share)
 
     def _loaded(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address in the scratchpad of a share that is many runs of DDR."""
         size = self._bytes(tensor, share)
         self.loaded.append(round_up(size, LINE_BYTES))
         target = self.kernel.buffer("share", size)
-        self._copy("rdma", tensor, share, target)
+        source = self._at(tensor, share, self._begin(tensor, share))
+        self._copy("rdma", tensor, share, (target, source))
         return target
 
-    def _copy(self, engine: str, tensor: DdrTensor, share: TileShare, place: Value) -> None:
-        """Move a share that is many runs between DDR and the scratchpad."""
+    def _put(self, tensor: DdrTensor, share: TileShare, source: Value) -> None:
+        """Move a share from a buffer to where all of the value is.
+
+        Of shares that overlap, each tile moves what no tile before it has: no byte has two writers.
+        """
+        if share.even(tensor.shape):
+            target = self._at(tensor, share, self._begin(tensor, share))
+            self._copy("wdma", tensor, share, (target, source))
+            return
+        step, token = _step(tensor, share), dma_format(tensor.fmt).token
+        with self._own(tensor, share) as (first, count):
+            skipped = self.kernel.let(source + (first - self._begin(tensor, share)) * step)
+            target = self.kernel.let(self._at(tensor, share, first))
+            elements = self.kernel.let(count * (step // tensor.bytes_each))
+            with self.kernel.loop(math.prod(tensor.shape[: share.axis])) as run:
+                dst = target + run * (tensor.shape[share.axis] * step)
+                self.kernel.emit(
+                    f"wdma.{token}", dst=dst, src=skipped + run * (share.size * step), n=elements
+                )
+
+    def _copy(self, engine: str, tensor: DdrTensor, share: TileShare, places: tuple[Value, Value]) -> None:
+        """Move a share that is many runs between DDR and the scratchpad, to a place from another."""
         inner = math.prod(tensor.shape[share.axis :])
-        run, outer = inner // share.count, math.prod(tensor.shape[: share.axis])
-        outside = Address(tensor.symbol) + self._number(share) * (run * tensor.bytes_each)
-        dst, src = (place, outside) if engine == "rdma" else (outside, place)
+        run, outer = (
+            share.size * (_step(tensor, share) // tensor.bytes_each),
+            math.prod(tensor.shape[: share.axis]),
+        )
         token = dma_format(tensor.fmt).token
+        dst, src = places
         self.kernel.emit(f"{engine}.{token}", dst=dst, src=src, n=run, stride0=inner, iter0=outer)
+
+    def _begin(self, tensor: DdrTensor, share: TileShare) -> Value:
+        return share.begin(tensor.shape, self._number(share))
+
+    @contextmanager
+    def _own(self, tensor: DdrTensor, share: TileShare) -> Iterator[tuple[Value, Value]]:
+        """Code for the tiles that have elements of their own: the first along the axis, and how many."""
+        extent = tensor.shape[share.axis]
+        first = self._number(share) * share.size
+        some = (share.count - 1) * share.size < extent
+        with nullcontext() if some else self.kernel.if_below(first, extent):
+            yield first, minimum(share.size, extent - first)
 
     def _number(self, share: TileShare) -> Value:
         """The number of this tile's share."""
@@ -161,13 +202,24 @@ class ShareAddresses:
 
     # --- exchanges --------------------------------------------------------------------------------------
 
-    def _give(self, output: DdrTensor, share: Needed) -> None:
+    def _give(self, output: DdrTensor, share: TileShare) -> None:
         """Give all tiles this tile's share, and get theirs."""
         kernel, tiles = self.kernel, self.division.tiles
         everyone = (1 << tiles) - 1
         if self.exchange == DTE:
             kernel.emit("ncc.wait")
             others = kernel.let(everyone - power_of_two(kernel.tile))
-            place = self.addresses[self._key(output, share)]
-            send(kernel, Team(tiles, kernel.tile, others), place, place, self._bytes(output, share))
+            with self._own(output, share) as (first, count):
+                place = kernel.let(self._at(output, share, first))
+                send(kernel, Team(tiles, kernel.tile, others), place, place, count * _step(output, share))
         meet(kernel, Team(tiles, kernel.tile, everyone))
+
+
+def _step(tensor: DdrTensor, share: TileShare) -> int:
+    """Bytes from one element of the axis that is shared to the next."""
+    return math.prod(tensor.shape[share.axis + 1 :]) * tensor.bytes_each
+
+
+def _is_one_run(shape: Shape, share: TileShare) -> bool:
+    """Whether tiles can compute their shares where all of a value is: in single runs that do not overlap."""
+    return share.contiguous(shape) and share.even(shape)

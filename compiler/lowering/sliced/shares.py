@@ -11,12 +11,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.graph import Array, Box, Shape, Tensor
+from compiler.graph import Array, Shape, Tensor
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.record import LOWERINGS, ChainNode, Work
 from compiler.operators import OPERATORS
+from compiler.operators.boxes.divisions import Following, followings
 from compiler.operators.record import Call
+from tx8isa.numbers.division import ceil_div
 
 
 class Undividable(ValueError):
@@ -25,38 +28,52 @@ class Undividable(ValueError):
 
 @dataclass(frozen=True)
 class TileShare:
-    """A tile's part of a value: one of ``count`` equal, contiguous parts of an axis.
+    """A tile's part of a value: one of ``count`` contiguous parts of an axis, each of ``size`` elements.
 
-    With fewer parts than tiles, neighbouring tiles have the same one.
+    Where the axis is shorter than all parts together, the last ones begin earlier: two tiles then compute the
+    same elements. With fewer parts than tiles, neighbouring tiles have the same one.
     """
 
     axis: int
     count: int
+    size: int
+
+    @classmethod
+    def along(cls, shape: Shape, axis: int, count: int) -> TileShare:
+        """The share of an axis among ``count`` tiles; Undividable without at least an element for each."""
+        if axis >= len(shape) or shape[axis] < count:
+            raise Undividable(f"axis {axis} of {shape} has no {count} parts")
+        return cls(axis, count, ceil_div(shape[axis], count))
 
     def of(self, shape: Shape) -> Shape:
         """The shape of a part."""
-        return (*shape[: self.axis], shape[self.axis] // self.count, *shape[self.axis + 1 :])
+        return (*shape[: self.axis], self.size, *shape[self.axis + 1 :])
 
-    def possible(self, shape: Shape) -> bool:
-        """Whether the axis has so many equal parts."""
-        return self.axis < len(shape) and shape[self.axis] > 0 and shape[self.axis] % self.count == 0
+    def even(self, shape: Shape) -> bool:
+        """Whether no parts overlap."""
+        return shape[self.axis] == self.count * self.size
 
     def contiguous(self, shape: Shape) -> bool:
         """Whether a part is a single run of the stored elements."""
         return math.prod(shape[: self.axis]) == 1
 
-    def box(self, shape: Shape, number: int) -> Box:
-        """Part ``number`` of a tensor."""
-        size = shape[self.axis] // self.count
-        return Box.whole(shape).along(self.axis, number * size, (number + 1) * size)
+    def begin(self, shape: Shape, number: Value) -> Value:
+        """The first element of part ``number`` along the axis."""
+        own = number * self.size
+        return own if self.even(shape) else minimum(own, shape[self.axis] - self.size)
 
     def seen_in(self, shape: Shape, other: Shape) -> TileShare:
         """The same parts where the elements have another shape; Undividable if they are no parts there."""
-        before = math.prod(shape[: self.axis])
+        before, run = math.prod(shape[: self.axis]), self.size * math.prod(shape[self.axis + 1 :])
         for axis in range(len(other)):
-            found = TileShare(axis, self.count)
-            if math.prod(other[:axis]) == before and found.possible(other):
-                return found
+            inner = math.prod(other[axis + 1 :])
+            if (
+                math.prod(other[:axis]) == before
+                and inner
+                and run % inner == 0
+                and run <= other[axis] * inner
+            ):
+                return TileShare(axis, self.count, run // inner)
         raise Undividable(f"parts of axis {self.axis} of {shape} are none of {other}")
 
 
@@ -112,7 +129,8 @@ def divide(work: Work, axis: int, tiles: int, gathering: bool) -> SequenceDivisi
 
     With ``gathering`` the tiles share the computation of what all need, where that is possible.
     """
-    return _Divider(work, tiles, gathering and tiles > 1).run(TileShare(axis, tiles))
+    share = TileShare.along(work.output.shape, axis, tiles)
+    return _Divider(work, tiles, gathering and tiles > 1).run(share)
 
 
 @dataclass
@@ -125,10 +143,7 @@ class _Divider:
 
     def run(self, share: TileShare) -> SequenceDivision:
         shapes = {stage.output.symbol: stage.output.shape for stage in self.work.stages}
-        result = self.work.output
-        if not share.possible(result.shape):
-            raise Undividable(f"axis {share.axis} of {result.shape} has no {share.count} equal parts")
-        self.wanted[result.symbol] = share
+        self.wanted[self.work.output.symbol] = share
         for work in reversed(self.work.stages):
             stage = self._stage(work, self.wanted[work.output.symbol])
             self.stages.insert(0, stage)
@@ -152,12 +167,12 @@ class _Divider:
             return self._shared(work, wanted)
         if self.gathering:
             for axis in range(len(work.output.shape)):
-                share = TileShare(axis, self.tiles)
-                if share.possible(work.output.shape) and share.contiguous(work.output.shape):
-                    try:
+                try:
+                    share = TileShare.along(work.output.shape, axis, self.tiles)
+                    if share.contiguous(work.output.shape):
                         return self._shared(work, share)
-                    except Undividable:
-                        continue
+                except Undividable:
+                    continue
         steps = tuple((None,) * len(step.operands) for step in work.steps)
         nodes = tuple((None,) * len(node.operands) for node in work.nodes)
         return SharedStage(work, None, (None,) * len(work.inputs), steps, nodes)
@@ -167,13 +182,13 @@ class _Divider:
             return self._chain(work, share)
         steps: list[tuple[Needed, ...]] = []
         for step in reversed(work.steps):
-            shares = needed_shares(step.op, step.call, work.output.shape, share, self.tiles)
+            shares = needed_shares(step.op, step.call, work.output.shape, share)
             if any(shares[at] != share for at in step.running):
                 raise Undividable(f"{step.op} needs more than a share of what is computed before it")
             steps.insert(0, shares[: len(step.operands)])
         if work.call is None:  # an operation that a pass inserted: it computes each element by itself
             return SharedStage(work, share, (share,) * len(work.inputs), tuple(steps))
-        shares = needed_shares(work.op, work.call, work.output.shape, share, self.tiles)
+        shares = needed_shares(work.op, work.call, work.output.shape, share)
         _check_lowering(work.op, work.call, shares)
         return SharedStage(work, share, shares[: len(work.inputs)], tuple(steps))
 
@@ -194,7 +209,7 @@ class _Divider:
     def _node(self, node: ChainNode, shape: Shape, needed: Needed) -> tuple[Needed, ...]:
         if node.call is None or needed is None:
             return (needed,) * len(node.operands)
-        return needed_shares(node.op, node.call, shape, needed, self.tiles)[: len(node.operands)]
+        return needed_shares(node.op, node.call, shape, needed)[: len(node.operands)]
 
 
 def _check_lowering(op: str, call: Call, shares: tuple[Needed, ...]) -> None:
@@ -211,17 +226,13 @@ def _check_lowering(op: str, call: Call, shares: tuple[Needed, ...]) -> None:
         raise Undividable(f"{op} does not support shares: {problem}")
 
 
-def needed_shares(op: str, call: Call, shape: Shape, share: TileShare, tiles: int) -> tuple[Needed, ...]:
+def needed_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
     """What a tile needs of each operand of a call for its share of the result, which has a shape.
 
-    Undividable if it is something else than an equal share or all of an operand, or if the operator means
+    Undividable if it is something else than a share or all of an operand, or if the operator means
     something else on shares, because its attributes have numbers of the whole.
     """
-    boxes = [OPERATORS[op].needed(call, [share.box(shape, number)]) for number in range(share.count)]
-    shares = tuple(
-        None if tensor is None else _share_of(op, at, tensor.shape, [box[at] for box in boxes])
-        for at, tensor in enumerate(call.inputs)
-    )
+    shares = _operand_shares(op, call, shape, share)
     if share.count > 1 and not any(shares):
         raise Undividable(f"{op} needs its operands whole for a share of axis {share.axis} of its result")
     (found, *_), expected = OPERATORS[op].shapes(shared_call(call, shares)), share.of(shape)
@@ -230,18 +241,38 @@ def needed_shares(op: str, call: Call, shape: Shape, share: TileShare, tiles: in
     return shares
 
 
-def _share_of(op: str, at: int, shape: Shape, boxes: list[Box | None]) -> Needed:
-    """The share that the boxes, one for each part of the result, are of an operand."""
-    whole, parts = Box.whole(shape), len(boxes)
-    if all(box is None or box == whole for box in boxes):
-        return None
-    for count in (count for count in range(parts, 1, -1) if parts % count == 0):
-        for share in (TileShare(axis, count) for axis in range(len(shape))):
-            if share.possible(shape) and boxes == [
-                share.box(shape, part * count // parts) for part in range(parts)
-            ]:
-                return share
-    raise Undividable(f"a share of the result of {op} needs {boxes[0]} of operand {at}")
+def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
+    """The shares of the operands.
+
+    All parts begin at multiples of a unit. An operand that does not follow these may follow larger ones;
+    then several tiles have the same share, as of heads of keys, where they are fewer than those of queries.
+    """
+    if share.count == 1:
+        return (None,) * len(call.inputs)
+    shares: dict[int, Needed] = {}
+    unit = math.gcd(share.size, shape[share.axis])
+    for same in range(1, share.count if share.even(shape) else 2):
+        if share.count % same:
+            continue
+        units = shape[share.axis] // (unit * same)
+        for at, following in followings(OPERATORS[op], call, share.axis, unit * same).items():
+            if at not in shares and following is not None:
+                _check_whole_units(call.shape(at), following, units)
+                step = following.step * (share.size // unit)
+                shares[at] = TileShare(following.axis, share.count // same, step)
+            shares.setdefault(at, None)
+        if len(shares) == len(call.inputs):
+            return tuple(shares[at] for at in sorted(shares))
+    missing = min(set(range(len(call.inputs))) - set(shares))
+    raise Undividable(
+        f"a share of axis {share.axis} of the result of {op} needs no share of operand {missing}"
+    )
+
+
+def _check_whole_units(shape: Shape, following: Following, units: int) -> None:
+    """Undividable if the units of an operand overlap or are not all of it."""
+    if following.before or following.after or following.step * units != shape[following.axis]:
+        raise Undividable(f"shares of axis {following.axis} of {shape} are not all of it, or overlap")
 
 
 def shared_call(call: Call, shares: tuple[Needed, ...]) -> Call:
@@ -254,12 +285,25 @@ def shared_call(call: Call, shares: tuple[Needed, ...]) -> Call:
     return replace(call, inputs=tuple(inputs), values=tuple(values))
 
 
+_TWELFTHS = (12, 8, 6, 3)
+"""Shares are tried for so many twelfths of the tiles that an axis has elements for."""
+
+
 def possible_shares(shape: Shape, tiles: int) -> list[TileShare]:
-    """Shares of a result that keep at least half of the tiles busy that can be; the most tiles first."""
-    found = [
-        TileShare(axis, count)
-        for axis, size in enumerate(shape)
-        for count in range(min(2, tiles), min(size, tiles) + 1)
-        if size % count == 0 and 2 * count >= min(size, tiles)
-    ]
-    return sorted(found, key=lambda share: (-share.count, share.axis))
+    """Shares of a result that may be promising: of each axis those among the most tiles, then others.
+
+    Where every tile loads the same weights, a few tiles can be done before many.
+    """
+    found: list[tuple[int, TileShare]] = []
+    for axis, size in enumerate(shape):
+        most = {min(size, tiles) * part // 12 for part in _TWELFTHS}
+        counts = {_best_count(size, busy) for busy in most if busy >= min(2, tiles)}
+        found += enumerate(TileShare.along(shape, axis, count) for count in sorted(counts, reverse=True))
+    return [share for _, share in sorted(found, key=lambda each: (each[0], -each[1].count, each[1].axis))]
+
+
+def _best_count(size: int, most: int) -> int:
+    """How many tiles share an axis, of at most so many; a quarter fewer if their parts do not overlap."""
+    even = max(count for count in range(1, most + 1) if size % count == 0)
+    busy = ceil_div(size, ceil_div(size, most))
+    return even if 4 * even >= 3 * busy else busy

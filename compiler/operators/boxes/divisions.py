@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -55,6 +56,18 @@ def divisions(record: Operator, call: Call, number: int = 0) -> tuple[Division, 
     return tuple(_divisions(record, call, number))
 
 
+def followings(
+    record: Operator, call: Call, axis: int, unit: int, number: int = 0
+) -> dict[int, Following | None]:
+    """How each operand follows a result of which an axis is divided into units, at least two.
+
+    By the position of the operand; None: every unit needs the same of it, or nothing. Operands that do not
+    follow along one axis in the order of the units are missing.
+    """
+    shape = record.shapes(call)[number]
+    return _followings(call, axis, unit, shape[axis] // unit, _needed_by(record, call, shape, number))
+
+
 def is_divisible(record: Operator, call: Call) -> bool:
     """Whether the first result that is wanted can be divided along an axis."""
     number = next(at for at, name in enumerate(call.outputs) if name)
@@ -63,35 +76,45 @@ def is_divisible(record: Operator, call: Call) -> bool:
 
 def _divisions(record: Operator, call: Call, number: int) -> Iterator[Division]:
     shape = record.shapes(call)[number]
+    needed = _needed_by(record, call, shape, number)
+    for axis, size in enumerate(shape if math.prod(shape) else ()):
+        units = (unit for unit in range(1, size // 2 + 1) if size % unit == 0)
+        ways = (_divided(axis, unit, size // unit, call, needed) for unit in units)
+        yield from itertools.islice((way for way in ways if way is not None), 1)
+
+
+def _needed_by(record: Operator, call: Call, shape: Shape, number: int) -> _Needed:
+    """What a part of a result needs; the part is given by an axis, and where it begins and ends there."""
     whole = Box.whole(shape)
 
     @cache
     def needed(axis: int, begin: int, end: int) -> _Boxes:
         return record.needed(call, [None] * number + [whole.along(axis, begin, end)])
 
-    for axis, size in enumerate(shape if whole.size else ()):
-        units = (unit for unit in range(1, size // 2 + 1) if size % unit == 0)
-        ways = (_divided(axis, unit, size // unit, call, needed) for unit in units)
-        yield from itertools.islice((way for way in ways if way is not None), 1)
+    return needed
 
 
 def _divided(axis: int, unit: int, count: int, call: Call, needed: _Needed) -> Division | None:
     """The division into ``count`` units, at least two; None if that is none."""
+    found = _followings(call, axis, unit, count, needed)
+    operands = tuple(found[at] for at in sorted(found))
+    return Division(axis, unit, operands) if any(operands) and len(found) == len(call.inputs) else None
+
+
+def _followings(call: Call, axis: int, unit: int, count: int, needed: _Needed) -> dict[int, Following | None]:
+    """How the operands follow that do, of ``count`` units."""
     middle = (count - 1) // 2
     spans = {(0, count), (0, 1), (1, count), (0, middle + 1), (middle + 1, count), (count - 1, count)}
     spans |= {(middle, middle + 1), (middle + 1, middle + 2)}
     boxes = {span: needed(axis, span[0] * unit, span[1] * unit) for span in sorted(spans)}
-    operands: list[Following | None] = []
+    operands: dict[int, Following | None] = {}
     for at in range(len(call.inputs)):
         own = {span: found[at] for span, found in boxes.items()}
-        if len(set(own.values())) == 1:
-            operands.append(None)
-            continue
-        following = _following(own, count, call.shape(at))
-        if following is None:
-            return None
-        operands.append(following)
-    return Division(axis, unit, tuple(operands)) if any(operands) else None
+        same = len(set(own.values())) == 1
+        following = None if same else _following(own, count, call.shape(at))
+        if same or following is not None:
+            operands[at] = following
+    return operands
 
 
 def _following(boxes: Mapping[_Span, Box | None], count: int, shape: Shape) -> Following | None:

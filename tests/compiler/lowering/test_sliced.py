@@ -12,17 +12,20 @@ import emulator
 from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
+from compiler.lowering.sliced.shares import possible_shares
 from compiler.passes.groups import group_stack
 from compiler.tools.run import check, random_inputs
 from network_draws import drawn, inputs_of, problems, setting
 from planned_cuts import plan_with_cut
-from sliced_nets import branches, heads, rows, whole_operand
+from sliced_nets import branches, heads, rows, uneven, whole_operand
 
 NETS: dict[str, Callable[[], Graph]] = {
     "rows": rows,
     "branches": branches,
     "heads": heads,
     "whole operand": whole_operand,
+    "uneven": uneven,
+    "uneven whole operand": lambda: whole_operand(50, 97),
 }
 
 
@@ -91,6 +94,37 @@ def test_every_way_to_what_all_tiles_need(whole: str, tiles: int, tmp_path: Path
     assert ("dte.broadcast" in program.text) == (whole == "dte")
 
 
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((96,), [(0, 16, 6), (0, 8, 12), (0, 4, 24)]),
+        ((97,), [(0, 14, 7), (0, 10, 10), (0, 8, 13), (0, 4, 25)]),
+        ((2, 40), [(1, 14, 3), (0, 2, 1), (1, 10, 4), (1, 8, 5), (1, 4, 10)]),
+        ((1, 1), []),
+    ],
+)
+def test_shares_that_are_tried(shape: tuple[int, ...], expected: list[tuple[int, int, int]]) -> None:
+    """Axis, number of tiles, elements of each: many tiles first, and equal shares if those cost few tiles."""
+    found = [(share.axis, share.count, share.size) for share in possible_shares(shape, 16)]
+    assert found == expected
+
+
+@pytest.mark.parametrize("whole", ["computed", "dte", "ddr"])
+@pytest.mark.parametrize("tiles", [16, 14, 9])
+def test_shares_of_another_number_of_rows_than_the_tiles(whole: str, tiles: int, tmp_path: Path) -> None:
+    """97 rows are 14 shares of 7 or 9 of 11, 50 rows are 13 of 4; what is left over has none of its own."""
+    made = whole_operand(50, 97)
+    program = with_cut(made, tiles, tmp_path, whole=whole)
+    assert results(made, program) == results(made, compile_graph(made, "fp16", residency="off"))
+
+
+@pytest.mark.parametrize("tiles", [16, 11, 5])
+def test_overlapping_shares_that_are_many_runs(tiles: int, tmp_path: Path) -> None:
+    made = uneven()
+    program = with_cut(made, tiles, tmp_path, axis="2")
+    assert results(made, program) == results(made, compile_graph(made, "fp16", residency="off"))
+
+
 def test_less_scratchpad_for_the_stages(tmp_path: Path) -> None:
     made = rows()
     cut = {"tiles": {"slices": 16}, "sizes": {"part": 4}, "choices": {"axis": "0"}}
@@ -101,10 +135,10 @@ def test_less_scratchpad_for_the_stages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tiles", "axis", "said"),
     [
-        (7, "0", "axis 0 of .* has no 7 equal parts"),
+        (97, "0", "axis 0 of .* has no 97 parts"),
         (32, "0", "32 shares, there are 16 tiles"),
         (9, "1", "Softmax needs its operands whole for a share of axis 1 of its result"),
-        (2, "5", "axis 5 of .* has no 2 equal parts"),
+        (2, "5", "axis 5 of .* has no 2 parts"),
     ],
 )
 def test_a_plan_with_another_division(tiles: int, axis: str, said: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from box_cases import PartCase
 from box_draws import DRAWN, drawn
 from compiler.graph import Array, Box
-from compiler.operators.boxes.divisions import divisions, is_divisible
+from compiler.operators.boxes.divisions import Following, divisions, followings, is_divisible
 
 # --- not too much ----------------------------------------------------------------------------------------
 
@@ -176,6 +176,25 @@ def test_every_run_of_units_needs_what_the_division_says(op: str) -> None:
                     if item is not None and own is not None:
                         own = item.part(own, (begin, end), call.shape(at))
                     assert found == own, f"{op} {seed}: {way}, units {begin} to {end}, operand {at}"
+
+
+@pytest.mark.parametrize(
+    ("case", "axis", "unit", "expected"),
+    [
+        (_HEADS, 1, 1, {0: Following(1, 1, 0, 0)}),
+        (_HEADS, 1, 4, {0: Following(1, 4, 0, 0), 1: Following(1, 1, 0, 0), 2: Following(1, 1, 0, 0)}),
+        (call("Add", "4x6 6"), 0, 2, {0: Following(0, 2, 0, 0), 1: None}),
+        (_CONV, 2, 5, {0: Following(2, 5, 1, 1), 1: None, 2: None}),
+        (_BACKWARDS, 0, 1, {1: None, 2: None, 3: None, 4: None}),
+    ],
+    ids=["heads one by one", "heads in fours", "a row", "a window", "backwards"],
+)
+def test_operands_follow_units_of_a_given_size(
+    case: PartCase, axis: int, unit: int, expected: dict[int, Following | None]
+) -> None:
+    """Heads of keys do not follow single heads of queries, but four at a time; what does not is missing."""
+    found = followings(case.record, case.call(), axis, unit)
+    assert {at: way for at, way in found.items() if case.call().has(at)} == expected
 
 
 # --- boxes -----------------------------------------------------------------------------------------------

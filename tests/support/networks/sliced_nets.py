@@ -58,7 +58,7 @@ def heads() -> Graph:
     )
 
 
-def whole_operand() -> Graph:
+def whole_operand(rows: int = 48, terms: int = 96) -> Graph:
     """A product whose right operand is computed: every tile needs all of it."""
     return graph(
         [
@@ -67,7 +67,21 @@ def whole_operand() -> Graph:
             ("MatMul", ["s", "b"], ["c"], {}),
             ("Softmax", ["c"], ["y"], {"axis": 1}),
         ],
-        {"x": (96, 128), "w": (128, 64), "s": (48, 96)},
+        {"x": (terms, 128), "w": (128, 64), "s": (rows, terms)},
+        {},
+        opset=20,
+    )
+
+
+def uneven() -> Graph:
+    """Rows that no number of tiles can share equally; in the result they are many runs of DDR."""
+    return graph(
+        [
+            ("MatMul", ["x", "w"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 2}),
+            ("Transpose", ["b"], ["y"], {"perm": (0, 2, 1)}),
+        ],
+        {"x": (2, 53, 80), "w": (80, 24)},
         {},
         opset=20,
     )
