@@ -54,6 +54,8 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
     start = program.prologue(context.tiles, context.machine.tiles)
+    if context.waiting:
+        start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
         start += program.background_workers(context.machine)
     if any(map(_copies, context.phases[1:])):
