@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 import emulator
@@ -101,3 +102,25 @@ def test_tiles_that_begin_late_submit_early(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_program_whose_tiles_all_begin_at_once_fills_nothing() -> None:
     assert not fill_of(compile_graph(graph([("Relu", ["x"], ["y"], {})], {"x": (64, 2048)}), "fp16"))
+
+
+@pytest.mark.parametrize(("first", "behind"), [(100.0, True), (100_000.0, False)])
+def test_a_first_copy_begins_where_it_is_complete_in_time(first: float, behind: bool) -> None:
+    """After the first phase if those until the next copy take long enough, otherwise at the start."""
+    made = graph(
+        [
+            ("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)}),
+            ("Conv", ["p", "w"], ["y"], {"pads": (1, 1, 1, 1)}),
+        ],
+        {"x": (1, 256, 15, 15)},
+        {"w": draw(256, 256, 3, 3, scale=0.02)},
+    )
+    machine = load_machine(None)
+    replace = msgspec.structs.replace
+    dte = replace(machine.timing.dte, first=replace(machine.timing.dte.first, value=first))
+    machine = replace(machine, timing=replace(machine.timing, dte=dte))
+    program = compile_graph(made, "fp16", machine=machine, residency="off")
+    start, _, *others = program.text.split(".node ")
+    assert "dte.broadcast" in program.text
+    assert ("dte.unicast" in start) is not behind
+    assert (others[0].startswith('""') and "dte.unicast" in others[0]) is behind
