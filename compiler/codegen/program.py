@@ -146,6 +146,21 @@ def background_workers(machine: Machine) -> list[str]:
     return out.lines
 
 
+def first_submission(tiles: range) -> list[str]:
+    """An instruction for an engine by each of some tiles, whose first one takes a tile's core long.
+
+    They are the tiles that wait at the first barrier while others work, so it costs no time. It fills the
+    first line of the scratchpad, which no phase has used yet.
+    """
+    out = Emitter()
+    for branch, bound in (("bltu", tiles.start), ("bgeu", tiles.stop)):
+        out.instruction("li", "t0", str(bound))
+        out.instruction(branch, TILE, "t0", "1f")
+    out.instruction("td.memset.int8", f"dst=0, value=0, n={LINE_BYTES}")
+    out.label("1")
+    return out.lines
+
+
 def first_copy(data: Data, tiles: int) -> list[str]:
     """A copy of a line of DDR by the DTE of every tile, for which no tile waits.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from compiler.passes.ddr.barrier_opt import BarrierOptPass
 from compiler.passes.ddr.ddr_reorder import DdrReorderPass
+from compiler.passes.ddr.group_order import GroupOrderPass
 from compiler.passes.ddr.state_update import StateUpdatePass
 from compiler.passes.groups.group_cost import GroupCostPass
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_mapping import GroupMappingPass
 from compiler.passes.groups.group_opt import GroupOptPass
-from compiler.passes.groups.group_order import GroupOrderPass
 from compiler.passes.groups.group_pattern import GroupPatternPass
 from compiler.passes.groups.group_stack import GroupStackPass
 from compiler.passes.layouts.align_opt import AlignOptPass

@@ -66,6 +66,8 @@ class Context:
     """Name and lines of assembly of each phase."""
     on_core: set[str] = field(default_factory=set)
     """Names of the phases in which the kernel core computes elements of tensors."""
+    waiting: range = range(0)
+    """The tiles that have nothing to do before the first barrier, and work later."""
     data: list[Constant | Scratch] = field(default_factory=list)
     """Constants and memory in DDR that the phases use besides the values of the module."""
     used: set[str] = field(default_factory=set)

@@ -14,6 +14,7 @@ from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation, TensorOper
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.passes.ddr.barrier_opt import settled_operands
+from compiler.search.cost import tiles_at_work
 
 from .base import Context, main_member, operations
 from .work import symbol_of, target_of, work_of
@@ -32,6 +33,7 @@ class CodegenPass:
             context.data += [*kernel.constants, *kernel.scratches]
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
+        context.waiting = _waiting([operation.barrier is not None for operation in settled], kernels)
         names = phase_names([*settled])
         for operation, phase in zip(
             settled, schedule([*zip(names, kernels, strict=True)], constants), strict=True
@@ -50,6 +52,15 @@ class CodegenPass:
             return generate(f"p{number}", work, target, operation.barrier is not None, symbols)
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
+
+
+def _waiting(meets: Sequence[bool], kernels: Sequence[Kernel]) -> range:
+    """The tiles that work only in phases after the first barrier; ``meets`` says which phases have one."""
+    tiles = [tiles_at_work(kernel) for kernel in kernels]
+    if True not in meets:
+        return range(0)
+    first = meets.index(True)
+    return range(max(tiles[:first], default=0), max(tiles[first:]))
 
 
 def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:

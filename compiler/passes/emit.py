@@ -10,18 +10,19 @@ from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.slices.precision import stored
-from compiler.dialect.ops import InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import result_range
 from compiler.passes.layouts.move_const import bank_threshold
+from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 
-from .base import Context, in_storage_order, operations
+from .base import Context, computes, in_storage_order, operations
 
 Interface = list[tuple[str, Tensor, Format, str]]
 """Graph inputs and outputs: kind, tensor, format in DDR, symbol."""
@@ -54,11 +55,13 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
     start = program.prologue(context.tiles, context.machine.tiles)
+    if context.waiting:
+        start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
         start += program.background_workers(context.machine)
     if any(map(_copies, context.phases[1:])):
         copy = program.first_copy(data, context.tiles)
-        if len(code) > 2 and not any(map(_copies, context.phases[:2])):
+        if len(code) > 2 and _completes_behind_the_first_phase(context, module):
             # After the first phase the core has time for it; later phases would delay it more.
             code.insert(1, program.phase("", copy))
         else:
@@ -66,6 +69,22 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants
+
+
+def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:
+    """Whether another phase that copies waits less for a copy after the first phase than its start takes.
+
+    Without estimates it is taken to be so.
+    """
+    first = next(number for number, phase in enumerate(context.phases) if number and _copies(phase))
+    if first == 1 or _copies(context.phases[0]):
+        return False
+    phases = [operation for operation in operations(module) if computes(operation)]
+    between = [each.estimate for each in phases[1:first] if isinstance(each, GroupOp) and each.estimate]
+    borders = sum(each.barrier is not None for each in phases[1 : first + 1])
+    passed = sum(each.value.data for each in between) + borders * barrier_cycles(context.machine)
+    timing = context.machine.timing.dte
+    return not between or passed + timing.issue.value >= timing.first.value + timing.fixed.value
 
 
 def _copies(phase: tuple[str, list[str]]) -> bool:

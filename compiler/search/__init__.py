@@ -7,10 +7,11 @@ candidates are tried does not depend on time, so that the same graph always give
 
 from .effort import EFFORTS, Effort
 from .plan import Plan, read_plan
-from .search import Estimator, RangeEstimator, Search, SearchProgress, SearchResult, Template, Trial
+from .search import CONTENDS, Estimator, RangeEstimator, Search, SearchProgress, SearchResult, Template, Trial
 from .signature import signature, template_key
 
 __all__ = [
+    "CONTENDS",
     "EFFORTS",
     "Effort",
     "Estimator",

@@ -27,10 +27,14 @@ class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class PlannedTemplate(msgspec.Struct, forbid_unknown_fields=True):
-    """The decision for one template: a cut, or None for the lowering's own rule, and the expected cycles."""
+    """The decision for one template: a cut, or None for the lowering's own rule, and the expected cycles.
+
+    ``ends`` are the least and the most cycles over the ranges of the machine's figures, if they are known.
+    """
 
     cut: PlannedCut | None
     cycles: int
+    ends: tuple[int, int] | None = None
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,7 +60,8 @@ def planned(cut: Cut | None) -> PlannedCut | None:
 def plan_of(results: Iterable[SearchResult]) -> Plan:
     """The plan that has the decisions of a search."""
     chosen = {
-        result.key: PlannedTemplate(planned(result.best.cut), result.best.cycles or 0) for result in results
+        result.key: PlannedTemplate(planned(result.best.cut), result.best.cycles or 0, result.best.ends)
+        for result in results
     }
     return Plan(_FORMAT, chosen)
 

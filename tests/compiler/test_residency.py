@@ -12,7 +12,7 @@ from asm.image import read_image, write_image
 from compiler.cli import main
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from sharded_nets import mlp, normalized_first
 from stack_nets import bottleneck, fire, fires, stem
@@ -29,7 +29,7 @@ SAME: dict[str, Callable[[], Graph]] = {
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every sequence is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def phases(program: Program) -> int:

@@ -1,4 +1,4 @@
-"""Passes that place values in DDR and decide which phases begin with a barrier.
+"""Passes that order phases, place values in DDR and decide which phases begin with a barrier.
 
-They run when the groups and their order are known.
+They run when the groups are known.
 """

@@ -21,10 +21,10 @@ from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorO
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
-from compiler.passes.groups.group_order import layers
 from tx8isa.riscv.registers import REGISTERS
 
 from .barrier_opt import Accesses, barriers
+from .group_order import layers
 from .live_ranges import LiveRange, best_fit
 from .placement import VARIABLES, DdrRange, set_range
 from .views import View, concat_offsets, slice_view

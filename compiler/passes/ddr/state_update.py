@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, SubgraphOp, TensorOperation
+from compiler.dialect.ops import CastOp, GroupOp, InputOp, LoadConstOp, OutputOp, SubgraphOp, TensorOperation
 from compiler.dialect.types import order_of
 from compiler.lowering import LOWERINGS
-from compiler.passes.base import Context, StateUpdate, computes, is_alias, operations
+from compiler.passes.base import Context, StateUpdate, computes, is_alias, main_member, operations
 
 from .views import concat_offsets, outside, sole_member
 
@@ -107,7 +107,7 @@ class _Updater:
             copy = self._copied(state)
             state.present.operands[0] = copy.results[0]
             self._accept(state, [copy], self._edges_of(state, [copy]))
-        node = _name(writers[-1]) if writers else state.present.node.data
+        node = _last_node(writers[-1]) if writers else state.present.node.data
         parts = not problem and _updated(writers[0]) is state.old
         update = StateUpdate(state.past.node.data, state.present.node.data, node, parts, problem)
         self.context.updates.append(update)
@@ -211,6 +211,13 @@ def _memory_root(value: SSAValue) -> SSAValue:
             break
         value = _unaliased(whole)
     return value
+
+
+def _last_node(operation: TensorOperation) -> str:
+    """The node of an operation that computes its result: of a sequence of groups the last one."""
+    if isinstance(operation, GroupOp) and "stages" in operation.attributes:
+        return main_member(operation.members[::-1]).node.data
+    return _name(operation)
 
 
 def _name(operation: TensorOperation) -> str:

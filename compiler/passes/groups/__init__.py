@@ -1,4 +1,4 @@
-"""Passes that form groups, search for the division of their work, and order them.
+"""Passes that form groups and search for the division of their work.
 
 A group is what runs in one phase.
 """

@@ -49,7 +49,7 @@ def _planned(plan: Plan, template: Template) -> SearchResult:
     """The decision of a plan; GraphError when the template's lowering cannot use it."""
     decision = plan.decision(template.key, template.work.name)
     cut: Cut | None = decision.cut.cut() if decision.cut is not None else None
-    trial = Trial(cut, decision.cycles, _spm_bytes(template, cut))
+    trial = Trial(cut, decision.cycles, _spm_bytes(template, cut), ends=decision.ends)
     return SearchResult(template.key, trial, (trial,))
 
 

@@ -7,7 +7,8 @@ groups of any operators of which each tile computes slices.
 What one of them computes for the next stays in the scratchpad. From every group backwards, the groups whose
 results only the stack uses are added one after another, and each sequence of groups on the way is a possible
 stack. Its estimate is compared with those of its groups as they are, which ``group_cost`` found, and of the
-barriers between them. Among all possible stacks, those are made that together save the most cycles.
+borders between them (``borders.py``). Among all possible stacks, those are made that together save the most
+cycles.
 """
 
 from __future__ import annotations
@@ -21,14 +22,13 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
-from compiler.lowering.stack.stages import JOIN
 from compiler.passes.base import Context, operations
 from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
 from compiler.passes.work import is_alias, target_of, together, unaliased, work_of
-from compiler.search import SearchResult, Template, signature, template_key
-from compiler.search.cost import barrier_cycles
+from compiler.search import SearchResult, Template, Trial, signature, template_key
 
+from .borders import Borders
 from .boundaries import StackSpan, near, some
 from .group_cost import stack_decisions, with_ends, write_decision
 from .group_mapping import GroupMappingPass
@@ -48,19 +48,29 @@ class GroupStackPass:
         if not patterns or (context.plan is None and not context.effort.total):
             return
         known = list(zip(context.templates, context.results, strict=False))
+        decided = _decided(context, module)
         for pattern in patterns:
-            stacker = _Stacker(context, pattern, list(operations(module)))
+            stacker = _Stacker(context, pattern, list(operations(module)), decided)
             made = stacker.best_stacks()
             for stack in made:
                 stacker.make(stack)
             keys = {stack.result.key for stack in made}
             known += [
                 (template, with_ends(context, template, result) if template.key in keys else result)
-                for template, result in stacker.tried
+                for template, result in stacker.results()
             ]
         GroupMappingPass().run(context, module)
         if context.results:
             _assign_results(context, known)
+
+
+def _decided(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
+    """The decisions of the search, if there was one, by the groups that they are for."""
+    return {
+        each: context.results[each.template.value.data].best
+        for each in operations(module)
+        if context.results and isinstance(each, GroupOp) and each.template is not None
+    }
 
 
 def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResult]]) -> None:
@@ -101,8 +111,14 @@ def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection
 
 
 class _Stacker:
-    def __init__(self, context: Context, pattern: SequencePattern, found: Sequence[TensorOperation]) -> None:
-        self.context, self.pattern = context, pattern
+    def __init__(
+        self,
+        context: Context,
+        pattern: SequencePattern,
+        found: Sequence[TensorOperation],
+        decided: dict[GroupOp, Trial],
+    ) -> None:
+        self.context, self.pattern, self.decided = context, pattern, decided
         self.position = {operation: at for at, operation in enumerate(found)}
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
         self.number = {operation: at for at, operation in enumerate(self.groups)}
@@ -110,9 +126,9 @@ class _Stacker:
         self.works: dict[GroupOp, Work] = {}
         self.names: dict[SSAValue, str] = {}
         self.by_key: dict[str, SearchResult | None] = {}
-        self.tried: list[tuple[Template, SearchResult]] = []
+        self.tried: list[Template] = []
         self.search = stack_decisions(context)
-        self.barrier = barrier_cycles(context.machine)
+        self.borders = Borders(context, self.groups, decided)
 
     def best_stacks(self) -> list[_Stack]:
         """The stacks without a common group that together save the most cycles.
@@ -222,7 +238,9 @@ class _Stacker:
         result = self.by_key[template.key]
         if result is None or result.best.cycles is None:
             return None
-        return _Stack(groups, result, self._unstacked_cycles(groups) - result.best.cycles)
+        if self.borders.is_close(groups, result.best):
+            result = self.by_key[template.key] = with_ends(self.context, template, result)
+        return _Stack(groups, result, self.borders.gain(groups, result.best))
 
     def _searched(self, template: Template) -> SearchResult | None:
         """The result of the search for a stack; None if the stack is not possible or does not fit."""
@@ -232,24 +250,15 @@ class _Stacker:
             return None
         result = self.search(template)
         if result is not None:
-            self.tried.append((template, result))
+            self.tried.append(template)
         return result
 
-    def _unstacked_cycles(self, groups: Sequence[GroupOp]) -> int:
-        """Cycles of the groups without stack, with their barriers.
-
-        A join counts nothing, because most of its operands are computed directly in its result.
-        """
-        cycles = 0
-        layer: dict[object, int] = {}
-        for each in groups:
-            joins = each.members[0].op == JOIN
-            owners = (unaliased(value).owner for value in each.operands)
-            before = (layer[owner] for owner in owners if owner in layer)
-            layer[each] = max(before, default=-1) + (not joins)
-            if each.estimate is not None and not joins:
-                cycles += each.estimate.value.data
-        return cycles + self.barrier * max(layer.values())
+    def results(self) -> Iterator[tuple[Template, SearchResult]]:
+        """The stacks that were searched."""
+        for template in self.tried:
+            result = self.by_key[template.key]
+            assert result is not None
+            yield template, result
 
     def make(self, stack: _Stack) -> None:
         """Replace the groups of a stack by one group, at the place of the last of them."""
@@ -264,6 +273,7 @@ class _Stacker:
         if self.pattern.kind.operators == (ANY,):
             made.attributes["stages"] = DenseArrayBase.from_list(i64, counts)
         write_decision(made, stack.result.best)
+        self.decided[made] = stack.result.best
 
     @staticmethod
     def _aliases(group: GroupOp, groups: Sequence[GroupOp]) -> Members:

@@ -127,7 +127,7 @@ class Trace:
 
 def trace_of(kernel: Kernel) -> Trace:
     """The trace of a phase whose buffers have been placed."""
-    tiles = _tiles_at_work(kernel)
+    tiles = tiles_at_work(kernel)
     entered = Counter[int]()
     sharing = _sharing(kernel, tiles, entered)
     walk = _PhaseWalk(kernel, sharing, entered)
@@ -135,7 +135,7 @@ def trace_of(kernel: Kernel) -> Trace:
     return Trace(walk.events, tiles, sharing)
 
 
-def _tiles_at_work(kernel: Kernel) -> int:
+def tiles_at_work(kernel: Kernel) -> int:
     """How many tiles have work; they are those with the lowest numbers."""
     low, high = 1, kernel.target.tiles
     while low < high:

@@ -15,7 +15,7 @@ from compiler.codegen.schedule.lives import uses_of
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import random_inputs
 from compiler_harness import draw, graph, one
 from emulator.engines.queues import DDR
@@ -54,7 +54,7 @@ NETS: dict[str, Callable[[], Graph]] = {
 def compiled(request: pytest.FixtureRequest) -> tuple[Program, Image]:
     """A network, compiled as if barriers took so long that every stack and sequence is worth it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+        patch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
         program = compile_graph(NETS[request.param](), "fp16", 16)
     return program, read_image(write_image(program.image), "prog.bin")
 

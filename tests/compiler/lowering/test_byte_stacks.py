@@ -20,7 +20,7 @@ from compiler.lowering.pointwise.sums import sum_factors
 from compiler.lowering.stack.ahead import growing_groups
 from compiler.lowering.stack.byte_products import row_taps
 from compiler.operators.quantised.sums import SumQuantisation
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools import run
 from onnx_models import imported, value
 from onnx_oracle import onnxruntime
@@ -34,7 +34,7 @@ GATHER = {"tiles": {"channels": 16}, "choices": {"between": "gather"}}
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def halo(rows: int, size: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from compiler.graph import Graph, GraphError
 from compiler.lowering.stack import ahead
 from compiler.lowering.stack.ahead import Ahead, load_groups
 from compiler.lowering.stack.whole import ChannelPiece, Share, Whole, share_of
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from planned_cuts import plan_with_cut
 from stack_nets import Net, bottleneck, fire, stem
@@ -28,7 +28,7 @@ PADDED = {"pads": (1, 1, 1, 1)}
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def inverted() -> Graph:

@@ -18,7 +18,7 @@ from compiler.lowering.stack import halo
 from compiler.lowering.stack import stack as stack_module
 from compiler.lowering.stack.bands import Bands, bands_of, halos_of, owned_stages, steps_of
 from compiler.lowering.stack.stages import Stages, after_pools, last_pieces, stages_of
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.passes.patterns import PatternTrie, load_patterns
 from compiler.tools.run import check, execute, random_inputs
 from planned_cuts import cut_into_bands, plan_with_cut
@@ -28,7 +28,7 @@ from stack_nets import HALVED, PADDED, Net, bottleneck, fire, fires, stem
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def pools() -> Graph:

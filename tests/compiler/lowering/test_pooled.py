@@ -15,7 +15,7 @@ from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph, GraphError
 from compiler.passes.base import operations
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.passes.patterns import PatternError, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import check, execute, random_inputs
@@ -34,7 +34,7 @@ POOL_TO_P: NodeSpec = ("GlobalAveragePool", ["c"], ["p"], {})
 def always() -> Iterator[None]:
     """As if barriers took so long that every sequence is worth it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+        patch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
         yield
 
 

@@ -13,7 +13,7 @@ import emulator
 from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from compiler_harness import ints
 from planned_cuts import plan_with_cut
@@ -30,7 +30,7 @@ NETS: dict[str, Callable[[], Graph]] = {
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every sequence is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def on_mesh(made: Graph, dtype: str, tiles: int, mesh: tuple[int, int], folder: Path) -> Program:

@@ -13,7 +13,7 @@ from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.sliced.shares import possible_shares
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from network_draws import drawn, inputs_of, problems, setting
 from planned_cuts import plan_with_cut
@@ -32,7 +32,7 @@ NETS: dict[str, Callable[[], Graph]] = {
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every sequence is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def tags(program: Program) -> list[str | None]:

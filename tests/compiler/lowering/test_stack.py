@@ -16,7 +16,7 @@ from compiler.codegen.slices.windows import Geometry
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
 from compiler.lowering.stack.stages import NeededRows
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.passes.patterns import PatternTrie, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import execute, random_inputs
@@ -28,7 +28,7 @@ from tx8isa.machine.description import Machine
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def inverted() -> Graph:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compiler.driver import compile_graph
 from compiler.graph import Graph
 from compiler.lowering.stack.constants import BIAS_PARTS, tf32_parts
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import execute, random_inputs
 from stack_nets import PADDED, Net
 from tx8isa.numbers.formats import Format
@@ -24,7 +24,7 @@ LEAST = 2.0**-90
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False, max_value=2.0**127, min_value=-(2.0**127)))

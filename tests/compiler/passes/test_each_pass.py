@@ -15,7 +15,7 @@ from compiler.driver import Program, compile_graph
 from compiler.evaluation.states import with_states
 from compiler.graph import Graph, GraphError
 from compiler.passes import PIPELINE, compilation
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from compiler_harness import NodeSpec, draw, graph
 from sharded_nets import normalized_first
@@ -25,7 +25,7 @@ from stack_nets import bottleneck
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every sequence is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def pooled() -> Graph:

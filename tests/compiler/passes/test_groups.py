@@ -15,11 +15,11 @@ from compiler.graph import Graph
 from compiler.passes.base import operations
 from compiler.passes.ddr.barrier_opt import BarrierOptPass
 from compiler.passes.ddr.ddr_reorder import DdrReorderPass
+from compiler.passes.ddr.group_order import GroupOrderPass
 from compiler.passes.ddr.placement import result_range
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_mapping import GroupMappingPass
 from compiler.passes.groups.group_opt import GroupOptPass
-from compiler.passes.groups.group_order import GroupOrderPass
 from compiler.passes.groups.group_pattern import GroupPatternPass
 from compiler.passes.patterns import PatternError, PatternTrie, load_patterns
 from compiler.passes.work import work_of

@@ -18,7 +18,7 @@ from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError
 from compiler.passes import PIPELINE
 from compiler.passes.base import Context, operations
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders, group_stack
 from compiler.passes.groups.group_stack import GroupStackPass
 from compiler.passes.patterns import PatternError, load_patterns
 from compiler.search import SearchResult, Template, Trial
@@ -65,7 +65,9 @@ def priced(monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int]) -> None
         return SearchResult(template.key, trial, (trial,))
 
     monkeypatch.setattr(group_stack, "stack_decisions", lambda context: decision)
-    monkeypatch.setattr(group_stack._Stacker, "_unstacked_cycles", lambda self, groups: 1000 * len(groups))
+    monkeypatch.setattr(
+        borders.Borders, "gain", lambda self, groups, trial: 1000 * len(groups) - trial.cycles
+    )
 
 
 def template_cuts(template: Template) -> list[object]:
@@ -221,7 +223,7 @@ PAIR = pair(("Conv", ["a", "w"], ["y"], {"pads": (1, 1, 1, 1)}))
 )
 def test_what_cannot_be_a_stage_stays_apart(monkeypatch: pytest.MonkeyPatch, last: NodeSpec) -> None:
     """Groups of channels, means of different numbers of elements, weights that are computed, no window."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
     inputs = {"x": (1, 32, 8, 8)} | ({"s": (32, 128, 1, 1)} if "s" in last[1] else {})
     constants = {"w": draw(128, 32, 1, 1, scale=0.1)} | ({"v": draw(128, 64, 1, 1)} if "v" in last[1] else {})
     program = assert_right(graph([("Conv", ["x", "w"], ["a"], {}), last], inputs, constants), "fp16", 4)
@@ -231,7 +233,7 @@ def test_what_cannot_be_a_stage_stays_apart(monkeypatch: pytest.MonkeyPatch, las
 
 def test_a_piece_that_is_not_computed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A join with a tensor from outside cannot end a stack; the results are right nevertheless."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
     made = pair(("Concat", ["a", "x"], ["y"], {"axis": 1}))
     program = assert_right(made, "fp16", 4)
     assert program.report is not None

@@ -1,0 +1,96 @@
+"""What groups cost as phases of their own, with the borders between them: what a sequence has to beat.
+
+A border is a barrier with the wait for the engines before it. It takes 364 to 1622 cycles over the ranges of
+the machine's figures, and instructions have a range too. So a sequence saves other cycles at each end, and
+one that only just pays is judged at both ends and between them, as the candidates for a cut are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from compiler.dialect.ops import GroupOp
+from compiler.passes.base import Context
+from compiler.passes.ddr.views import concat_offsets, slice_view
+from compiler.passes.work import unaliased
+from compiler.search import CONTENDS, Trial
+from compiler.search.cost import barrier_cycles
+from tx8isa.machine.ends import End, at_end
+
+
+class RangeCycles(NamedTuple):
+    """Cycles where the figures of the machine are the least of their ranges, as they are, and the most."""
+
+    least: float
+    middle: float
+    most: float
+
+    def plus(self, other: RangeCycles, times: int = 1) -> RangeCycles:
+        pairs = zip(self, other, strict=True)
+        return RangeCycles(*(one + times * another for one, another in pairs))
+
+
+def range_of_trial(trial: Trial) -> RangeCycles:
+    """The cycles of a trial; the same three times if they are not known at the ends."""
+    cycles = trial.cycles or 0
+    least, most = trial.ends or (cycles, cycles)
+    return RangeCycles(least, cycles, most)
+
+
+class Borders:
+    """Prices groups as phases of their own.
+
+    ``decided`` has what a search decided for groups; of a group that it lacks, as in a module that was read
+    as text, only the estimate is known.
+    """
+
+    def __init__(self, context: Context, groups: Sequence[GroupOp], decided: Mapping[GroupOp, Trial]) -> None:
+        self.context, self.decided = context, decided
+        ends = (at_end(context.machine, end) for end in (End.LEAST, End.MIDDLE, End.MOST))
+        self.barrier = RangeCycles(*map(barrier_cycles, ends))
+        self.free = {each: self._is_free(each) for each in groups}
+        whole = RangeCycles(1, 1, 1)
+        for each in groups:
+            whole = whole.plus(self._alone(each)).plus(self.barrier)
+        self.weights = RangeCycles(*(whole.middle / max(cycles, 1) for cycles in whole))
+        """What a cycle of each end counts: all groups together count the same at both ends and between."""
+
+    def apart(self, groups: Sequence[GroupOp]) -> RangeCycles:
+        """Cycles of groups as phases of their own, with the barriers between them."""
+        total = RangeCycles(0, 0, 0)
+        layer: dict[object, int] = {}
+        for each in groups:
+            owners = (unaliased(value).owner for value in each.operands)
+            before = (layer[owner] for owner in owners if owner in layer)
+            layer[each] = max(before, default=-1) + (not self.free[each])
+            total = total.plus(self._alone(each))
+        return total.plus(self.barrier, max(layer.values()))
+
+    def gain(self, groups: Sequence[GroupOp], together: Trial) -> int:
+        """Cycles that one phase of all groups saves."""
+        apart, joined = self.apart(groups), range_of_trial(together)
+        if not self.is_close(groups, together):
+            return round(apart.middle - joined.middle)
+        saved = (w * (a - b) for w, a, b in zip(self.weights, apart, joined, strict=True))
+        return round(sum(saved) / len(self.weights))
+
+    def is_close(self, groups: Sequence[GroupOp], together: Trial) -> bool:
+        """Whether the ends of the ranges may decide if groups take less time together."""
+        apart, cycles = self.apart(groups).middle, together.cycles or 0
+        return cycles <= CONTENDS * apart and apart <= CONTENDS * cycles
+
+    def _alone(self, group: GroupOp) -> RangeCycles:
+        if self.free[group]:
+            return RangeCycles(0, 0, 0)
+        if group in self.decided:
+            return range_of_trial(self.decided[group])
+        estimate = 0 if group.estimate is None else group.estimate.value.data
+        return RangeCycles(estimate, estimate, estimate)
+
+    def _is_free(self, group: GroupOp) -> bool:
+        """Whether a group moves nothing: its operands are computed in its result, or it is a part of one."""
+        owners = [unaliased(value).owner for value in group.operands]
+        if concat_offsets(self.context, group) is not None:
+            return 2 * sum(isinstance(owner, GroupOp) for owner in owners) >= len(owners)
+        return slice_view(self.context, group) is not None
