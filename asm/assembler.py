@@ -32,7 +32,7 @@ from .place import Spot
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+)\s*:(?!:)")
 _HEAD = re.compile(r"\s*([A-Za-z_.$][\w.$]*)")
 _ASSIGN = re.compile(r"\s*=(?!=)")
-_SEPARATOR = "\0"
+_SEPARATOR = "\n"  # in no line
 
 
 class Assembler:
