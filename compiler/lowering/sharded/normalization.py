@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import channel_vector, load_vector, narrowed_slice, per_channel
+from compiler.codegen.slices.aligned import (
+    ChannelVector,
+    channel_vector,
+    load_vector,
+    narrowed_slice,
+    per_channel,
+)
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.rows.lane_normalization import AFFINE
 from compiler.lowering.rows.normalization import RowSums, normalized
 
@@ -30,11 +39,23 @@ class Normalizer:
         kernel, work = self.kernel, layer.work
         if layer.columns not in self.sums:
             self.sums[layer.columns] = RowSums(kernel, layer.columns, work.arithmetic)
-        loaded = self.vectors[work.output.symbol] = []
+        loaded = self.vectors[layer.result.symbol] = []
         for at, name in ((1, "scale"), (2, "shift")):
-            if work.has(at):
-                vector = channel_vector(kernel, f"{name}_data", work.input(at).viewed(layer.columns))
+            if work.has(at) or layer.quantised is not None:
+                vector = self._parameter(layer, at, name)
                 loaded.append((AFFINE[name], load_vector(kernel, name, vector, 0, layer.columns)))
+
+    def _parameter(self, layer: NormalizationLayer, at: int, name: str) -> ChannelVector:
+        """A parameter of a layer; of one whose result becomes bytes at once, in the unit of these."""
+        work, how = layer.work, layer.quantised
+        given = work.input(at).viewed(layer.columns) if work.has(at) else None
+        if how is not None:
+            known = np.asarray(given.value, np.float64) if given is not None else np.asarray(float(at == 1))
+            changed = known.reshape(-1) / how.scale + (how.zero if at == 2 else 0.0)
+            values = np.broadcast_to(changed, (layer.columns,))
+            given = DdrTensor(layer.result.symbol, work.output.fmt, (layer.columns,), values)
+        assert given is not None
+        return channel_vector(self.kernel, f"{name}_data", given)
 
     def normalize(self, layer: NormalizationLayer, source: Gathered) -> Gathered:
         """All columns of the rows; the source stays as it is."""
@@ -42,7 +63,7 @@ class Normalizer:
         centred = work.op == "LayerNormalization"
         sums, epsilon = self.sums[layer.columns], work.spec.number("epsilon")
         wide = normalized(kernel, sums, source.slice, epsilon, centred)
-        for name, vector in self.vectors[work.output.symbol]:
+        for name, vector in self.vectors[layer.result.symbol]:
             per_channel(kernel, name, wide, vector)
-        result = narrowed_slice(kernel, wide, work.output.fmt)
+        result = narrowed_slice(kernel, wide, layer.result.fmt)
         return Gathered(result.base, result.fmt, source.rows, source.channels)

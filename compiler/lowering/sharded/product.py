@@ -28,12 +28,12 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
+from .byte_product import BytePart, ByteVectors, byte_weights, quantised_slice, starting_heads
+from .columns import Block, blocks_of
 from .exchange import Participants, Weights
 from .layers import AttentionLayer, ProductLayer, ProductPart
 from .mesh import Dealt, Gathered, Heads
 
-Block = tuple[Array, float]
-"""Columns of a matrix and a factor."""
 OwnPiece = Callable[[DdrTensor], Dealt]
 """Gives this tile's columns of a value, which must not be overwritten."""
 
@@ -43,32 +43,42 @@ class PreparedProduct:
     """What a tile has of the constants of a product: its columns of the matrix, and of the bias in FP32.
 
     ``start``: the bias for each element of the result, which the sums begin with.
+    ``vectors``: bias and scales of a product of bytes.
     """
 
     weights: Weights
     bias: Value | None = None
     start: Value | None = None
+    vectors: ByteVectors | None = None
 
 
 def load_constants(
-    participants: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int, shared: bool
+    participants: Participants,
+    part: ProductPart,
+    heads: AttentionLayer | None,
+    rows: int,
+    shared: bool,
+    vectors: ByteVectors | None,
 ) -> PreparedProduct:
     """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
 
-    ``shared``: whether the tiles of a mesh column send each other parts of the weights.
-    The bias comes with the first part; or, if the sums begin with something else, with the last.
+    ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: those of
+    a product of bytes. The bias of floats comes with the first part; or, if the sums begin with something
+    else, with the last.
     """
     kernel, layer = participants.kernel, part.layer
-    width, fmt = layer.columns // participants.mesh.columns, layer.work.arithmetic
+    width, fmt = layer.columns // participants.mesh.columns, layer.weight_fmt
     blocks = [
-        _blocks(layer, heads, column, participants.mesh.columns)
+        blocks_of(layer, heads, column, participants.mesh.columns)
         for column in range(participants.mesh.columns)
     ]
     size = part.inner * width
 
     def image() -> Array:
+        if layer.of_bytes:
+            return np.concatenate([byte_weights(part, heads, own) for own in blocks])
         matrix = np.asarray(layer.weights(), np.float64)[part.first : part.first + part.inner]
-        parts = [stored(matrix[:, chosen] * factor, fmt) for own in blocks for chosen, factor in own]
+        parts = [stored(matrix[:, each.columns] * each.factor, fmt) for own in blocks for each in own]
         packed = [pack(np.ascontiguousarray(part), fmt, Layout.CX) for part in parts]
         return np.concatenate([part.view(storage_dtype(fmt)) for part in packed])
 
@@ -76,7 +86,14 @@ def load_constants(
     run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
     weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
     weights.load()
-    if not layer.vectors or not (part.ends if layer.residuals else part.begins):
+    if vectors is not None:
+        start = None
+        if heads is not None and part.begins:
+            with kernel.on_worker(0):
+                start = starting_heads(kernel, vectors, (width // heads.depth, heads.depth), rows)
+        return PreparedProduct(weights, start=start, vectors=vectors)
+    biased = layer.vectors or any(each.shift for each in blocks[0])
+    if not biased or not (part.ends if layer.residuals else part.begins):
         return PreparedProduct(weights)
     bias = _load_bias(participants, layer, blocks)
     if layer.residuals:
@@ -92,30 +109,14 @@ def load_constants(
 def _load_bias(participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[Block]]) -> Value:
     """This tile's columns of the bias."""
     kernel, vector = participants.kernel, layer.bias()
-    data = np.concatenate([vector[chosen] * factor for own in blocks for chosen, factor in own])
+    found = [(vector[each.columns] + each.shift) * each.factor for own in blocks for each in own]
+    data = np.concatenate(found)
     width = layer.columns // participants.mesh.columns
     symbol = kernel.constant("bias_data", Format.FP32, data.astype(np.float32)).symbol
     bias = kernel.buffer("bias", 4 * width)
     source = DdrTensor(symbol, Format.FP32, data.shape).at(participants.column * width)
     kernel.emit("rdma.fp32", dst=bias, src=source, n=width)
     return bias
-
-
-def _blocks(layer: ProductLayer, heads: AttentionLayer | None, column: int, columns: int) -> list[Block]:
-    """The columns of the matrix that a mesh column computes, in blocks, each with a factor.
-
-    The queries, keys and values of a head are blocks of their own; queries take the scale of the attention.
-    """
-    width = layer.columns // columns
-    if heads is None:
-        return [(np.arange(column * width, (column + 1) * width), 1.0)]
-    share, scale = heads.heads // columns, heads.work.spec.number("scale")
-    found = []
-    for place, factor in zip(heads.parts, (scale, 1.0, 1.0), strict=True):
-        for head in range(column * share, (column + 1) * share):
-            first = place * heads.columns + head * heads.depth
-            found.append((np.arange(first, first + heads.depth), factor))
-    return found
 
 
 def multiply_heads(
@@ -131,6 +132,9 @@ def multiply_heads(
     ``head``: the number of matrices of a tile, and the columns of each. ``before``: the FP32 sums of the
     parts before this one. Sums of a part that is not the last are in FP32.
     """
+    if prepared.vectors is not None:
+        own = BytePart(kernel, source, part, prepared.weights.target, prepared.vectors, before)
+        return own.heads(head, prepared.start)
     (count, depth), rows = head, source.rows
     fmt = source.fmt if part.ends else Format.FP32
     base = kernel.buffer("heads", count * rows * depth * fmt.bits // 8)
@@ -169,8 +173,10 @@ def multiply(
 
     ``before``: the FP32 sums of the parts before this one. Sums of a part that is not the last are in FP32.
     """
+    if prepared.vectors is not None:
+        return _multiply_bytes(participants, source, part, prepared, own, before)
     kernel, layer = participants.kernel, part.layer
-    target, residuals = layer.work.output.fmt, [own(tensor) for tensor in layer.residuals]
+    target, residuals = layer.result.fmt, [own(tensor) for tensor in layer.residuals]
     width, grid = layer.columns // participants.mesh.columns, Grid(source.rows, 1, source.rows)
     final = not layer.steps and prepared.bias is None and len(residuals) < 2 and target is source.fmt
     fmt = target if final and part.ends else Format.FP32
@@ -192,13 +198,44 @@ def multiply(
     if prepared.bias is not None:
         per_channel(kernel, "add", sums, prepared.bias)
     _add(kernel, sums, residuals[1:])
-    at = Place(0, participants.row * source.rows, participants.column * width)
+    return _finished(participants, layer, sums, own)
+
+
+def _multiply_bytes(
+    participants: Participants,
+    source: Gathered,
+    part: ProductPart,
+    prepared: PreparedProduct,
+    own: OwnPiece,
+    before: Value | None,
+) -> Dealt:
+    """This tile's columns of a product of bytes; sums in int32 if ``part`` is not the last."""
+    kernel, layer, width = participants.kernel, part.layer, part.layer.columns // participants.mesh.columns
+    assert prepared.vectors is not None
+    product = BytePart(kernel, source, part, prepared.weights.target, prepared.vectors, before)
+    sums = product.sums(width)
+    if not part.ends:
+        return sums
+    if not layer.work.output.fmt.is_float:
+        return product.bytes(sums)
+    data = product.floats(sums)
+    _add(kernel, data, [own(tensor) for tensor in layer.residuals])
+    return _finished(participants, layer, data, own)
+
+
+def _finished(participants: Participants, layer: ProductLayer, sums: Aligned, own: OwnPiece) -> Dealt:
+    """The result of the sums after all steps."""
+    kernel, target, rows = participants.kernel, layer.result.fmt, sums.grid.room
+    at = Place(0, participants.row * rows, participants.column * sums.channels)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
+    if layer.quantised is not None:
+        found = quantised_slice(kernel, sums, layer.quantised.scale, layer.quantised.zero)
+        return Dealt(found.base, target, rows, sums.channels)
     if sums.fmt is target:
-        return Dealt(sums.base, target, source.rows, width)
-    result = slice_buffer(kernel, "y", target, grid, width)
+        return Dealt(sums.base, target, rows, sums.channels)
+    result = slice_buffer(kernel, "y", target, sums.grid, sums.channels)
     convert(kernel, result.base, sums.base, sums.elements, Format.FP32, target)
-    return Dealt(result.base, target, source.rows, width)
+    return Dealt(result.base, target, rows, sums.channels)
 
 
 def _initial_sums(

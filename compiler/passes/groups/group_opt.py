@@ -71,6 +71,9 @@ class _Merger:
         for draft in reversed(self.drafts):
             if draft.members and is_anchor(draft.members[0]):
                 self._extend(draft)
+        for draft in self.drafts:
+            if draft.members and _rounds(draft.members[0]) and self._is_quantised(draft):
+                self._take_cast(draft)
         for draft in reversed(self.drafts):
             if draft.members and not is_anchor(draft.members[0]):
                 self._absorb(draft)
@@ -111,6 +114,13 @@ class _Merger:
             following = self.of[cast]
             if len(following.members) == 1:
                 self._join(draft, [*draft.members, cast], following)
+
+    @staticmethod
+    def _is_quantised(draft: _Draft) -> bool:
+        """Whether a draft's result, cast to FP32, is only quantised: a sequence has that with the anchor."""
+        cast = sole_user(draft.members[-1].results[0])
+        user = sole_user(cast.results[0]) if isinstance(cast, CastOp) else None
+        return user is not None and user.op == "QuantiseInt8"
 
     def _source(self, draft: _Draft) -> _Draft | None:
         """A draft whose result only this chain uses, and which can be merged with it."""
