@@ -14,6 +14,7 @@ from compiler.codegen.slices.aligned import (
     Grid,
     Place,
     load_slice,
+    narrowed_slice,
     per_channel,
     repeat_rows,
     slice_buffer,
@@ -28,7 +29,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
-from .byte_product import BytePart, ByteVectors, byte_weights, quantised_slice, starting_heads
+from .byte_product import BytePart, ByteVectors, byte_weights, heads_of, quantised_slice
 from .columns import Block, blocks_of
 from .exchange import Participants, Weights
 from .layers import AttentionLayer, ProductLayer, ProductPart
@@ -76,7 +77,7 @@ def load_constants(
 
     def image() -> Array:
         if layer.of_bytes:
-            return np.concatenate([byte_weights(part, heads, own) for own in blocks])
+            return np.concatenate([byte_weights(part, own) for own in blocks])
         matrix = np.asarray(layer.weights(), np.float64)[part.first : part.first + part.inner]
         parts = [stored(matrix[:, each.columns] * each.factor, fmt) for own in blocks for each in own]
         packed = [pack(np.ascontiguousarray(part), fmt, Layout.CX) for part in parts]
@@ -87,11 +88,7 @@ def load_constants(
     weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
     weights.load()
     if vectors is not None:
-        start = None
-        if heads is not None and part.begins:
-            with kernel.on_worker(0):
-                start = starting_heads(kernel, vectors, (width // heads.depth, heads.depth), rows)
-        return PreparedProduct(weights, start=start, vectors=vectors)
+        return PreparedProduct(weights, vectors=vectors)
     biased = layer.vectors or any(each.shift for each in blocks[0])
     if not biased or not (part.ends if layer.residuals else part.begins):
         return PreparedProduct(weights)
@@ -132,10 +129,13 @@ def multiply_heads(
     ``head``: the number of matrices of a tile, and the columns of each. ``before``: the FP32 sums of the
     parts before this one. Sums of a part that is not the last are in FP32.
     """
-    if prepared.vectors is not None:
-        own = BytePart(kernel, source, part, prepared.weights.target, prepared.vectors, before)
-        return own.heads(head, prepared.start)
     (count, depth), rows = head, source.rows
+    if prepared.vectors is not None:
+        product = BytePart(kernel, source, part, prepared.weights.target, prepared.vectors, before)
+        sums = product.sums(count * depth)
+        if not part.ends:
+            return Heads(sums.base, sums.fmt, count, rows, depth)
+        return heads_of(kernel, narrowed_slice(kernel, product.floats(sums), part.layer.result.fmt), depth)
     fmt = source.fmt if part.ends else Format.FP32
     base = kernel.buffer("heads", count * rows * depth * fmt.bits // 8)
     start = before if before is not None else prepared.start
@@ -235,7 +235,7 @@ def _finished(participants: Participants, layer: ProductLayer, sums: Aligned, ow
         return Dealt(sums.base, target, rows, sums.channels)
     result = slice_buffer(kernel, "y", target, sums.grid, sums.channels)
     convert(kernel, result.base, sums.base, sums.elements, Format.FP32, target)
-    return Dealt(result.base, target, rows, sums.channels)
+    return Dealt(result.base, target, rows, sums.channels, sums.base if layer.of_bytes else None)
 
 
 def _initial_sums(
@@ -251,7 +251,7 @@ def _initial_sums(
 
 def _add(kernel: Kernel, sums: Aligned, pieces: Sequence[Dealt]) -> None:
     for piece in pieces:
-        wide = widened_piece(kernel, piece)
+        wide = widened_piece(kernel, piece) if piece.single is None else piece.single
         Vector(kernel, Format.FP32, sums.elements).vv("add", sums.base, sums.base, wide)
 
 
