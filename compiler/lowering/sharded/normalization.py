@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from compiler.codegen.expr import Value
@@ -46,12 +48,16 @@ class Normalizer:
                 loaded.append((AFFINE[name], load_vector(kernel, name, vector, 0, layer.columns)))
 
     def _parameter(self, layer: NormalizationLayer, at: int, name: str) -> ChannelVector:
-        """A parameter of a layer; of one whose result becomes bytes at once, in the unit of these."""
+        """A parameter of a layer; of one whose result becomes bytes at once, in the unit of these.
+
+        There the scale also brings rows from a sum of squares of 1 to a mean of 1.
+        """
         work, how = layer.work, layer.quantised
         given = work.input(at).viewed(layer.columns) if work.has(at) else None
         if how is not None:
             known = np.asarray(given.value, np.float64) if given is not None else np.asarray(float(at == 1))
-            changed = known.reshape(-1) / how.scale + (how.zero if at == 2 else 0.0)
+            factor = math.sqrt(layer.columns) if at == 1 else 1.0
+            changed = known.reshape(-1) * factor / how.scale + (how.zero if at == 2 else 0.0)
             values = np.broadcast_to(changed, (layer.columns,))
             given = DdrTensor(layer.result.symbol, work.output.fmt, (layer.columns,), values)
         assert given is not None
@@ -62,7 +68,8 @@ class Normalizer:
         kernel, work = self.kernel, layer.work
         centred = work.op == "LayerNormalization"
         sums, epsilon = self.sums[layer.columns], work.spec.number("epsilon")
-        wide = normalized(kernel, sums, source.slice, epsilon, centred)
+        at_once = layer.quantised is not None
+        wide = normalized(kernel, sums, source.slice, epsilon, centred, of_sum=at_once)
         for name, vector in self.vectors[layer.result.symbol]:
             per_channel(kernel, name, wide, vector)
         result = narrowed_slice(kernel, wide, layer.result.fmt)

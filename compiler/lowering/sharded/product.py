@@ -34,6 +34,7 @@ from .columns import Block, blocks_of
 from .exchange import Participants, Weights
 from .layers import AttentionLayer, ProductLayer, ProductPart
 from .mesh import Dealt, Gathered, Heads
+from .tables import ByteTable, is_looked_up, load_table, looked_up
 
 OwnPiece = Callable[[DdrTensor], Dealt]
 """Gives this tile's columns of a value, which must not be overwritten."""
@@ -44,13 +45,14 @@ class PreparedProduct:
     """What a tile has of the constants of a product: its columns of the matrix, and of the bias in FP32.
 
     ``start``: the bias for each element of the result, which the sums begin with.
-    ``vectors``: bias and scales of a product of bytes.
+    ``vectors``: bias and scales of a product of bytes. ``table``: what steps and quantisation make of sums.
     """
 
     weights: Weights
     bias: Value | None = None
     start: Value | None = None
     vectors: ByteVectors | None = None
+    table: ByteTable | None = None
 
 
 def load_constants(
@@ -87,11 +89,12 @@ def load_constants(
     run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
     weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
     weights.load()
+    table = load_table(kernel, layer) if part.ends and is_looked_up(layer) else None
     if vectors is not None:
-        return PreparedProduct(weights, vectors=vectors)
+        return PreparedProduct(weights, vectors=vectors, table=table)
     biased = layer.vectors or any(each.shift for each in blocks[0])
     if not biased or not (part.ends if layer.residuals else part.begins):
-        return PreparedProduct(weights)
+        return PreparedProduct(weights, table=table)
     bias = _load_bias(participants, layer, blocks)
     if layer.residuals:
         return PreparedProduct(weights, bias)
@@ -100,7 +103,7 @@ def load_constants(
         spread(kernel, Aligned(start, Format.FP32, Grid(rows, 1, rows), width), bias)
     else:
         repeat_rows(kernel, start, bias, heads.depth, width // heads.depth, rows)
-    return PreparedProduct(weights, start=start)
+    return PreparedProduct(weights, start=start, table=table)
 
 
 def _load_bias(participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[Block]]) -> Value:
@@ -198,7 +201,7 @@ def multiply(
     if prepared.bias is not None:
         per_channel(kernel, "add", sums, prepared.bias)
     _add(kernel, sums, residuals[1:])
-    return _finished(participants, layer, sums, own)
+    return _finished(participants, layer, sums, own, prepared.table)
 
 
 def _multiply_bytes(
@@ -220,12 +223,16 @@ def _multiply_bytes(
         return product.bytes(sums)
     data = product.floats(sums)
     _add(kernel, data, [own(tensor) for tensor in layer.residuals])
-    return _finished(participants, layer, data, own)
+    return _finished(participants, layer, data, own, prepared.table)
 
 
-def _finished(participants: Participants, layer: ProductLayer, sums: Aligned, own: OwnPiece) -> Dealt:
+def _finished(
+    participants: Participants, layer: ProductLayer, sums: Aligned, own: OwnPiece, table: ByteTable | None
+) -> Dealt:
     """The result of the sums after all steps."""
     kernel, target, rows = participants.kernel, layer.result.fmt, sums.grid.room
+    if table is not None:
+        return Dealt(looked_up(kernel, sums, table).base, target, rows, sums.channels)
     at = Place(0, participants.row * rows, participants.column * sums.channels)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
     if layer.quantised is not None:
