@@ -198,20 +198,27 @@ def _normalize_whole_rows(
 
 
 def normalized(
-    kernel: Kernel, sums: RowSums, data: Aligned, epsilon: float, centred: bool, of_sum: bool = False
+    kernel: Kernel,
+    sums: RowSums,
+    data: Aligned,
+    epsilon: float,
+    centred: bool,
+    of_sum: bool = False,
+    shifted: Aligned | None = None,
 ) -> Aligned:
     """The rows in FP32, shifted to mean 0 if ``centred``, scaled to mean square 1.
 
     ``of_sum``: scaled to a sum of squares of 1, which takes an instruction less.
+    ``shifted``: the rows in FP32 with mean 0, if they are known.
     """
     channels = float(data.channels)
     per_row = Vector(kernel, Format.FP32, data.grid.positions * sums.lanes)
-    if centred:
+    if centred and shifted is None:
         mean = sums.of(split(kernel, data))
         per_row.vs("div", mean.base, mean.base, channels)
-    rows = widened_slice(kernel, data)
+    rows = widened_slice(kernel, data) if shifted is None else shifted
     vector = Vector(kernel, Format.FP32, rows.elements)
-    if centred:
+    if centred and shifted is None:
         vector.vv("sub", rows.base, rows.base, _repeated_for_planes(kernel, mean, rows).base)
     squares = slice_buffer(kernel, "squares", Format.FP32, rows.grid, rows.channels)
     vector.unary("square", squares.base, rows.base)
