@@ -19,11 +19,12 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.graph import Array
 from compiler.lowering.conv.int8 import requantisation
+from compiler.lowering.pointwise.quantisation import round_and_shift
 from tx8isa.numbers.formats import Format
 
 from .columns import Block, blocks_of
 from .exchange import Participants
-from .layers import Layers, ProductLayer, ProductPart
+from .layers import ByteScale, Layers, ProductLayer, ProductPart
 from .mesh import Dealt, Gathered, Heads
 
 
@@ -154,12 +155,16 @@ def heads_of(kernel: Kernel, data: Aligned, depth: int) -> Heads:
     return Heads(base, fmt, count, rows, depth)
 
 
-def quantised_slice(kernel: Kernel, data: Aligned, scale: float, zero: float) -> Aligned:
-    """An FP32 slice, which is overwritten, as bytes."""
-    vector = Vector(kernel, Format.FP32, data.elements)
-    if scale != 1.0:
+def quantised_slice(kernel: Kernel, data: Aligned, how: ByteScale, exact: bool = False) -> Aligned:
+    """An FP32 slice, which is overwritten, as bytes; ``exact``: halves too are rounded as ONNX says."""
+    vector, scale, zero = Vector(kernel, Format.FP32, data.elements), how.scale, how.zero
+    if scale != 1.0 and exact:
+        vector.vs("div", data.base, data.base, scale)
+    elif scale != 1.0:
         vector.vs("mul", data.base, data.base, 1.0 / scale)
-    if zero:
+    if zero and exact:
+        round_and_shift(vector, data.base, zero)
+    elif zero:
         vector.vs("add", data.base, data.base, zero)
     target = slice_buffer(kernel, "bytes", Format.INT8, data.grid, data.channels)
     convert(kernel, target.base, data.base, data.elements, Format.FP32, Format.INT8)

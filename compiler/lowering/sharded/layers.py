@@ -245,7 +245,10 @@ def layers_of(work: Work) -> Layers:
     found = Layers(_quantised_at_once(work, stages))
     if any(layer.rows != found.rows for layer in found.order):
         raise ValueError("layers of different numbers of rows")
+    wide = {layer.result.symbol for layer in found.order if layer.result.fmt is Format.FP32}
     for layer in found.order:
+        if layer.source.symbol in wide and not isinstance(layer, QuantiseLayer):
+            raise ValueError("a layer of values in FP32")
         if isinstance(layer, AttentionLayer):
             _check_attention(found, layer)
     return found
@@ -299,12 +302,12 @@ def can_be_sharded(work: Work) -> bool:
 def _layer(work: Work) -> Layer:
     if work.op == QUANTISE:
         return _quantise(work)
+    if work.op == BYTE_PRODUCT:
+        return _byte_product(work)
     if work.op not in SHARDED or work.arithmetic.bits != 16:
         raise ValueError(f"{work.op} in {'FP32' if work.op in SHARDED else 'a sharded sequence'}")
     if work.op in PRODUCTS:
         return _product(work)
-    if work.op == BYTE_PRODUCT:
-        return _byte_product(work)
     return _attention(work) if work.op == ATTENTION else _normalization(work)
 
 

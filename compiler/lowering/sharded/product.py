@@ -236,7 +236,7 @@ def _finished(
     at = Place(0, participants.row * rows, participants.column * sums.channels)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
     if layer.quantised is not None:
-        found = quantised_slice(kernel, sums, layer.quantised.scale, layer.quantised.zero)
+        found = quantised_slice(kernel, sums, layer.quantised)
         return Dealt(found.base, target, rows, sums.channels)
     if sums.fmt is target:
         return Dealt(sums.base, target, rows, sums.channels)

@@ -166,6 +166,7 @@ class _Phase:
         made = self.layers.made
         sources = {layer.source.symbol: layer.source for layer in self.layers.order}
         exact = {layer.source.symbol for layer in self.layers.order if isinstance(layer, QuantiseLayer)}
+        readers = {layer.source.symbol: layer for layer in self.layers.order}
         for symbol, tensor in sources.items():
             if symbol not in made:
                 columns = tensor.shape[-1]
@@ -173,7 +174,7 @@ class _Phase:
                 first = self.participants.row * (self.rows * columns)
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
                 if loaded.fmt is Format.FP32 and symbol not in exact:
-                    loaded = narrowed_slice(self.kernel, loaded, self.layers.order[0].work.arithmetic)
+                    loaded = narrowed_slice(self.kernel, loaded, readers[symbol].work.arithmetic)
                 self.gathered[symbol] = Gathered(loaded.base, loaded.fmt, self.rows, columns)
 
     # --- exchanges --------------------------------------------------------------------------------------
@@ -208,8 +209,8 @@ class _Phase:
         """Bytes of all columns of this tile's rows; of keys and values: of this tile's heads for all rows."""
         if copies == 1:
             return self.rows * maker.columns * maker.result.bytes_each
-        each = maker.work.arithmetic.bits // 8
-        return copies * self.layers.rows * maker.columns // PARTS // self.mesh.columns * each
+        shared = maker.columns // PARTS // self.mesh.columns
+        return copies * self.layers.rows * shared * maker.result.bytes_each
 
     def _await_weights(self, number: int) -> None:
         """Wait for the parts of the weights of a step, which are sent then."""
@@ -276,14 +277,14 @@ class _Phase:
 
     def _quantise(self, layer: QuantiseLayer) -> None:
         """The bytes of a value where a tile has that value: its own columns, or all."""
-        kernel, symbol, how = self.kernel, layer.source.symbol, layer.quantised
+        kernel, symbol = self.kernel, layer.source.symbol
         own = self.dealt.get(symbol) or self.gathered[symbol]
         wide = slice_buffer(kernel, "wide", Format.FP32, own.slice.grid, own.slice.channels)
         if own.fmt is Format.FP32:
             Vector(kernel, Format.FP32, wide.elements).vs("add", wide.base, own.base, -0.0)
         else:
             convert(kernel, wide.base, own.base, wide.elements, own.fmt, Format.FP32)
-        found = quantised_slice(kernel, wide, how.scale, how.zero)
+        found = quantised_slice(kernel, wide, layer.quantised, exact=True)
         if isinstance(own, Dealt):
             self.dealt[layer.result.symbol] = Dealt(found.base, found.fmt, own.rows, own.width)
         else:
