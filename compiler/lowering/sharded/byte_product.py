@@ -22,9 +22,9 @@ from compiler.lowering.conv.int8 import requantisation
 from compiler.lowering.pointwise.quantisation import round_and_shift
 from tx8isa.numbers.formats import Format
 
-from .columns import Block, blocks_of
+from .columns import ColumnBlock, blocks_of
 from .exchange import Participants
-from .layers import ByteScale, Layers, ProductLayer, ProductPart
+from .layers import Layers, ProductLayer, ProductPart, ResultBytes
 from .mesh import Dealt, Gathered, Heads
 
 
@@ -65,7 +65,7 @@ def load_byte_vectors(participants: Participants, layers: Layers) -> dict[str, B
     }
 
 
-def _vectors(layer: ProductLayer, blocks: Sequence[Block]) -> tuple[Array, Array]:
+def _vectors(layer: ProductLayer, blocks: Sequence[ColumnBlock]) -> tuple[Array, Array]:
     """The bits of the bias in the unit of the sums, and the scales, of a mesh column."""
     units, bias = layer.units(), layer.bias()
     whole = [np.rint((bias[each.columns] + each.shift) / units[each.columns]) for each in blocks]
@@ -74,7 +74,7 @@ def _vectors(layer: ProductLayer, blocks: Sequence[Block]) -> tuple[Array, Array
     return bits, np.concatenate(scales).astype(np.float32)
 
 
-def byte_weights(part: ProductPart, blocks: Sequence[Block]) -> Array:
+def byte_weights(part: ProductPart, blocks: Sequence[ColumnBlock]) -> Array:
     """The weights of some rows of the matrix for the columns of a mesh column, as the engine wants them."""
     matrix = part.layer.weights()[part.first : part.first + part.inner]
     own = matrix[:, np.concatenate([each.columns for each in blocks])]
@@ -155,7 +155,7 @@ def heads_of(kernel: Kernel, data: Aligned, depth: int) -> Heads:
     return Heads(base, fmt, count, rows, depth)
 
 
-def quantised_slice(kernel: Kernel, data: Aligned, how: ByteScale, exact: bool = False) -> Aligned:
+def quantised_slice(kernel: Kernel, data: Aligned, how: ResultBytes, exact: bool = False) -> Aligned:
     """An FP32 slice, which is overwritten, as bytes; ``exact``: halves too are rounded as ONNX says."""
     vector, scale, zero = Vector(kernel, Format.FP32, data.elements), how.scale, how.zero
     if scale != 1.0 and exact:

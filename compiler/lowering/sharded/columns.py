@@ -12,7 +12,7 @@ from .layers import AttentionLayer, ProductLayer
 
 
 @dataclass(frozen=True)
-class Block:
+class ColumnBlock:
     """Columns of a matrix; what is added to their results, and the factor of these after that."""
 
     columns: Array
@@ -20,7 +20,9 @@ class Block:
     shift: float = 0.0
 
 
-def blocks_of(layer: ProductLayer, heads: AttentionLayer | None, column: int, columns: int) -> list[Block]:
+def blocks_of(
+    layer: ProductLayer, heads: AttentionLayer | None, column: int, columns: int
+) -> list[ColumnBlock]:
     """The columns of the matrix that a mesh column computes.
 
     The queries, keys and values of a head are blocks of their own; queries take the scale of the attention.
@@ -29,7 +31,7 @@ def blocks_of(layer: ProductLayer, heads: AttentionLayer | None, column: int, co
     """
     width = layer.columns // columns
     if heads is None:
-        return [Block(np.arange(column * width, (column + 1) * width))]
+        return [ColumnBlock(np.arange(column * width, (column + 1) * width))]
     share, how = heads.heads // columns, heads.quantised
     value = (1.0, 0.0) if how is None else (1.0 / how.scale, how.zero * how.scale)
     changes = (heads.work.spec.number("scale"), 0.0), (1.0, 0.0), value
@@ -37,5 +39,5 @@ def blocks_of(layer: ProductLayer, heads: AttentionLayer | None, column: int, co
     for place, (factor, shift) in zip(heads.parts, changes, strict=True):
         for head in range(column * share, (column + 1) * share):
             first = place * heads.columns + head * heads.depth
-            found.append(Block(np.arange(first, first + heads.depth), factor, shift))
+            found.append(ColumnBlock(np.arange(first, first + heads.depth), factor, shift))
     return found

@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.codegen.phase import Target
-from compiler.codegen.slices.aligned import TAIL_WIDTHS
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
 from compiler.lowering.conv.int8 import scale_number
 from compiler.lowering.matmul.matmul import product_of
@@ -21,9 +19,6 @@ from compiler.lowering.record import Step, Work
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.norms.normalization import normalized_axes
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_EXTENT
-
-from .mesh import Mesh, mesh_on, whole_lines, whole_planes
 
 PRODUCTS = ("MatMul", "Gemm")
 BYTE_PRODUCT = "Int8MatMul"
@@ -34,12 +29,10 @@ SHARDED = (*PRODUCTS, BYTE_PRODUCT, *NORMALIZATIONS, ATTENTION, QUANTISE)
 """Operators at which a layer of a sharded sequence begins."""
 PARTS = 3
 """Queries, keys and values."""
-_LONGEST = 4
-"""How many times as long as the other an axis of a mesh may be that is tried early."""
 
 
 @dataclass(frozen=True)
-class ByteScale:
+class ResultBytes:
     """How a float becomes a byte: divided by ``scale``, plus ``zero``; ``tensor``: the bytes."""
 
     scale: float
@@ -62,7 +55,7 @@ class ProductLayer:
     sums: tuple[DdrTensor, ...]
     steps: tuple[Step, ...]
     stage: int = 0
-    quantised: ByteScale | None = None
+    quantised: ResultBytes | None = None
 
     @property
     def result(self) -> DdrTensor:
@@ -128,7 +121,7 @@ class NormalizationLayer:
     rows: int
     columns: int
     stage: int = 0
-    quantised: ByteScale | None = None
+    quantised: ResultBytes | None = None
 
     @property
     def result(self) -> DdrTensor:
@@ -155,7 +148,7 @@ class AttentionLayer:
     parts: tuple[int, int, int]
     """The places of queries, keys and values among the three parts of the matrix."""
     stage: int = 0
-    quantised: ByteScale | None = None
+    quantised: ResultBytes | None = None
 
     @property
     def result(self) -> DdrTensor:
@@ -177,7 +170,7 @@ class QuantiseLayer:
     work: Work
     rows: int
     columns: int
-    quantised: ByteScale
+    quantised: ResultBytes
     stage: int = 0
 
     @property
@@ -339,7 +332,7 @@ def _quantise(work: Work) -> QuantiseLayer:
     if scale is None or zero is None or scale <= 0.0 or not np.isfinite(scale) or not source.fmt.is_float:
         raise ValueError("floats that are not quantised by one known scale and zero point")
     rows = math.prod(source.shape[:-1])
-    return QuantiseLayer(work, rows, source.shape[-1], ByteScale(scale, zero, work.output))
+    return QuantiseLayer(work, rows, source.shape[-1], ResultBytes(scale, zero, work.output))
 
 
 def _addend(work: Work) -> list[DdrTensor]:
@@ -399,53 +392,3 @@ def _attention(work: Work) -> AttentionLayer:
         raise ValueError("attention of views that are not the columns of one matrix")
     parts = [view.offset // (heads * depth) for view in views]
     return AttentionLayer(work, rows, heads, depth, (parts[0], parts[1], parts[2]))
-
-
-# --- meshes ---------------------------------------------------------------------------------------------
-
-
-def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:
-    """The meshes that the layers can be divided over: first large ones that are not far from a square."""
-    tiles = target.tiles
-    sizes = [(rows, columns) for rows in range(1, tiles + 1) for columns in range(1, tiles // rows + 1)]
-    found = [mesh_on(target, *size) for size in sizes if 2 * math.prod(size) > tiles]
-    fitting = [mesh for mesh in found if fits(layers, mesh)]
-    yield from sorted(fitting, key=_order)
-
-
-def _order(mesh: Mesh) -> tuple[bool, int, float]:
-    """Long copies go to many tiles in a mesh far from a square."""
-    longer, shorter = max(mesh.rows, mesh.columns), min(mesh.rows, mesh.columns)
-    return longer > _LONGEST * shorter, -mesh.size, longer / shorter
-
-
-def fits(layers: Layers, mesh: Mesh) -> bool:
-    """Whether every layer can be divided over a mesh."""
-    if layers.rows % mesh.rows or layers.rows > LARGEST_EXTENT:
-        return False
-    rows = layers.rows // mesh.rows
-    return all(_layer_fits(layers, layer, mesh, rows) for layer in layers.order)
-
-
-def _layer_fits(layers: Layers, layer: Layer, mesh: Mesh, rows: int) -> bool:
-    if isinstance(layer, AttentionLayer):
-        return _attention_fits(layer, mesh, rows)
-    if isinstance(layer, QuantiseLayer):
-        return whole_planes(layer.columns, mesh.columns)
-    if isinstance(layer, ProductLayer) and layers.user_of_heads(layer) is not None:
-        return whole_planes(layer.inner, 1)
-    columns = [layer.columns, *([layer.inner] if isinstance(layer, ProductLayer) else [])]
-    return all(whole_planes(count, mesh.columns) and count <= LARGEST_EXTENT for count in columns)
-
-
-def _attention_fits(layer: AttentionLayer, mesh: Mesh, rows: int) -> bool:
-    """Heads in whole lines, and lanes for the queries of a tile without padding."""
-    lanes = (*TAIL_WIDTHS, BLOCK)
-    sizes = rows * layer.depth * 2, layer.rows * rows * 2
-    return (
-        layer.heads % mesh.columns == 0
-        and layer.depth in lanes
-        and (rows in lanes or (rows % BLOCK == 0 and layer.depth == BLOCK))
-        and whole_planes(layer.columns, mesh.columns)
-        and all(map(whole_lines, sizes))
-    )

@@ -30,7 +30,7 @@ from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
 from .byte_product import BytePart, ByteVectors, byte_weights, heads_of, quantised_slice
-from .columns import Block, blocks_of
+from .columns import ColumnBlock, blocks_of
 from .exchange import Participants, Weights
 from .layers import AttentionLayer, ProductLayer, ProductPart
 from .mesh import Dealt, Gathered, Heads
@@ -106,7 +106,9 @@ def load_constants(
     return PreparedProduct(weights, start=start, table=table)
 
 
-def _load_bias(participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[Block]]) -> Value:
+def _load_bias(
+    participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[ColumnBlock]]
+) -> Value:
     """This tile's columns of the bias."""
     kernel, vector = participants.kernel, layer.bias()
     found = [(vector[each.columns] + each.shift) * each.factor for own in blocks for each in own]

@@ -23,6 +23,7 @@ from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
 from .byte_product import ByteVectors, load_byte_vectors, quantised_slice
+from .divisions import fits, meshes
 from .exchange import Outgoing, Participants, exchange
 from .layers import (
     PARTS,
@@ -32,9 +33,7 @@ from .layers import (
     NormalizationLayer,
     ProductPart,
     QuantiseLayer,
-    fits,
     layers_of,
-    meshes,
 )
 from .mesh import Dealt, Gathered, Heads, Mesh, mesh_of
 from .normalization import Normalizer

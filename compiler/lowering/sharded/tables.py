@@ -24,7 +24,7 @@ from compiler.lowering.record import Step
 from compiler.operators import OPERATORS
 from tx8isa.numbers.formats import Format
 
-from .layers import ByteScale, ProductLayer
+from .layers import ProductLayer, ResultBytes
 
 _ENTRIES = 1 << 15
 _WORD_BITS = 16
@@ -67,7 +67,7 @@ def load_table(kernel: Kernel, layer: ProductLayer) -> ByteTable:
     return ByteTable(base, base + 2 * _ENTRIES)
 
 
-def _entries(steps: Sequence[Step], how: ByteScale) -> Array:
+def _entries(steps: Sequence[Step], how: ResultBytes) -> Array:
     """The bytes, as FP16 numbers, for all pairs of neighbouring FP16 numbers."""
     pairs = np.arange(2 * _ENTRIES, dtype=np.uint16).view(np.float16).reshape(-1, 2).astype(np.float64)
     with np.errstate(all="ignore"):
