@@ -252,3 +252,12 @@ def byte_encoder(
     inner = net.op("Gelu", product(read(normal(middle), columns, 0.03), columns, 2 * columns))
     last = net.op("Add", middle, product(read(inner, 2 * columns, 0.03), 2 * columns, columns))
     return net.model(shape, Bytes(last, shape, np.float32(1)), floats=True), shape
+
+
+def pooled_bytes(seed: int, dtype: str, channels: int, maps: int, size: int) -> tuple[Any, tuple[int, ...]]:
+    """A convolution of bytes, whose result stays a float, with a Relu and the mean of all positions."""
+    net, shape = QuantisedNet(seed, dtype), (1, channels, size, size)
+    first = net.conv(net.quantised("x", shape, 0.03), channels, 3, True)
+    made = net.op("Conv", first.name, net.weights((maps, channels, 1, 1), 0, True)[0])
+    mean = net.op("GlobalAveragePool", net.op("Relu", made))
+    return net.model(shape, Bytes(mean, (1, maps, 1, 1), np.float32(1)), floats=True), shape
