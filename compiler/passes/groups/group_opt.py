@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
 
 from compiler.dialect.ops import CastOp, GroupOp, TensorOperation
 from compiler.dialect.types import format_of
@@ -98,8 +99,24 @@ class _Merger:
         for member in following.members:
             if sole_user(running) is not member or not self.fusion.is_step(member, running):
                 return None
+            if draft.members[0].op == "Int8Conv" and self._has_chain_beside(member, running):
+                return None
             running = member.results[0]
         return following
+
+    def _has_chain_beside(self, member: TensorOperation, running: SSAValue) -> bool:
+        """Whether a chain makes another operand for an operation alone: then that chain takes the operation.
+
+        As a phase of its own, before that of the anchor, it would take longer than a sum in it saves.
+        """
+        others = (value.owner for value in member.operands if value is not running)
+        return any(
+            isinstance(owner, TensorOperation)
+            and owner in self.of
+            and self.fusion.is_pointwise(owner)
+            and sole_user(owner.results[0]) is member
+            for owner in others
+        )
 
     def _absorb(self, draft: _Draft) -> None:
         """Merge a chain with those whose results only it uses."""
