@@ -15,11 +15,13 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
 from compiler.lowering.sharded.centring import weights_of_mean
 from compiler.passes.groups import group_stack
+from compiler.quantise import Goal, Settings, quantise, samples_of
 from compiler.tools.run import check
 from onnx_models import imported
 from onnx_oracle import onnxruntime
 from planned_cuts import plan_with_cut
 from quantised_nets import byte_encoder, byte_mlp
+from sharded_nets import normalized_first
 from tx8isa.numbers.formats import Format
 
 
@@ -86,18 +88,25 @@ def test_a_block_is_near_that_of_onnxruntime(dtype: str, seed: int, least: float
 @pytest.mark.long
 @pytest.mark.parametrize("mesh", [(4, 4), (8, 2), (2, 4), (16, 1), (1, 4), (1, 1)])
 def test_every_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None:
-    made, shape = byte_encoder(5, "int8")
+    made, shape = byte_mlp(5, "int8", 64, 256)
     feeds, source = drawn(shape, 5), imported(made, tmp_path)
     program = on_mesh(source, "fp16", mesh, tmp_path)
     assert check(program, feeds).ok
     on_chip(program, feeds)
 
 
-@pytest.mark.parametrize("heads", [4, 16])
-def test_heads_that_fill_a_plane_and_narrow_ones(heads: int, tmp_path: Path) -> None:
-    made, shape = byte_encoder(7, "uint8", columns=256, heads=heads)
-    feeds, program = drawn(shape, 7), compile_graph(imported(made, tmp_path), "fp16", 16)
-    assert "sharded" in tags(program)
+@pytest.mark.parametrize("heads", [4, 8, 16])
+def test_a_quantised_block_is_one_sequence(heads: int) -> None:
+    """Heads that fill a plane, and narrow ones; attention takes and gives what products of bytes need."""
+    graph = normalized_first(heads=heads)
+    samples = np.random.default_rng(0).standard_normal((8, *graph.inputs[0].shape)).astype(np.float32)
+    given = samples_of({"x": samples}, graph)
+    program = compile_graph(quantise(graph, given, Settings("minmax"), Goal()).graph, "fp16", 16)
+    assert program.report is not None
+    (phase,) = [phase for phase in program.report.phases if phase.tag == "sharded"]
+    operators = [member.operator for member in phase.members]
+    assert operators.count("Int8MatMul") == 4 and "FusedAttention" in operators
+    feeds = {"x": samples[0]}
     on_chip(program, feeds)
     assert check(program, feeds).ok
 
