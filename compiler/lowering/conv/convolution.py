@@ -156,6 +156,7 @@ lowering(
     check=_check_int8,
     types=("int8", "int32", *FLOATS),
     cuts=conv_cuts,
+    anchor=True,
     blocked=True,
     prefetch=True,
     takes_fp32=True,

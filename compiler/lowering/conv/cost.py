@@ -155,7 +155,7 @@ def _vector(layer: ConvLayer, plan: ConvPlan) -> int:
     elements = plan.rows * layer.geometry.columns * aligned_channels(plan.maps, BLOCK)
     passes = layer.passes / 2 if layer.engine_rounds else layer.passes + 1.0
     if layer.fmt is Format.INT8:
-        passes = _REQUANTISING
+        passes = _REQUANTISING + layer.passes
     if layer.kind is Kind.POOL:
         passes += layer.taps / (2 if layer.engine_rounds else 1)
     return int(elements * (passes + 2 * layer.residual))

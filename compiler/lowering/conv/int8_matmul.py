@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,9 +41,19 @@ def _as_convolution(work: Work) -> Work:
         attrs={**call.attrs, "auto_pad": "NOTSET", "group": 1},
     )
     known = replace(work.input(1), value=weights, shape=weights.shape)
+    shape = work.output.shape
+    steps = tuple(replace(step, operands=_as_images(step.operands, shape, rows)) for step in work.steps)
     inputs: tuple[DdrTensor | None, ...] = (work.input(0).viewed(1, rows, inner), known, *work.inputs[2:])
-    return replace(
-        work, call=spec, inputs=inputs, output=work.output.viewed(1, rows, columns), channels_last=True
+    output = work.output.viewed(1, rows, columns)
+    return replace(work, call=spec, inputs=inputs, output=output, channels_last=True, steps=steps)
+
+
+def _as_images(
+    operands: Sequence[DdrTensor | None], shape: tuple[int, ...], rows: int
+) -> tuple[DdrTensor | None, ...]:
+    """Operands of a step; those with the shape of the product as images of one axis."""
+    return tuple(
+        each if each is None or each.shape != shape else each.viewed(1, rows, shape[-1]) for each in operands
     )
 
 
@@ -56,6 +66,7 @@ def _cuts(target: Target, work: Work) -> Iterable[Cut]:
     check=_check,
     types=("int8", "int32", *FLOATS),
     cuts=_cuts,
+    anchor=True,
     prefetch=True,
     takes_fp32=True,
     engines=(Engine.MATRIX, Engine.VECTOR),

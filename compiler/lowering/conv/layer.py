@@ -46,9 +46,12 @@ class ConvEpilogue:
 
 
 def epilogue_of(work: Work) -> ConvEpilogue:
-    """The epilogue of a work; if its first step adds a tensor of the result's shape, that is the residual."""
+    """The epilogue of a work; if its first step adds a tensor of the result's shape, that is the residual.
+
+    Sums of bytes begin with integers, so there it is a step like others.
+    """
     steps, residual = work.steps, None
-    if steps:
+    if steps and work.input(0).fmt is not Format.INT8:
         residual = _whole_addend(steps[0], work.output)
     if residual is not None:
         steps = steps[1:]

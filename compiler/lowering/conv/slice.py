@@ -165,13 +165,13 @@ def compute_slice(
     at = block.target(image, own.first)
     start = start_of(kernel, problem, own, block, at)
     result = _convolve(kernel, problem, image, block, own, data, start)
-    output = problem.work.output
+    output, steps = problem.work.output, problem.epilogue.steps
     if problem.requantisation is not None:
-        result = problem.requantisation.finished(kernel, result, own.scales, output.fmt)
-    else:
-        apply_steps(AlignedResult(kernel, result, at), result.base, problem.epilogue.steps)
-        if result.fmt is Format.FP32:
-            result = narrowed_slice(kernel, result, output.fmt)
+        fmt = Format.FP32 if steps else output.fmt
+        result = problem.requantisation.finished(kernel, result, own.scales, fmt)
+    apply_steps(AlignedResult(kernel, result, at), result.base, steps)
+    if result.fmt is Format.FP32:
+        result = narrowed_slice(kernel, result, output.fmt)
     if problem.use is None:
         store_slice(kernel, result, output, at)
     else:

@@ -24,7 +24,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .global_pool import POOLS, pool_positions
 
-POOLED = ("Conv", *POOLS)
+POOLED = ("Conv", "Int8Conv", *POOLS)
 """Operators at which the groups of a pooled convolution begin."""
 
 

@@ -197,22 +197,35 @@ def _normalize_whole_rows(
         store_aligned(kernel, narrowed_slice(kernel, wide, work.output.fmt), work.output, first, channels)
 
 
-def normalized(kernel: Kernel, sums: RowSums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
-    """The rows in FP32, shifted to mean 0 if ``centred``, scaled to mean square 1."""
+def normalized(
+    kernel: Kernel,
+    sums: RowSums,
+    data: Aligned,
+    epsilon: float,
+    centred: bool,
+    of_sum: bool = False,
+    shifted: Aligned | None = None,
+) -> Aligned:
+    """The rows in FP32, shifted to mean 0 if ``centred``, scaled to mean square 1.
+
+    ``of_sum``: scaled to a sum of squares of 1, which takes an instruction less.
+    ``shifted``: the rows in FP32 with mean 0, if they are known.
+    """
     channels = float(data.channels)
     per_row = Vector(kernel, Format.FP32, data.grid.positions * sums.lanes)
-    if centred:
+    if centred and shifted is None:
         mean = sums.of(split(kernel, data))
         per_row.vs("div", mean.base, mean.base, channels)
-    rows = widened_slice(kernel, data)
+    rows = widened_slice(kernel, data) if shifted is None else shifted
     vector = Vector(kernel, Format.FP32, rows.elements)
-    if centred:
+    if centred and shifted is None:
         vector.vv("sub", rows.base, rows.base, _repeated_for_planes(kernel, mean, rows).base)
     squares = slice_buffer(kernel, "squares", Format.FP32, rows.grid, rows.channels)
     vector.unary("square", squares.base, rows.base)
     scale = sums.of(_parts_of_squares(kernel, squares, data.fmt))
-    per_row.vs("div", scale.base, scale.base, channels)
-    per_row.vs("add", scale.base, scale.base, epsilon)
+    if not of_sum:
+        per_row.vs("div", scale.base, scale.base, channels)
+    per_row.vs("add", scale.base, scale.base, epsilon * channels if of_sum else epsilon)
     per_row.unary("rsqrt", scale.base, scale.base)
     vector.vv("mul", rows.base, rows.base, _repeated_for_planes(kernel, scale, rows).base)
     return rows

@@ -42,8 +42,10 @@ def attention_tables(kernel: Kernel, keys: int, depth: int, width: int, fmt: For
     return AttentionTables(ones, identity(kernel, width, fmt))
 
 
-def attend(kernel: Kernel, queries: Heads, keys: Heads, values: Heads, tables: AttentionTables) -> Dealt:
-    """softmax(K Q')' V of all heads, the heads side by side: [rows, heads x depth]."""
+def attend(
+    kernel: Kernel, queries: Heads, keys: Heads, values: Heads, tables: AttentionTables, target: Format
+) -> Dealt:
+    """softmax(K Q')' V of all heads in the format ``target``, side by side: [rows, heads x depth]."""
     fmt, lanes, depth = queries.fmt, queries.rows, queries.depth
     size = depth * lanes * fmt.bits // 8
     mixed = kernel.buffer("narrow", queries.count * size)
@@ -52,7 +54,12 @@ def attend(kernel: Kernel, queries: Heads, keys: Heads, values: Heads, tables: A
         count = min(together, queries.count - first)
         parts = [heads.part(first, count) for heads in (queries, keys, values)]
         _Attention(kernel, parts[0], parts[1], parts[2], tables.ones).run(mixed + first * size)
-    return _transposed(kernel, mixed, queries, tables.identity)
+    found = _transposed(kernel, mixed, queries, tables.identity)
+    if target.is_float:
+        return found
+    narrow = kernel.buffer("bytes", found.rows * found.width)
+    convert(kernel, narrow, found.base, found.rows * found.width, fmt, target)
+    return Dealt(narrow, target, found.rows, found.width)
 
 
 class _Attention:

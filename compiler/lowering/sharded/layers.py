@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.codegen.phase import Target
-from compiler.codegen.slices.aligned import TAIL_WIDTHS
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
+from compiler.lowering.conv.int8 import scale_number
 from compiler.lowering.matmul.matmul import product_of
 from compiler.lowering.pointwise.epilogue import is_per_channel
+from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.norms.normalization import normalized_axes
-from tx8isa.numbers.limits import LARGEST_EXTENT
-
-from .mesh import Mesh, mesh_on, whole_lines, whole_planes
+from tx8isa.numbers.formats import Format
 
 PRODUCTS = ("MatMul", "Gemm")
+BYTE_PRODUCT = "Int8MatMul"
+QUANTISE = "QuantiseInt8"
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 ATTENTION = "FusedAttention"
-SHARDED = (*PRODUCTS, *NORMALIZATIONS, ATTENTION)
+SHARDED = (*PRODUCTS, BYTE_PRODUCT, *NORMALIZATIONS, ATTENTION, QUANTISE)
 """Operators at which a layer of a sharded sequence begins."""
 PARTS = 3
 """Queries, keys and values."""
-_LONGEST = 4
-"""How many times as long as the other an axis of a mesh may be that is tried early."""
+
+
+@dataclass(frozen=True)
+class ResultBytes:
+    """How a float becomes a byte: divided by ``scale``, plus ``zero``; ``tensor``: the bytes."""
+
+    scale: float
+    zero: float
+    tensor: DdrTensor
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class ProductLayer:
     """A product with a constant matrix [inner, columns], sums added to it, and the steps after them.
 
     ``sums``: the tensors that are added first: vectors of one value per column, and matrices like the result.
+    ``stage``: the number of its stage in the work; ``quantised``: the bytes that its result becomes at once.
     """
 
     work: Work
@@ -45,6 +54,22 @@ class ProductLayer:
     columns: int
     sums: tuple[DdrTensor, ...]
     steps: tuple[Step, ...]
+    stage: int = 0
+    quantised: ResultBytes | None = None
+
+    @property
+    def result(self) -> DdrTensor:
+        return _result(self)
+
+    @property
+    def of_bytes(self) -> bool:
+        """Whether the engine multiplies bytes, whose sums are integers."""
+        return self.work.op == BYTE_PRODUCT
+
+    @property
+    def weight_fmt(self) -> Format:
+        """The format of the matrix in the scratchpad."""
+        return Format.INT8 if self.of_bytes else self.work.arithmetic
 
     @property
     def source(self) -> DdrTensor:
@@ -61,7 +86,13 @@ class ProductLayer:
 
     def weights(self) -> Array:
         """The constant matrix [inner, columns]."""
-        return product_of(self.work).constant()
+        return np.asarray(self.matrix.value) if self.of_bytes else product_of(self.work).constant()
+
+    def units(self) -> Array:
+        """What a sum of bytes counts, for each column."""
+        number = scale_number(self.work)
+        scale = np.asarray(self.work.input(3).value).reshape(-1) if number is None else np.asarray([number])
+        return np.broadcast_to(scale.astype(np.float64), (self.columns,))
 
     @property
     def vectors(self) -> list[DdrTensor]:
@@ -75,6 +106,8 @@ class ProductLayer:
         """The sum of the vectors, one value for each column."""
         vectors = [np.asarray(tensor.value, np.float64).reshape(-1) for tensor in self.vectors]
         total: Array = np.zeros(self.columns)
+        if self.of_bytes and self.work.has(2):
+            total = np.asarray(self.work.input(2).value).reshape(-1) * self.units()
         for vector in vectors:
             total = total + vector
         return total
@@ -87,6 +120,12 @@ class NormalizationLayer:
     work: Work
     rows: int
     columns: int
+    stage: int = 0
+    quantised: ResultBytes | None = None
+
+    @property
+    def result(self) -> DdrTensor:
+        return _result(self)
 
     @property
     def source(self) -> DdrTensor:
@@ -108,6 +147,12 @@ class AttentionLayer:
     depth: int
     parts: tuple[int, int, int]
     """The places of queries, keys and values among the three parts of the matrix."""
+    stage: int = 0
+    quantised: ResultBytes | None = None
+
+    @property
+    def result(self) -> DdrTensor:
+        return _result(self)
 
     @property
     def source(self) -> DdrTensor:
@@ -118,7 +163,31 @@ class AttentionLayer:
         return self.heads * self.depth
 
 
-Layer = ProductLayer | NormalizationLayer | AttentionLayer
+@dataclass(frozen=True)
+class QuantiseLayer:
+    """Floats that become bytes, apart from the layer that makes them."""
+
+    work: Work
+    rows: int
+    columns: int
+    quantised: ResultBytes
+    stage: int = 0
+
+    @property
+    def result(self) -> DdrTensor:
+        return self.work.output
+
+    @property
+    def source(self) -> DdrTensor:
+        return self.work.input(0)
+
+
+Layer = ProductLayer | NormalizationLayer | AttentionLayer | QuantiseLayer
+
+
+def _result(layer: ProductLayer | NormalizationLayer | AttentionLayer) -> DdrTensor:
+    """What others see of a layer."""
+    return layer.work.output if layer.quantised is None else layer.quantised.tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,24 +220,28 @@ class Layers:
     @property
     def made(self) -> set[str]:
         """Symbols of what is computed here."""
-        return {layer.work.output.symbol for layer in self.order}
+        return {layer.result.symbol for layer in self.order}
 
     def user_of_heads(self, layer: Layer) -> AttentionLayer | None:
         """The attention that a layer computes queries, keys and values for."""
         users = [
             each
             for each in self.order
-            if isinstance(each, AttentionLayer) and each.source.symbol == layer.work.output.symbol
+            if isinstance(each, AttentionLayer) and each.source.symbol == layer.result.symbol
         ]
         return users[0] if users else None
 
 
 def layers_of(work: Work) -> Layers:
     """The layers of a sequence; ValueError if one cannot be sharded with the others."""
-    found = Layers(tuple(_layer(stage) for stage in work.stages))
+    stages = [replace(_layer(stage), stage=at) for at, stage in enumerate(work.stages)]
+    found = Layers(_quantised_at_once(work, stages))
     if any(layer.rows != found.rows for layer in found.order):
         raise ValueError("layers of different numbers of rows")
+    wide = {layer.result.symbol for layer in found.order if layer.result.fmt is Format.FP32}
     for layer in found.order:
+        if layer.source.symbol in wide and not isinstance(layer, QuantiseLayer):
+            raise ValueError("a layer of values in FP32")
         if isinstance(layer, AttentionLayer):
             _check_attention(found, layer)
     return found
@@ -177,13 +250,31 @@ def layers_of(work: Work) -> Layers:
 def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
     """Its operand must be a product without other users, and without steps after the sums."""
     name = layer.source.symbol
-    makers = [each for each in layers.order if each.work.output.symbol == name]
+    makers = [each for each in layers.order if each.result.symbol == name]
     users = [each for each in layers.order for tensor in read_by(each) if tensor.symbol == name]
     maker = makers[0] if makers else None
-    if not isinstance(maker, ProductLayer) or maker.steps or maker.residuals:
+    if not isinstance(maker, ProductLayer) or maker.steps or maker.residuals or maker.quantised:
         raise ValueError("attention without the product of its queries, keys and values")
     if any(user is not layer for user in users):
         raise ValueError("queries, keys and values that others use too")
+
+
+def _quantised_at_once(work: Work, stages: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The layers; what is only quantised is so by the layer that makes it."""
+    readers = Counter(tensor.symbol for layer in stages for tensor in read_by(layer))
+    found: dict[str, Layer] = {}
+    for layer in stages:
+        maker = found.get(layer.source.symbol)
+        alone = readers[layer.source.symbol] == 1 and layer.source.symbol != work.output.symbol
+        if isinstance(layer, QuantiseLayer) and maker is not None and alone and maker.result.fmt.is_float:
+            assert not isinstance(maker, QuantiseLayer)
+            del found[layer.source.symbol]
+            found[layer.result.symbol] = replace(maker, quantised=layer.quantised)
+        elif isinstance(layer, QuantiseLayer) and isinstance(maker, AttentionLayer):
+            raise ValueError("attention that is quantised and used as floats too")
+        else:
+            found[layer.result.symbol] = layer
+    return tuple(sorted(found.values(), key=lambda layer: layer.stage))
 
 
 def read_by(layer: Layer) -> Iterator[DdrTensor]:
@@ -202,6 +293,10 @@ def can_be_sharded(work: Work) -> bool:
 
 
 def _layer(work: Work) -> Layer:
+    if work.op == QUANTISE:
+        return _quantise(work)
+    if work.op == BYTE_PRODUCT:
+        return _byte_product(work)
     if work.op not in SHARDED or work.arithmetic.bits != 16:
         raise ValueError(f"{work.op} in {'FP32' if work.op in SHARDED else 'a sharded sequence'}")
     if work.op in PRODUCTS:
@@ -219,6 +314,25 @@ def _product(work: Work) -> ProductLayer:
     if work.op == "Gemm":
         sums = (*_addend(work), *sums)
     return ProductLayer(work, product.m, product.k, product.n, sums, steps)
+
+
+def _byte_product(work: Work) -> ProductLayer:
+    """A product of bytes; sums as they are would be integers that no other layer takes."""
+    if not work.has(3):
+        raise ValueError("a product of bytes without scale")
+    inner, columns = work.spec.shape(1)
+    sums, steps = _leading_sums(work)
+    return ProductLayer(work, math.prod(work.spec.shape(0)[:-1]), inner, columns, sums, steps)
+
+
+def _quantise(work: Work) -> QuantiseLayer:
+    """Floats quantised with one scale and one zero point."""
+    source, scale = work.input(0), known_number(work.input(1))
+    zero = known_number(work.input(2)) if work.has(2) else 0.0
+    if scale is None or zero is None or scale <= 0.0 or not np.isfinite(scale) or not source.fmt.is_float:
+        raise ValueError("floats that are not quantised by one known scale and zero point")
+    rows = math.prod(source.shape[:-1])
+    return QuantiseLayer(work, rows, source.shape[-1], ResultBytes(scale, zero, work.output))
 
 
 def _addend(work: Work) -> list[DdrTensor]:
@@ -278,51 +392,3 @@ def _attention(work: Work) -> AttentionLayer:
         raise ValueError("attention of views that are not the columns of one matrix")
     parts = [view.offset // (heads * depth) for view in views]
     return AttentionLayer(work, rows, heads, depth, (parts[0], parts[1], parts[2]))
-
-
-# --- meshes ---------------------------------------------------------------------------------------------
-
-
-def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:
-    """The meshes that the layers can be divided over: first large ones that are not far from a square."""
-    tiles = target.tiles
-    sizes = [(rows, columns) for rows in range(1, tiles + 1) for columns in range(1, tiles // rows + 1)]
-    found = [mesh_on(target, *size) for size in sizes if 2 * math.prod(size) > tiles]
-    fitting = [mesh for mesh in found if fits(layers, mesh)]
-    yield from sorted(fitting, key=_order)
-
-
-def _order(mesh: Mesh) -> tuple[bool, int, float]:
-    """Long copies go to many tiles in a mesh far from a square."""
-    longer, shorter = max(mesh.rows, mesh.columns), min(mesh.rows, mesh.columns)
-    return longer > _LONGEST * shorter, -mesh.size, longer / shorter
-
-
-def fits(layers: Layers, mesh: Mesh) -> bool:
-    """Whether every layer can be divided over a mesh."""
-    if layers.rows % mesh.rows or layers.rows > LARGEST_EXTENT:
-        return False
-    rows = layers.rows // mesh.rows
-    return all(_layer_fits(layers, layer, mesh, rows) for layer in layers.order)
-
-
-def _layer_fits(layers: Layers, layer: Layer, mesh: Mesh, rows: int) -> bool:
-    if isinstance(layer, AttentionLayer):
-        return _attention_fits(layer, mesh, rows)
-    if isinstance(layer, ProductLayer) and layers.user_of_heads(layer) is not None:
-        return whole_planes(layer.inner, 1)
-    columns = [layer.columns, *([layer.inner] if isinstance(layer, ProductLayer) else [])]
-    return all(whole_planes(count, mesh.columns) and count <= LARGEST_EXTENT for count in columns)
-
-
-def _attention_fits(layer: AttentionLayer, mesh: Mesh, rows: int) -> bool:
-    """Heads in whole lines, and lanes for the queries of a tile without padding."""
-    lanes = (*TAIL_WIDTHS, BLOCK)
-    sizes = rows * layer.depth * 2, layer.rows * rows * 2
-    return (
-        layer.heads % mesh.columns == 0
-        and layer.depth in lanes
-        and (rows in lanes or (rows % BLOCK == 0 and layer.depth == BLOCK))
-        and whole_planes(layer.columns, mesh.columns)
-        and all(map(whole_lines, sizes))
-    )

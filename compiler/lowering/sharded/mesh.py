@@ -59,12 +59,16 @@ def mesh_of(target: Target, cut: Cut) -> Mesh:
 
 @dataclass(frozen=True)
 class Dealt:
-    """This tile's columns of its rows, as a slice of ``width`` channels."""
+    """This tile's columns of its rows, as a slice of ``width`` channels.
+
+    ``single``: where they are in FP32 too, as they were before they were rounded.
+    """
 
     base: Value
     fmt: Format
     rows: int
     width: int
+    single: Value | None = None
 
     @property
     def slice(self) -> Aligned:

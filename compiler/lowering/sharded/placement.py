@@ -9,7 +9,7 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import WHOLE, Home
 from compiler.lowering.record import ALL_GATHER, Placement, StageExchange, Work
 
-from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, layers_of
+from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, QuantiseLayer, layers_of
 from .mesh import Mesh, mesh_of
 
 ROWS, COLUMNS = "rows", "columns"
@@ -44,13 +44,22 @@ def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
         elif isinstance(layer, NormalizationLayer):
             for tensor in layer.parameters:
                 yield tensor.symbol, Home((WHOLE,) * len(tensor.shape))
+    dealt = _dealt(layers)
     for layer in layers.order:
-        result = layer.work.output
-        if isinstance(layer, AttentionLayer):
-            yield result.symbol, _matrix(result, COLUMNS, axes=2)
-        else:
-            columns = WHOLE if isinstance(layer, NormalizationLayer) else COLUMNS
-            yield result.symbol, _matrix(result, columns)
+        for result in dict.fromkeys((layer.work.output, layer.result)):
+            axes = 2 if isinstance(layer, AttentionLayer) else 1
+            columns = COLUMNS if layer.result.symbol in dealt else WHOLE
+            yield result.symbol, _matrix(result, columns, axes=axes)
+
+
+def _dealt(layers: Layers) -> set[str]:
+    """The results whose columns are dealt; of the others every tile has all columns of its rows."""
+    found: set[str] = set()
+    for layer in layers.order:
+        quantised = isinstance(layer, QuantiseLayer) and layer.source.symbol in found
+        if quantised or isinstance(layer, ProductLayer | AttentionLayer):
+            found.add(layer.result.symbol)
+    return found
 
 
 def _matrix(tensor: DdrTensor, columns: str, dealt: bool = True, axes: int = 1) -> Home:
@@ -65,22 +74,20 @@ def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     Products and normalizations need all columns of a value, attention needs the keys and values of all rows.
     Values from outside have all columns, and so has what a normalization makes.
     """
-    made, available = layers.made, set[str]()
-    for at, layer in enumerate(layers.order):
+    missing = _dealt(layers)
+    for layer in layers.order:
         symbol = layer.source.symbol
         if isinstance(layer, AttentionLayer):
             if mesh.rows > 1:
-                yield StageExchange(ALL_GATHER, symbol, ROWS, at)
-        elif symbol in made and symbol not in available:
+                yield StageExchange(ALL_GATHER, symbol, ROWS, layer.stage)
+        elif symbol in missing and not isinstance(layer, QuantiseLayer):
             if mesh.columns > 1:
-                yield StageExchange(ALL_GATHER, symbol, COLUMNS, at)
-            available.add(symbol)
-        if isinstance(layer, NormalizationLayer):
-            available.add(layer.work.output.symbol)
+                yield StageExchange(ALL_GATHER, symbol, COLUMNS, layer.stage)
+            missing.discard(symbol)
 
 
 def exchanges_of_weights(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     """The all-gathers of weights: each tile of a mesh column reads a part of them."""
-    for at, layer in enumerate(layers.order):
+    for layer in layers.order:
         if isinstance(layer, ProductLayer) and mesh.rows > 1:
-            yield StageExchange(ALL_GATHER, layer.matrix.symbol, ROWS, at)
+            yield StageExchange(ALL_GATHER, layer.matrix.symbol, ROWS, layer.stage)

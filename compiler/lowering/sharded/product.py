@@ -14,6 +14,7 @@ from compiler.codegen.slices.aligned import (
     Grid,
     Place,
     load_slice,
+    narrowed_slice,
     per_channel,
     repeat_rows,
     slice_buffer,
@@ -28,12 +29,13 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
+from .byte_product import BytePart, ByteVectors, byte_weights, heads_of, quantised_slice
+from .columns import ColumnBlock, blocks_of
 from .exchange import Participants, Weights
 from .layers import AttentionLayer, ProductLayer, ProductPart
 from .mesh import Dealt, Gathered, Heads
+from .tables import ByteTable, is_looked_up, load_table, looked_up
 
-Block = tuple[Array, float]
-"""Columns of a matrix and a factor."""
 OwnPiece = Callable[[DdrTensor], Dealt]
 """Gives this tile's columns of a value, which must not be overwritten."""
 
@@ -43,32 +45,43 @@ class PreparedProduct:
     """What a tile has of the constants of a product: its columns of the matrix, and of the bias in FP32.
 
     ``start``: the bias for each element of the result, which the sums begin with.
+    ``vectors``: bias and scales of a product of bytes. ``table``: what steps and quantisation make of sums.
     """
 
     weights: Weights
     bias: Value | None = None
     start: Value | None = None
+    vectors: ByteVectors | None = None
+    table: ByteTable | None = None
 
 
 def load_constants(
-    participants: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int, shared: bool
+    participants: Participants,
+    part: ProductPart,
+    heads: AttentionLayer | None,
+    rows: int,
+    shared: bool,
+    vectors: ByteVectors | None,
 ) -> PreparedProduct:
     """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
 
-    ``shared``: whether the tiles of a mesh column send each other parts of the weights.
-    The bias comes with the first part; or, if the sums begin with something else, with the last.
+    ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: those of
+    a product of bytes. The bias of floats comes with the first part; or, if the sums begin with something
+    else, with the last.
     """
     kernel, layer = participants.kernel, part.layer
-    width, fmt = layer.columns // participants.mesh.columns, layer.work.arithmetic
+    width, fmt = layer.columns // participants.mesh.columns, layer.weight_fmt
     blocks = [
-        _blocks(layer, heads, column, participants.mesh.columns)
+        blocks_of(layer, heads, column, participants.mesh.columns)
         for column in range(participants.mesh.columns)
     ]
     size = part.inner * width
 
     def image() -> Array:
+        if layer.of_bytes:
+            return np.concatenate([byte_weights(part, own) for own in blocks])
         matrix = np.asarray(layer.weights(), np.float64)[part.first : part.first + part.inner]
-        parts = [stored(matrix[:, chosen] * factor, fmt) for own in blocks for chosen, factor in own]
+        parts = [stored(matrix[:, each.columns] * each.factor, fmt) for own in blocks for each in own]
         packed = [pack(np.ascontiguousarray(part), fmt, Layout.CX) for part in parts]
         return np.concatenate([part.view(storage_dtype(fmt)) for part in packed])
 
@@ -76,8 +89,12 @@ def load_constants(
     run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
     weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
     weights.load()
-    if not layer.vectors or not (part.ends if layer.residuals else part.begins):
-        return PreparedProduct(weights)
+    table = load_table(kernel, layer) if part.ends and is_looked_up(layer) else None
+    if vectors is not None:
+        return PreparedProduct(weights, vectors=vectors, table=table)
+    biased = layer.vectors or any(each.shift for each in blocks[0])
+    if not biased or not (part.ends if layer.residuals else part.begins):
+        return PreparedProduct(weights, table=table)
     bias = _load_bias(participants, layer, blocks)
     if layer.residuals:
         return PreparedProduct(weights, bias)
@@ -86,36 +103,22 @@ def load_constants(
         spread(kernel, Aligned(start, Format.FP32, Grid(rows, 1, rows), width), bias)
     else:
         repeat_rows(kernel, start, bias, heads.depth, width // heads.depth, rows)
-    return PreparedProduct(weights, start=start)
+    return PreparedProduct(weights, start=start, table=table)
 
 
-def _load_bias(participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[Block]]) -> Value:
+def _load_bias(
+    participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[ColumnBlock]]
+) -> Value:
     """This tile's columns of the bias."""
     kernel, vector = participants.kernel, layer.bias()
-    data = np.concatenate([vector[chosen] * factor for own in blocks for chosen, factor in own])
+    found = [(vector[each.columns] + each.shift) * each.factor for own in blocks for each in own]
+    data = np.concatenate(found)
     width = layer.columns // participants.mesh.columns
     symbol = kernel.constant("bias_data", Format.FP32, data.astype(np.float32)).symbol
     bias = kernel.buffer("bias", 4 * width)
     source = DdrTensor(symbol, Format.FP32, data.shape).at(participants.column * width)
     kernel.emit("rdma.fp32", dst=bias, src=source, n=width)
     return bias
-
-
-def _blocks(layer: ProductLayer, heads: AttentionLayer | None, column: int, columns: int) -> list[Block]:
-    """The columns of the matrix that a mesh column computes, in blocks, each with a factor.
-
-    The queries, keys and values of a head are blocks of their own; queries take the scale of the attention.
-    """
-    width = layer.columns // columns
-    if heads is None:
-        return [(np.arange(column * width, (column + 1) * width), 1.0)]
-    share, scale = heads.heads // columns, heads.work.spec.number("scale")
-    found = []
-    for place, factor in zip(heads.parts, (scale, 1.0, 1.0), strict=True):
-        for head in range(column * share, (column + 1) * share):
-            first = place * heads.columns + head * heads.depth
-            found.append((np.arange(first, first + heads.depth), factor))
-    return found
 
 
 def multiply_heads(
@@ -132,6 +135,12 @@ def multiply_heads(
     parts before this one. Sums of a part that is not the last are in FP32.
     """
     (count, depth), rows = head, source.rows
+    if prepared.vectors is not None:
+        product = BytePart(kernel, source, part, prepared.weights.target, prepared.vectors, before)
+        sums = product.sums(count * depth)
+        if not part.ends:
+            return Heads(sums.base, sums.fmt, count, rows, depth)
+        return heads_of(kernel, narrowed_slice(kernel, product.floats(sums), part.layer.result.fmt), depth)
     fmt = source.fmt if part.ends else Format.FP32
     base = kernel.buffer("heads", count * rows * depth * fmt.bits // 8)
     start = before if before is not None else prepared.start
@@ -169,8 +178,10 @@ def multiply(
 
     ``before``: the FP32 sums of the parts before this one. Sums of a part that is not the last are in FP32.
     """
+    if prepared.vectors is not None:
+        return _multiply_bytes(participants, source, part, prepared, own, before)
     kernel, layer = participants.kernel, part.layer
-    target, residuals = layer.work.output.fmt, [own(tensor) for tensor in layer.residuals]
+    target, residuals = layer.result.fmt, [own(tensor) for tensor in layer.residuals]
     width, grid = layer.columns // participants.mesh.columns, Grid(source.rows, 1, source.rows)
     final = not layer.steps and prepared.bias is None and len(residuals) < 2 and target is source.fmt
     fmt = target if final and part.ends else Format.FP32
@@ -192,13 +203,48 @@ def multiply(
     if prepared.bias is not None:
         per_channel(kernel, "add", sums, prepared.bias)
     _add(kernel, sums, residuals[1:])
-    at = Place(0, participants.row * source.rows, participants.column * width)
+    return _finished(participants, layer, sums, own, prepared.table)
+
+
+def _multiply_bytes(
+    participants: Participants,
+    source: Gathered,
+    part: ProductPart,
+    prepared: PreparedProduct,
+    own: OwnPiece,
+    before: Value | None,
+) -> Dealt:
+    """This tile's columns of a product of bytes; sums in int32 if ``part`` is not the last."""
+    kernel, layer, width = participants.kernel, part.layer, part.layer.columns // participants.mesh.columns
+    assert prepared.vectors is not None
+    product = BytePart(kernel, source, part, prepared.weights.target, prepared.vectors, before)
+    sums = product.sums(width)
+    if not part.ends:
+        return sums
+    if not layer.work.output.fmt.is_float:
+        return product.bytes(sums)
+    data = product.floats(sums)
+    _add(kernel, data, [own(tensor) for tensor in layer.residuals])
+    return _finished(participants, layer, data, own, prepared.table)
+
+
+def _finished(
+    participants: Participants, layer: ProductLayer, sums: Aligned, own: OwnPiece, table: ByteTable | None
+) -> Dealt:
+    """The result of the sums after all steps."""
+    kernel, target, rows = participants.kernel, layer.result.fmt, sums.grid.room
+    if table is not None:
+        return Dealt(looked_up(kernel, sums, table).base, target, rows, sums.channels)
+    at = Place(0, participants.row * rows, participants.column * sums.channels)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
+    if layer.quantised is not None:
+        found = quantised_slice(kernel, sums, layer.quantised)
+        return Dealt(found.base, target, rows, sums.channels)
     if sums.fmt is target:
-        return Dealt(sums.base, target, source.rows, width)
-    result = slice_buffer(kernel, "y", target, grid, width)
+        return Dealt(sums.base, target, rows, sums.channels)
+    result = slice_buffer(kernel, "y", target, sums.grid, sums.channels)
     convert(kernel, result.base, sums.base, sums.elements, Format.FP32, target)
-    return Dealt(result.base, target, source.rows, width)
+    return Dealt(result.base, target, rows, sums.channels, sums.base if layer.of_bytes else None)
 
 
 def _initial_sums(
@@ -214,7 +260,7 @@ def _initial_sums(
 
 def _add(kernel: Kernel, sums: Aligned, pieces: Sequence[Dealt]) -> None:
     for piece in pieces:
-        wide = widened_piece(kernel, piece)
+        wide = widened_piece(kernel, piece) if piece.single is None else piece.single
         Vector(kernel, Format.FP32, sums.elements).vv("add", sums.base, sums.base, wide)
 
 

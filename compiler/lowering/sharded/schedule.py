@@ -9,14 +9,14 @@ from compiler.codegen.slices.tensors import BLOCK
 from compiler.lowering.record import StageExchange
 from tx8isa.numbers.division import ceil_div, round_up
 
-from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, ProductPart
+from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, ProductPart, QuantiseLayer
 from .mesh import Mesh
 from .placement import COLUMNS
 
 _MOST_WEIGHTS = 1 << 18
 """Bytes of the weights of a tile that arrive at once; those of two steps are in the scratchpad."""
 
-Task = ProductPart | NormalizationLayer | AttentionLayer
+Task = ProductPart | NormalizationLayer | AttentionLayer | QuantiseLayer
 
 
 @dataclass
@@ -38,13 +38,14 @@ class Superstep:
 
 def steps_of(layers: Layers, mesh: Mesh, exchanges: Sequence[StageExchange]) -> list[Superstep]:
     """The steps of a sequence in which tiles exchange values, each where the work says."""
-    steps, made = [Superstep()], layers.made
-    for at, layer in enumerate(layers.order):
+    steps, made, begun = [Superstep()], layers.made, -1
+    for layer in layers.order:
         for exchange in exchanges:
-            if exchange.before == at and exchange.symbol in made:
+            if begun < exchange.before <= layer.stage and exchange.symbol in made:
                 columns = exchange.axis == COLUMNS
                 found = Superstep(gathered=exchange.symbol) if columns else Superstep(keys=exchange.symbol)
                 steps.append(found)
+        begun = layer.stage
         if isinstance(layer, ProductLayer):
             _add_product(steps, layer, mesh)
         else:
@@ -65,7 +66,7 @@ def _add_product(steps: list[Superstep], layer: ProductLayer, mesh: Mesh) -> Non
 
 
 def _parts(layer: ProductLayer, mesh: Mesh) -> list[ProductPart]:
-    row_bytes = layer.columns // mesh.columns * layer.work.arithmetic.bits // 8
+    row_bytes = layer.columns // mesh.columns * layer.weight_fmt.bits // 8
     count = ceil_div(layer.inner * row_bytes, _MOST_WEIGHTS)
     inner = round_up(ceil_div(layer.inner, count), BLOCK)
     firsts = range(0, layer.inner, inner)

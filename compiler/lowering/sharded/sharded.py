@@ -13,14 +13,17 @@ from collections.abc import Iterator
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, store_aligned
+from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, slice_buffer, store_aligned
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
 from compiler.lowering.record import Cut, Engine, StageExchange, Work, exchanges_in, lowering
 from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
+from .byte_product import ByteVectors, load_byte_vectors, quantised_slice
+from .divisions import fits, meshes
 from .exchange import Outgoing, Participants, exchange
 from .layers import (
     PARTS,
@@ -29,9 +32,8 @@ from .layers import (
     Layers,
     NormalizationLayer,
     ProductPart,
-    fits,
+    QuantiseLayer,
     layers_of,
-    meshes,
 )
 from .mesh import Dealt, Gathered, Heads, Mesh, mesh_of
 from .normalization import Normalizer
@@ -94,6 +96,7 @@ class _Phase:
         self.exchanged = {each.symbol for each in exchanges}
         self.rows = layers.rows // mesh.rows
         self.prepared: dict[ProductPart, PreparedProduct] = {}
+        self.byte_vectors: dict[str, ByteVectors] = {}
         self.dealt: dict[str, Dealt] = {}
         self.gathered: dict[str, Gathered] = {}
         self.heads: dict[str, Heads] = {}
@@ -117,6 +120,7 @@ class _Phase:
 
         Worker 0 does, because nothing orders the others with what it still executes of earlier phases.
         """
+        self.byte_vectors = load_byte_vectors(self.participants, self.layers)
         for number in range(_EARLY):
             self._load_weights(number)
         self.normalizer.load()
@@ -150,21 +154,26 @@ class _Phase:
             for part in self.steps[number].products:
                 user = self.layers.user_of_heads(part.layer)
                 shared = self._is_shared(part)
+                vectors = self.byte_vectors.get(part.layer.result.symbol)
                 with self.kernel.computing(_name_of(part)):
-                    self.prepared[part] = load_constants(self.participants, part, user, self.rows, shared)
+                    self.prepared[part] = load_constants(
+                        self.participants, part, user, self.rows, shared, vectors
+                    )
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
         made = self.layers.made
         sources = {layer.source.symbol: layer.source for layer in self.layers.order}
+        exact = {layer.source.symbol for layer in self.layers.order if isinstance(layer, QuantiseLayer)}
+        readers = {layer.source.symbol: layer for layer in self.layers.order}
         for symbol, tensor in sources.items():
             if symbol not in made:
                 columns = tensor.shape[-1]
                 matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
                 first = self.participants.row * (self.rows * columns)
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
-                if loaded.fmt is Format.FP32:
-                    loaded = narrowed_slice(self.kernel, loaded, self.layers.order[0].work.arithmetic)
+                if loaded.fmt is Format.FP32 and symbol not in exact:
+                    loaded = narrowed_slice(self.kernel, loaded, readers[symbol].work.arithmetic)
                 self.gathered[symbol] = Gathered(loaded.base, loaded.fmt, self.rows, columns)
 
     # --- exchanges --------------------------------------------------------------------------------------
@@ -184,7 +193,7 @@ class _Phase:
     def _reserve(self, step: Superstep) -> None:
         """Give the targets of an exchange their buffers: other tiles may write to them from here on."""
         kernel = self.kernel
-        makers = {layer.work.output.symbol: layer for layer in self.layers.order}
+        makers = {layer.result.symbol: layer for layer in self.layers.order}
         for symbol, copies in ((step.gathered, 1), (step.keys, 2)):
             if symbol is not None:
                 maker = makers[symbol]
@@ -197,10 +206,10 @@ class _Phase:
 
     def _bytes(self, maker: Layer, copies: int) -> int:
         """Bytes of all columns of this tile's rows; of keys and values: of this tile's heads for all rows."""
-        each = maker.work.output.bytes_each
         if copies == 1:
-            return self.rows * maker.columns * each
-        return copies * self.layers.rows * maker.columns // PARTS // self.mesh.columns * each
+            return self.rows * maker.columns * maker.result.bytes_each
+        shared = maker.columns // PARTS // self.mesh.columns
+        return copies * self.layers.rows * shared * maker.result.bytes_each
 
     def _await_weights(self, number: int) -> None:
         """Wait for the parts of the weights of a step, which are sent then."""
@@ -248,9 +257,11 @@ class _Phase:
 
     def _compute(self, task: Task) -> None:
         layer = task.layer if isinstance(task, ProductPart) else task
-        symbol = layer.work.output.symbol
+        symbol = layer.result.symbol
         if isinstance(task, NormalizationLayer):
             self.gathered[symbol] = self.normalizer.normalize(task, self.gathered[task.source.symbol])
+        elif isinstance(task, QuantiseLayer):
+            self._quantise(task)
         elif isinstance(task, AttentionLayer):
             self.dealt[symbol] = self._attention(task)
         else:
@@ -263,9 +274,24 @@ class _Phase:
             own = self.dealt[symbol]
             self.gathered[symbol] = Gathered(own.base, own.fmt, own.rows, own.width)
 
+    def _quantise(self, layer: QuantiseLayer) -> None:
+        """The bytes of a value where a tile has that value: its own columns, or all."""
+        kernel, symbol = self.kernel, layer.source.symbol
+        own = self.dealt.get(symbol) or self.gathered[symbol]
+        wide = slice_buffer(kernel, "wide", Format.FP32, own.slice.grid, own.slice.channels)
+        if own.fmt is Format.FP32:
+            Vector(kernel, Format.FP32, wide.elements).vs("add", wide.base, own.base, -0.0)
+        else:
+            convert(kernel, wide.base, own.base, wide.elements, own.fmt, Format.FP32)
+        found = quantised_slice(kernel, wide, layer.quantised, exact=True)
+        if isinstance(own, Dealt):
+            self.dealt[layer.result.symbol] = Dealt(found.base, found.fmt, own.rows, own.width)
+        else:
+            self.gathered[layer.result.symbol] = Gathered(found.base, found.fmt, own.rows, own.channels)
+
     def _multiply(self, part: ProductPart) -> None:
         layer, prepared = part.layer, self.prepared[part]
-        symbol, source = layer.work.output.symbol, self.gathered[layer.source.symbol]
+        symbol, source = layer.result.symbol, self.gathered[layer.source.symbol]
         user = self.layers.user_of_heads(layer)
         if user is not None:
             before = None if part.begins else self.heads[symbol].base
@@ -293,7 +319,8 @@ class _Phase:
         if self.tables is None:
             width = layer.depth * (each if self.rows <= BLOCK else 1)
             self.tables = attention_tables(kernel, layer.rows, layer.depth, width, found.fmt)
-        return attend(kernel, found.part(0, each), keys, values, self.tables)
+        target = layer.result.fmt if layer.quantised is not None else found.fmt
+        return attend(kernel, found.part(0, each), keys, values, self.tables, target)
 
     def _of_all_rows(self, own: Heads, arrived: Value) -> Heads:
         """Keys and values of all rows, head by head; they have arrived mesh row by mesh row."""
@@ -315,7 +342,7 @@ class _Phase:
 
     def _store(self, layer: Layer) -> None:
         """The result of the sequence: this tile's columns of its rows."""
-        result = self._own(layer.work.output)
+        result = self._own(layer.result)
         columns = layer.columns
         matrix = self.work.output.viewed(self.layers.rows, columns)
         first = self.participants.row * (self.rows * columns) + self.participants.column * result.width

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
 
 from compiler.dialect.ops import CastOp, GroupOp, TensorOperation
 from compiler.dialect.types import format_of
@@ -71,6 +72,9 @@ class _Merger:
         for draft in reversed(self.drafts):
             if draft.members and is_anchor(draft.members[0]):
                 self._extend(draft)
+        for draft in self.drafts:
+            if draft.members and _rounds(draft.members[0]) and self._is_quantised(draft):
+                self._take_cast(draft)
         for draft in reversed(self.drafts):
             if draft.members and not is_anchor(draft.members[0]):
                 self._absorb(draft)
@@ -95,8 +99,24 @@ class _Merger:
         for member in following.members:
             if sole_user(running) is not member or not self.fusion.is_step(member, running):
                 return None
+            if draft.members[0].op == "Int8Conv" and self._has_chain_beside(member, running):
+                return None
             running = member.results[0]
         return following
+
+    def _has_chain_beside(self, member: TensorOperation, running: SSAValue) -> bool:
+        """Whether a chain makes another operand for an operation alone: then that chain takes the operation.
+
+        As a phase of its own, before that of the anchor, it would take longer than a sum in it saves.
+        """
+        others = (value.owner for value in member.operands if value is not running)
+        return any(
+            isinstance(owner, TensorOperation)
+            and owner in self.of
+            and self.fusion.is_pointwise(owner)
+            and sole_user(owner.results[0]) is member
+            for owner in others
+        )
 
     def _absorb(self, draft: _Draft) -> None:
         """Merge a chain with those whose results only it uses."""
@@ -111,6 +131,13 @@ class _Merger:
             following = self.of[cast]
             if len(following.members) == 1:
                 self._join(draft, [*draft.members, cast], following)
+
+    @staticmethod
+    def _is_quantised(draft: _Draft) -> bool:
+        """Whether a draft's result, cast to FP32, is only quantised: a sequence has that with the anchor."""
+        cast = sole_user(draft.members[-1].results[0])
+        user = sole_user(cast.results[0]) if isinstance(cast, CastOp) else None
+        return user is not None and user.op == "QuantiseInt8"
 
     def _source(self, draft: _Draft) -> _Draft | None:
         """A draft whose result only this chain uses, and which can be merged with it."""

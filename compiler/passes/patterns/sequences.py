@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.phase import Target
+from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.pools.pooled import POOLED, can_be_pooled, check_pooled, pooled_placement
 from compiler.lowering.record import Placement, Work
 from compiler.lowering.sharded.layers import SHARDED, can_be_sharded, layers_of
@@ -50,8 +51,10 @@ KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 def kind_of(operators: Sequence[str]) -> SequenceKind | None:
     """The kind of sequence that a group with these members is; None if it is none.
 
-    Its first member begins a stage, and so does another one.
+    Its first member begins a stage, and so does another one. Pointwise operators alone are a chain.
     """
+    if all(operator in POINTWISE for operator in operators):
+        return None
     for kind in KINDS:
         begins = [operator in kind.operators for operator in operators]
         if begins[0] and sum(begins) > 1:

@@ -23,6 +23,7 @@ from compiler_harness import NodeSpec, draw, graph, ints
 from onnx_models import imported, model
 from onnx_oracle import onnxruntime
 from planned_cuts import plan_with_cut
+from quantised_nets import pooled_bytes
 
 node = helper.make_node
 
@@ -262,7 +263,26 @@ def test_a_table_with_another_operator(tmp_path: Path) -> None:
         '[pooled]\ntag = "p"\noperators = "MaxPool"\nmost = 2\n'
     )
     with pytest.raises(
-        PatternError,
-        match=r"pooled: operators must be some of Conv\|GlobalAveragePool\|LargestPosition; found 'MaxPool'",
+        PatternError, match=r"some of Conv\|Int8Conv\|GlobalAveragePool\|LargestPosition; found 'MaxPool'"
     ):
         load_patterns(str(path))
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(("seed", "dtype"), [(1, "uint8"), (2, "int8")])
+def test_a_convolution_of_bytes_whose_result_stays_a_float(seed: int, dtype: str, tmp_path: Path) -> None:
+    """The Relu and the pool are in its phase, and give the bytes of phases of their own."""
+    made, shape = pooled_bytes(seed, dtype, 64, 256, 14)
+    feeds = {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
+    source = imported(made, tmp_path)
+    program = compile_graph(source, "fp16", 16)
+    assert program.report is not None
+    (pooled,) = [phase for phase in program.report.phases if phase.tag == "pooled"]
+    operators = [member.operator for member in pooled.members]
+    assert operators == ["Int8Conv", "Relu", "GlobalAveragePool"]
+    assert check(program, feeds).ok
+    apart = compile_graph(source, "fp16", 16, residency="off")
+    assert list(results(program, feeds).values()) == list(results(apart, feeds).values())
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (got,), want = execute(program, feeds)[0].values(), session.run(None, feeds)[0]
+    np.testing.assert_allclose(got, want, rtol=0.01, atol=0.002)

@@ -209,3 +209,55 @@ def fires(seed: int, squeezed: int, height: int, width: int, pool: bool) -> tupl
     x = net.expansions(net.conv(net.quantised("x", shape, 0.03), squeezed, 1, relu=True), 64)
     x = net.expansions(net.conv(net.max_pool(x) if pool else x, squeezed, 1, relu=True), 64)
     return net.model(shape, x), shape
+
+
+def byte_mlp(seed: int, dtype: str, rows: int, columns: int) -> tuple[Any, tuple[int, ...]]:
+    """Three products of matrices with whole planes of columns, each quantised at once."""
+    net, shape = QuantisedNet(seed, dtype), (rows, columns)
+    x = net.quantised("x", shape, 0.03)
+    x = net.matmul(net.matmul(net.matmul(x, 2 * columns, False), columns, True), columns, False)
+    return net.model(shape, x), shape
+
+
+def byte_encoder(
+    seed: int, dtype: str, rows: int = 64, columns: int = 256, heads: int = 8
+) -> tuple[Any, tuple[int, ...]]:
+    """A transformer block whose products read bytes; all else, and its result, are floats."""
+    net, shape, depth = QuantisedNet(seed, dtype), (1, rows, columns), columns // heads
+
+    def floats(*extents: int, mean: float = 0.0) -> str:
+        return net.constant(net.rng.normal(mean, 0.1, extents).astype(np.float32))
+
+    def normal(value: str) -> str:
+        return net.op("LayerNormalization", value, floats(columns, mean=1.0), floats(columns), axis=-1)
+
+    def read(value: str, inner: int, scale: float) -> str:
+        return net.quantised(value, (*shape[:-1], inner), scale).name
+
+    def product(value: str, inner: int, count: int) -> str:
+        weights = net.weights((inner, count), 1, True)[0]
+        return net.op("Add", net.op("MatMul", value, weights), floats(count))
+
+    def part(value: str, order: tuple[int, ...]) -> str:
+        split = net.constant(np.array([1, rows, heads, depth], np.int64))
+        return net.op("Transpose", net.op("Reshape", product(value, columns, columns), split), perm=order)
+
+    first = read(normal("x"), columns, 0.03)
+    scores = net.op("MatMul", part(first, (0, 2, 1, 3)), part(first, (0, 2, 3, 1)))
+    scaled = net.op("Mul", scores, net.constant(np.float32(depth**-0.5)))
+    mixed = net.op("MatMul", net.op("Softmax", scaled, axis=-1), part(first, (0, 2, 1, 3)))
+    whole = net.constant(np.array(shape, np.int64))
+    joined = net.op("Reshape", net.op("Transpose", mixed, perm=(0, 2, 1, 3)), whole)
+    middle = net.op("Add", "x", product(read(joined, columns, 0.02), columns, columns))
+    inner = net.op("Gelu", product(read(normal(middle), columns, 0.03), columns, 2 * columns))
+    last = net.op("Add", middle, product(read(inner, 2 * columns, 0.03), 2 * columns, columns))
+    return net.model(shape, Bytes(last, shape, np.float32(1)), floats=True), shape
+
+
+def pooled_bytes(seed: int, dtype: str, channels: int, maps: int, size: int) -> tuple[Any, tuple[int, ...]]:
+    """A convolution of bytes, whose result stays a float, with a Relu and the mean of all positions."""
+    net, shape = QuantisedNet(seed, dtype), (1, channels, size, size)
+    first = net.conv(net.quantised("x", shape, 0.03), channels, 3, True)
+    made = net.op("Conv", first.name, net.weights((maps, channels, 1, 1), 0, True)[0])
+    mean = net.op("GlobalAveragePool", net.op("Relu", made))
+    return net.model(shape, Bytes(mean, (1, maps, 1, 1), np.float32(1)), floats=True), shape
