@@ -14,7 +14,7 @@ from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
 from compiler.lowering.sharded.centring import weights_of_mean
-from compiler.passes.groups import group_stack
+from compiler.passes.groups import borders
 from compiler.quantise import Goal, Settings, quantise, samples_of
 from compiler.tools.run import check
 from onnx_models import imported
@@ -28,7 +28,7 @@ from tx8isa.numbers.formats import Format
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every sequence is worth it."""
-    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def drawn(shape: tuple[int, ...], seed: int) -> dict[str, Array]:

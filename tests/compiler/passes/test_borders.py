@@ -65,7 +65,7 @@ def test_both_ends_decide_where_a_sequence_just_pays(monkeypatch: pytest.MonkeyP
 
     made = graph(
         [("MatMul", ["x", "w"], ["a"], {}), ("Softmax", ["a"], ["y"], {"axis": 1})],
-        {"x": (96, 512), "w": (512, 64)},
+        {"x": (32, 768), "w": (768, 64)},
     )
     price, divisor = Borders.gain, 1
     monkeypatch.setattr(Borders, "gain", cheaper)
