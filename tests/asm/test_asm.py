@@ -309,6 +309,7 @@ def test_remembered_shapes_give_what_full_parsing_gives(seed: int) -> None:
         [f"td.memset.fp16 dst=0, value={v}, n={n}" for v, n in ((1, 1), ("a0", "ra"), (1.5, 1.5))],
         ["beq a0, a1, x", "beq a0, a1, 3f", "beq a0, 5, x"],
         ["lw a0, 4(sp)", "lw a0, 4(foo)", "lw a0, sp(4)"],
+        ["li a0, 5", "li \0, 5"],  # once a NUL stood for an operand in the shape of a line
     ],
 )
 def test_a_remembered_shape_refuses_what_full_parsing_refuses(lines: list[str]) -> None:

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from compiler.dialect.ops import GroupOp
 from compiler.passes.base import Context, operations
-from compiler.passes.work import target_of, work_of
+from compiler.passes.work import target_of, unaliased, work_of
 from compiler.search import Template, signature, template_key
 
 
@@ -40,11 +40,14 @@ class GroupMappingPass:
 
 
 def template_of(context: Context, group: GroupOp) -> Template:
-    """The template of a group; its tensors get numbers in place of names."""
+    """The template of a group; its tensors get numbers in place of names.
+
+    A value and the same value in another shape are one memory, and have one number.
+    """
     names: dict[SSAValue, str] = {}
 
     def symbol(value: SSAValue) -> str:
-        return names.setdefault(value, f"v.{len(names)}")
+        return names.setdefault(unaliased(value), f"v.{len(names)}")
 
     work, target = work_of(context, group, symbol), target_of(context)
     return Template(template_key(signature(work, target)), work, target)

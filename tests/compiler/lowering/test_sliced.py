@@ -17,12 +17,13 @@ from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from network_draws import drawn, inputs_of, problems, setting
 from planned_cuts import plan_with_cut
-from sliced_nets import branches, heads, rows, uneven, whole_operand
+from sliced_nets import branches, heads, rows, two_shapes, uneven, whole_operand
 
 NETS: dict[str, Callable[[], Graph]] = {
     "rows": rows,
     "branches": branches,
     "heads": heads,
+    "two shapes": two_shapes,
     "whole operand": whole_operand,
     "uneven": uneven,
     "uneven whole operand": lambda: whole_operand(50, 97),

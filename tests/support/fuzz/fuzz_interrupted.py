@@ -93,7 +93,8 @@ def _other(value: Any, rng: Random) -> Any:
         words = np.frombuffer(value[: len(value) // 8 * 8], np.int64).copy()
         used = np.flatnonzero(words) if rng.random() < 0.7 else np.arange(words.size)
         at = int(rng.choice(used)) if used.size else 0
-        words[at] = np.array(_other(int(words[at]), rng) or 0).astype(np.uint64).astype(np.int64)
+        other = _other(int(words[at]), rng)
+        words[at] = np.array(other if isinstance(other, int) else 0).astype(np.uint64).astype(np.int64)
         cut = 8 * rng.randrange(words.size) if rng.random() < 0.05 else len(value)
         return (words.tobytes() + value[words.nbytes :])[:cut]
     if isinstance(value, list) and value:

@@ -40,6 +40,20 @@ def branches() -> Graph:
     )
 
 
+def two_shapes() -> Graph:
+    """One input, which is both operands of a product, each time in another shape."""
+    return graph(
+        [
+            ("Reshape", ["x", "column"], ["a"], {}),
+            ("Reshape", ["x", "row"], ["b"], {}),
+            ("MatMul", ["a", "b"], ["c"], {}),
+            ("Softmax", ["c"], ["y"], {"axis": 1}),
+        ],
+        {"x": (8, 8)},
+        {"column": ints(64, 1), "row": ints(1, 64)},
+    )
+
+
 def heads() -> Graph:
     """Heads of a matrix, one for each tile, although the columns of a head are many runs of DDR."""
     return graph(
