@@ -76,16 +76,9 @@ def load_constants(
         for column in range(participants.mesh.columns)
     ]
     size = part.inner * width
-
-    def image() -> Array:
-        if layer.of_bytes:
-            return np.concatenate([byte_weights(part, own) for own in blocks])
-        matrix = np.asarray(layer.weights(), np.float64)[part.first : part.first + part.inner]
-        parts = [stored(matrix[:, each.columns] * each.factor, fmt) for own in blocks for each in own]
-        packed = [pack(np.ascontiguousarray(part), fmt, Layout.CX) for part in parts]
-        return np.concatenate([part.view(storage_dtype(fmt)) for part in packed])
-
-    symbol = kernel.lazy_constant("weights", fmt, size * participants.mesh.columns, image).symbol
+    symbol = kernel.lazy_constant(
+        "weights", fmt, size * participants.mesh.columns, lambda: _weight_image(part, blocks)
+    ).symbol
     run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
     weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
     weights.load()
@@ -104,6 +97,17 @@ def load_constants(
     else:
         repeat_rows(kernel, start, bias, heads.depth, width // heads.depth, rows)
     return PreparedProduct(weights, start=start, table=table)
+
+
+def _weight_image(part: ProductPart, blocks: Sequence[Sequence[ColumnBlock]]) -> Array:
+    """The bytes of a part's weights in DDR, the blocks of each mesh column behind those of the one before."""
+    layer, fmt = part.layer, part.layer.weight_fmt
+    if layer.of_bytes:
+        return np.concatenate([byte_weights(part, own) for own in blocks])
+    matrix = np.asarray(layer.weights(), np.float64)[part.first : part.first + part.inner]
+    scaled = [stored(matrix[:, each.columns] * each.factor, fmt) for own in blocks for each in own]
+    packed = [pack(np.ascontiguousarray(columns), fmt, Layout.CX) for columns in scaled]
+    return np.concatenate([columns.view(storage_dtype(fmt)) for columns in packed])
 
 
 def _load_bias(
