@@ -19,7 +19,10 @@ from compiler.passes import codegen
 from compiler_harness import draw, graph, ints, one
 from operator_cases import DRAWS, drawn
 
-GROUPS = {"Chain", "Pooled", "Sharded", "Stack", "tx8be.cast", "tx8be.channel_norm"}
+GROUPS = {
+    *("Chain", "Int8Sum", "PackedMatMul", "Pooled", "Sharded", "Sliced", "Stack"),
+    *("tx8be.cast", "tx8be.channel_norm"),
+}
 """Lowerings of what passes make; no operator of a graph has them."""
 MNEMONICS = {Engine.MATRIX: ("ne.",), Engine.VECTOR: ("ct.",), Engine.DMA: ("rdma.", "wdma.", "td.", "dte.")}
 
