@@ -1,0 +1,117 @@
+"""How emulation scales: host threads on the tiles of one chip, ranks on the chips of a mesh.
+
+    python benchmarks/scaling.py [COUNT ...]     of threads and ranks; by default 1, 2, 4, ... up to the cores
+
+Threads: each network is compiled and loaded once; its runs with each number of threads take turns, and the
+least time of each counts. Ranks: sixteen chips run SqueezeNet, each for itself; ``mpiexec`` starts the ranks
+with one thread each. What counts is the time from the start of the program to the end of the last chip on
+all ranks, which a second run has without the time of compiling kernels.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import onnx
+
+from _graphs import cases
+from _report import promise, tabulate
+from emulator import load
+from networks import compiled
+
+NETWORKS = ("resnet50", "squeezenet")
+ROUNDS = 5
+CHIPS, MESH = 16, "4x4"
+CORES = 16
+"""For a machine with so many cores there are goals."""
+GOALS = {"resnet50": 8.0, "ranks": 9.0}
+"""How many times one thread or rank."""
+
+
+def doubled(most: int) -> list[int]:
+    """1, 2, 4, ... up to ``most``, which is the last one."""
+    found = [1]
+    while found[-1] * 2 <= most:
+        found.append(found[-1] * 2)
+    return found if found[-1] == most else [*found, most]
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def thread_times(name: str, counts: Sequence[int], folder: Path) -> list[float]:
+    """The least seconds of a warm run of a network for each number of threads."""
+    case = cases(name)[0]
+    model = folder / f"{name}.onnx"
+    onnx.save(case.model, model)
+    compiled(model, case.dtype, folder / name)
+    program = load(folder / name / "prog.bin")
+    for threads in counts:
+        program.run(case.inputs, threads=threads)
+    rounds = [
+        [seconds_of(lambda threads=threads: program.run(case.inputs, threads=threads)) for threads in counts]
+        for _ in range(ROUNDS)
+    ]
+    return [min(each) for each in zip(*rounds, strict=True)]
+
+
+def rank_times(program: Path, counts: Sequence[int]) -> list[float]:
+    """The least seconds of three runs of sixteen chips for each number of ranks, start-up included."""
+    mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if mpiexec is None:
+        raise SystemExit("mpiexec is missing: pip install mpich mpi4py")
+    tool = Path(sys.executable).with_name("tx8emu")
+    work = [str(tool), str(program), "--chips", MESH, "--random", "0", "--threads", "1", "-q"]
+
+    def run(ranks: int) -> None:
+        subprocess.run([mpiexec, "-n", str(ranks), *work], check=True, stdout=subprocess.DEVNULL)
+
+    for ranks in counts:
+        run(ranks)
+    return [min(seconds_of(lambda ranks=ranks: run(ranks)) for _ in range(3)) for ranks in counts]
+
+
+def show(what: str, counts: Sequence[int], seconds: Sequence[float], unit: str) -> list[str]:
+    """Print a curve and return its row of the table."""
+    cells = []
+    for count, each in zip(counts, seconds, strict=True):
+        print(f"{what}: {count} {unit} {1e3 * each:8.1f} ms, {seconds[0] / each:5.2f} times one", flush=True)
+        cells.append(f"{1e3 * each:.1f} ms ({seconds[0] / each:.2f})")
+    return [what, *cells]
+
+
+def main(arguments: Sequence[str]) -> int:
+    most = len(os.sched_getaffinity(0))
+    counts = [int(each) for each in arguments] or doubled(min(most, CHIPS))
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for network in NETWORKS:
+            seconds = thread_times(network, counts, folder)
+            rows.append(show(f"{network} fp16, threads", counts, seconds, "threads"))
+            if counts[-1] >= CORES and network in GOALS:
+                judge(f"{network} fp16: {counts[-1]} threads", seconds, GOALS[network], "one thread")
+        seconds = rank_times(folder / "squeezenet" / "prog.bin", counts)
+        rows.append(show("squeezenet fp16 on each of 16 chips, ranks", counts, seconds, "ranks"))
+        if counts[-1] >= CORES:
+            judge(f"16 chips: {counts[-1]} ranks", seconds, GOALS["ranks"], "one rank")
+    tabulate(["work", *map(str, counts)], rows)
+    return 0
+
+
+def judge(what: str, seconds: Sequence[float], goal: float, against: str) -> None:
+    promise(what, seconds[0] / seconds[-1], "times", at_least=goal, against=against)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
