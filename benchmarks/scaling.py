@@ -3,9 +3,9 @@
     python benchmarks/scaling.py [COUNT ...]     of threads and ranks; by default 1, 2, 4, ... up to the cores
 
 Threads: each network is compiled and loaded once; its runs with each number of threads take turns, and the
-least time of each counts. Ranks: sixteen chips run SqueezeNet, each for itself; ``mpiexec`` starts the ranks
-with one thread each. What counts is the time from the start of the program to the end of the last chip on
-all ranks, which a second run has without the time of compiling kernels.
+least time of each counts. Ranks: sixteen chips multiply matrices, each for itself; ``mpiexec`` starts the
+ranks, with one thread each, and the time of the whole command counts, its start included. What the host can
+give at most is what as many processes reach that know nothing of each other, each with one chip.
 """
 
 from __future__ import annotations
@@ -17,18 +17,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
 
+import asm
 from _graphs import cases
 from _report import promise, tabulate
+from asm.image import write_image
 from emulator import load
 from networks import compiled
+from simulated import GEMM
 
 NETWORKS = ("resnet50", "squeezenet")
 ROUNDS = 5
 CHIPS, MESH = 16, "4x4"
+PRODUCTS = 600
+"""Of 256 x 256 x 256 in FP16, on each tile of each chip; with their loads and stores some seconds a chip."""
 CORES = 16
 """For a machine with so many cores there are goals."""
 GOALS = {"resnet50": 8.0, "ranks": 9.0}
@@ -59,26 +65,48 @@ def thread_times(name: str, counts: Sequence[int], folder: Path) -> list[float]:
     for threads in counts:
         program.run(case.inputs, threads=threads)
     rounds = [
-        [seconds_of(lambda threads=threads: program.run(case.inputs, threads=threads)) for threads in counts]
+        [seconds_of(partial(program.run, case.inputs, threads=threads)) for threads in counts]
         for _ in range(ROUNDS)
     ]
     return [min(each) for each in zip(*rounds, strict=True)]
 
 
+def products(folder: Path) -> Path:
+    """A program that multiplies matrices on all tiles of each chip."""
+    program = folder / "products.bin"
+    own = GEMM.replace("csrr s0, mhartid", "csrr s0, mhartid\n andi s0, s0, 15")
+    program.write_bytes(write_image(asm.assemble(own.replace("li t1, 60", f"li t1, {PRODUCTS}"))))
+    return program
+
+
 def rank_times(program: Path, counts: Sequence[int]) -> list[float]:
-    """The least seconds of three runs of sixteen chips for each number of ranks, start-up included."""
+    """The seconds of sixteen chips' products for each number of ranks."""
     mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if mpiexec is None:
         raise SystemExit("mpiexec is missing: pip install mpich mpi4py")
-    tool = Path(sys.executable).with_name("tx8emu")
-    work = [str(tool), str(program), "--chips", MESH, "--random", "0", "--threads", "1", "-q"]
+    work = [*command(program), "--chips", MESH]
 
     def run(ranks: int) -> None:
         subprocess.run([mpiexec, "-n", str(ranks), *work], check=True, stdout=subprocess.DEVNULL)
 
-    for ranks in counts:
-        run(ranks)
-    return [min(seconds_of(lambda ranks=ranks: run(ranks)) for _ in range(3)) for ranks in counts]
+    return [seconds_of(partial(run, ranks)) for ranks in counts]
+
+
+def process_times(program: Path, counts: Sequence[int]) -> list[float]:
+    """The seconds for a chip on average, when so many processes run at the same time."""
+
+    def run(processes: int) -> None:
+        running = [subprocess.Popen(command(program)) for _ in range(processes)]
+        statuses = [process.wait() for process in running]
+        if any(statuses):
+            raise SystemExit("tx8emu failed")
+
+    run(1)
+    return [seconds_of(partial(run, count)) / count for count in counts]
+
+
+def command(program: Path) -> list[str]:
+    return [str(Path(sys.executable).with_name("tx8emu")), str(program), "--threads", "1", "-q"]
 
 
 def show(what: str, counts: Sequence[int], seconds: Sequence[float], unit: str) -> list[str]:
@@ -101,8 +129,13 @@ def main(arguments: Sequence[str]) -> int:
             rows.append(show(f"{network} fp16, threads", counts, seconds, "threads"))
             if counts[-1] >= CORES and network in GOALS:
                 judge(f"{network} fp16: {counts[-1]} threads", seconds, GOALS[network], "one thread")
-        seconds = rank_times(folder / "squeezenet" / "prog.bin", counts)
-        rows.append(show("squeezenet fp16 on each of 16 chips, ranks", counts, seconds, "ranks"))
+        program = products(folder)
+        seconds = process_times(program, counts)
+        rows.append(
+            show("a chip, products of matrices, processes without a link", counts, seconds, "processes")
+        )
+        seconds = rank_times(program, counts)
+        rows.append(show("16 chips, products of matrices, ranks", counts, seconds, "ranks"))
         if counts[-1] >= CORES:
             judge(f"16 chips: {counts[-1]} ranks", seconds, GOALS["ranks"], "one rank")
     tabulate(["work", *map(str, counts)], rows)
