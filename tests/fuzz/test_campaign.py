@@ -11,7 +11,21 @@ import pytest
 import fuzz_campaign
 import fuzz_networks
 from compiler.graph import CapacityError, GraphError
-from fuzz_campaign import BEGIN, END, Count, batch, campaign, counts_of, main, read_state, table, write_state
+from fuzz_campaign import (
+    BATCH_SECONDS,
+    BEGIN,
+    END,
+    MOST_EXAMPLES,
+    Count,
+    batch,
+    campaign,
+    counts_of,
+    first_size,
+    main,
+    read_state,
+    table,
+    write_state,
+)
 from fuzz_child import kinds
 from network_draws import Setting
 
@@ -199,3 +213,10 @@ def test_the_page_has_a_row_for_each_kind() -> None:
     page = fuzz_campaign.PAGE.read_text(encoding="utf-8")
     counts = page.partition(fuzz_campaign.BEGIN)[2].partition(fuzz_campaign.END)[0]
     assert re.findall(r"^\| (\w+) \|", counts, re.MULTILINE) == ["kind", *kinds(), "all"]
+
+
+def test_the_first_batch_is_as_large_as_the_time_of_earlier_ones_says() -> None:
+    assert first_size(Count()) == 10
+    assert first_size(Count(following=600, seconds=30.0)) == 600 / 30 * BATCH_SECONDS
+    assert first_size(Count(following=3, seconds=900.0)) == 1
+    assert first_size(Count(following=10**6, seconds=1.0)) == MOST_EXAMPLES

@@ -41,9 +41,11 @@ CHILD = Path(__file__).with_name("fuzz_child.py")
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
 """Around the table on the page."""
-BATCH_SECONDS, LONGEST_SECONDS = 20, 300
+BATCH_SECONDS, LONGEST_SECONDS = 60, 300
 ALONE_SECONDS = 3600
 """How long a batch should take; after how long without an answer it hangs."""
+MOST_EXAMPLES = 20_000
+"""Of a batch."""
 _EXECUTED = re.compile(r"(\d+) executed")
 _SECONDS = re.compile(r"^([\d.]+) s of processor time$", re.MULTILINE)
 """The last line of the standard error of a process that came to its end."""
@@ -176,15 +178,24 @@ class Progress(msgspec.Struct):
 
 def _work(progress: Progress, chosen: list[str]) -> None:
     """Run batches of some kinds in turn until the end."""
-    sizes = dict.fromkeys(chosen, 10)
+    sizes = {kind: first_size(progress.state[kind]) for kind in chosen}
     for kind in itertools.cycle(chosen):
         start = time.monotonic()
         if start >= progress.end:
             return
         batch(kind, progress.state[kind], sizes[kind], progress.folder)
         took = time.monotonic() - start
-        sizes[kind] = max(1, min(5000, round(sizes[kind] * min(4.0, BATCH_SECONDS / took))))
+        sizes[kind] = _size(sizes[kind] * min(4.0, BATCH_SECONDS / took))
         progress.done(kind)
+
+
+def first_size(count: Count) -> int:
+    """Examples of the first batch of a kind, by the time that they have taken so far."""
+    return _size(BATCH_SECONDS * count.following / count.seconds) if count.seconds else 10
+
+
+def _size(examples: float) -> int:
+    return max(1, min(MOST_EXAMPLES, round(examples)))
 
 
 def _in_all(state: dict[str, Count]) -> str:
