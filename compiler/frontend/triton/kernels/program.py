@@ -106,9 +106,12 @@ def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching
         sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
         uses = Counter(name for each in kernel.body.walk() for name in each.operands)
         site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, prefetching=prefetching)
+        site.python = kernel.location.python is not None
+        site.locate(kernel.location)
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)
+        site.locate(kernel.location)
     return site
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from asm.instructions.text import quote
 from compiler.codegen.expr import Operation, Value
 from compiler.codegen.kernel import Kernel
-from compiler.frontend.triton.operations import Block, TtirOperation
+from compiler.frontend.triton.operations import Block, Location, TtirOperation
 
 from .core.access import AccessCode
 from .core.atomics import AtomicCode
@@ -67,6 +67,10 @@ class KernelSite:
     """Results that are known before their operations: of loads that ran ahead."""
     quiet: bool = False
     """Whether operations are written without naming their lines."""
+    python: bool = False
+    """Whether the text names lines of Python; operations without one then belong to the line before."""
+    line: tuple[str, int] = ("", 0)
+    """File and line to which instructions belong now."""
 
     def __post_init__(self) -> None:
         self.blocks = BlockCode(self.kernel)
@@ -162,10 +166,22 @@ class KernelSite:
 
     def _name(self, operation: TtirOperation) -> None:
         """From here on instructions, faults and statistics belong to the line of an operation."""
+        if self.quiet or not self.locate(operation.location):
+            return
         line = operation.location.short
-        if not self.quiet and _computes(operation) and line != self.kernel.node:
+        if _computes(operation) and line != self.kernel.node:
             self.kernel.node = line
             self.kernel.out.directive(f".node {quote(line)}")
+
+    def locate(self, location: Location) -> bool:
+        """From here on debuggers show this line; False without one, in a text that names lines of Python."""
+        if self.python and location.python is None:
+            return False
+        if location.source != self.line:
+            self.line = location.source
+            file, line = location.source
+            self.kernel.out.directive(f".loc {quote(file)} {line}")
+        return True
 
 
 def _computes(operation: TtirOperation) -> bool:

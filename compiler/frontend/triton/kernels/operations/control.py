@@ -78,6 +78,7 @@ def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values
         homes, site.homes = site.homes, {**site.homes, **carried.wanted}
         ready, site.ready = site.ready, site.ready | ahead.names
         put_all(site, carried.places, site.run_block(body, arguments(turn)))
+        site.locate(found.location)
         site.homes, site.ready = homes, ready
     return settled(carried.at(turns))
 
