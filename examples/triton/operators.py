@@ -552,6 +552,19 @@ def early(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 
 
+@triton.jit
+def messages(x, n, BLOCK: tl.constexpr):
+    """What a program says: numbers of each kind, and that its own must be below 3."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    tl.device_print("begin")
+    tl.device_print("v", v)
+    tl.device_print("total, n", tl.sum(v, 0), n)
+    tl.device_print("at", at[None, :], hex=True)
+    tl.device_print("small", (at - 4).to(tl.int8), (at - 4).to(tl.uint8), at < 3)
+    tl.device_assert(v < 3.0, "too large")
+
+
 _FLOATS = ("fp16", "bf16", "fp32")
 
 
@@ -639,6 +652,7 @@ TEXTS = {
         (branches, "x:*fp32 index:*i32 out:*fp32", {"BLOCK": 64}, (None,)),
         (random_integers, "out:*i32 n:i32 seed:i64", {"BLOCK": 128}, (None,)),
         (collatz, "x:*i32 steps:*i32", {}, (None,)),
+        (messages, "x n:i32", {"BLOCK": 8}, _FLOATS),
     )
     for of in formats
 }  # fmt: skip

@@ -143,7 +143,7 @@ class _Maker:
         return own[0] if own else places[-1] if places else None
 
     def _places(self, text: str) -> list[tuple[str, int]]:
-        """Files and lines that a location names, directly or by names of other locations, the innermost first."""
+        """Files and lines that a location names, perhaps by names of other locations, the innermost first."""
         found: list[tuple[str, int]] = []
         for file, line, name in _PLACE.findall(text):
             found += self._named(name) if name else [(file, int(line))]
@@ -235,7 +235,19 @@ def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:
     for piece in pieces:
         if _is(piece, "DENSE") or _is(piece, "NUMBER"):
             found.setdefault("value", _value(piece))
+        elif _is(piece, "STRING"):
+            found.setdefault("text", _unescaped(str(piece)[1:-1]))
     return found
+
+
+def _unescaped(text: str) -> str:
+    """What a string says: after a backslash are two hexadecimal digits of a byte, or the character."""
+    plain = re.sub(
+        rb"\\(?:([0-9A-Fa-f]{2})|(.))",
+        lambda found: bytes.fromhex(found[1].decode()) if found[1] else found[2],
+        text.encode(),
+    )
+    return plain.decode(errors="replace")
 
 
 def _entry(entry: Tree) -> tuple[str, object]:

@@ -160,6 +160,7 @@ class _Text:
             program.prologue(target.tiles, target.machine.tiles),
             [*program.phase(phase.name, phase.lines()), ""],
             program.epilogue(),
+            self.site.messages.lines(),
             program.checksums(data.blob),
         ]
         return "\n".join(line for part in parts for line in part) + "\n"

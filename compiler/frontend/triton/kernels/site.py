@@ -15,6 +15,7 @@ from compiler.frontend.triton.operations import Block, Location, TtirOperation
 from .core.access import AccessCode
 from .core.atomics import AtomicCode
 from .core.compute import CoreCode
+from .core.messages import MessageCode
 from .core.picks import PickCode
 from .engines.blocks import BlockCode
 from .engines.elements import ElementCode
@@ -81,9 +82,10 @@ class KernelSite:
         self.shapes = ShapeCode(self.blocks)
         self.core = CoreCode(self.blocks)
         self.blocks.made_by_core = self.core.block
-        self.access = AccessCode(self.core, self.memory, self.sizes)
+        self.messages = MessageCode(self.kernel, self.program)
+        self.access = AccessCode(self.core, self.memory, self.messages, self.sizes)
         self.atomics = AtomicCode(self.access, self.memory)
-        self.picks = PickCode(self.core)
+        self.picks = PickCode(self.core, self.messages)
         self.scans = ScanCode(self.reductions)
 
     def run(self, operations: Sequence[TtirOperation]) -> None:

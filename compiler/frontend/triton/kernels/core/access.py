@@ -2,7 +2,7 @@
 
 Where each index of data selects a long row, the core computes where the row is and the DMA copies it;
 otherwise the core copies single elements. Elements are in row-major order of the block, so the last of
-several stores to one place stays. An element outside of its array stops the program at an ``ebreak``.
+several stores to one place stays. An element outside of its array stops the program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Address, Value, Variable
+from compiler.codegen.expr import Address, Value, Variable, bounds
 from compiler.frontend.triton.kernels.engines.blocks import strides_of
 from compiler.frontend.triton.kernels.engines.memory import MemoryCode, Transfer, symbol_of
 from compiler.frontend.triton.kernels.values import (
@@ -31,6 +31,7 @@ from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
 
 from .compute import CoreCode
 from .elements import LOADS, STORES, CoreLoop, Place, formula_at
+from .messages import SIGNED, MessageCode
 from .nodes import conditions_of
 
 FEWEST_ELEMENTS = 16
@@ -73,8 +74,10 @@ def _is_even(pointers: Pointers) -> bool:
 class AccessCode:
     """Writes loads and stores. ``sizes`` are the elements of the arrays by their arguments."""
 
-    def __init__(self, core: CoreCode, memory: MemoryCode, sizes: Mapping[str, int]) -> None:
-        self.core, self.memory, self.sizes = core, memory, sizes
+    def __init__(
+        self, core: CoreCode, memory: MemoryCode, messages: MessageCode, sizes: Mapping[str, int]
+    ) -> None:
+        self.core, self.memory, self.messages, self.sizes = core, memory, messages, sizes
         self.kernel, self.blocks = core.kernel, core.blocks
 
     def load(
@@ -191,7 +194,10 @@ class AccessCode:
             register, bound = self.kernel.registers.compute(element), self.kernel.registers.take()
             self.kernel.out.instruction("li", bound, str(self.sizes[pointers.argument]))
             self.kernel.out.instruction("bltu", register, bound, "1f")
-            self.kernel.out.instruction("ebreak")
+            self.kernel.registers.release(bound)
+            array, size = pointers.argument, self.sizes[pointers.argument]
+            text = f"element {SIGNED} of '{array}', which has {size}"
+            self.messages.stop(text, [Variable(register, *bounds(element))])
             self.kernel.out.label("1")
 
     def _row(self, access: Access, data: SpmBlock, place: Place, element: Value, storing: bool) -> None:

@@ -37,11 +37,11 @@ from compiler.frontend.triton.kernels.values import (
 from compiler.frontend.triton.operations import TtirOperation, TtirType
 from tx8isa.numbers.formats import Format
 
-from . import combining, control, rearranging
+from . import combining, control, messages, rearranging
 from .integers import data_value
 from .registry import HANDLERS, Values, integer_attribute, operation
 
-__all__ = ["HANDLERS", "combining", "control", "rearranging"]
+__all__ = ["HANDLERS", "combining", "control", "messages", "rearranging"]
 
 # --- constants and places -----------------------------------------------------------------------------------
 

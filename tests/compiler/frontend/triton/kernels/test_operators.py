@@ -39,7 +39,9 @@ def test_an_operator_gives_what_numpy_gives(name: str, fmt: str) -> None:
 
 
 def test_every_text_has_a_case() -> None:
-    assert {case(name, fmt).text for name, fmt in CASES} == {path.stem for path in OPERATORS.glob("*.ttir")}
+    """But for those that only print."""
+    texts = {path.stem for path in OPERATORS.glob("*.ttir") if not path.stem.startswith("messages_")}
+    assert {case(name, fmt).text for name, fmt in CASES} == texts
 
 
 @pytest.mark.parametrize("name", ["gather", "scatter", "nonzero", "histogram", "cache_write", "embedding"])
