@@ -94,13 +94,15 @@ class ElementCode:
         return value if isinstance(value, Splat) else self.blocks.data(value)
 
     def _common(self, operands: Sequence[Number]) -> tuple[list[Number], tuple[bool, ...], bool]:
-        """The operands in one order, the axes that the result stores, and whether it is in planes."""
+        """The operands in one order, the axes that the result stores, and whether it is in planes.
+
+        In planes are all matrices then; a row or a column is as it is.
+        """
         data = [operand for operand in operands if isinstance(operand, SpmBlock)]
         rank = len(operands[0].shape)
         stored = tuple(any(each.kept[axis] > 1 for each in data) for axis in range(rank))
-        large = [each for each in data if each.count > 1]
-        blocked = bool(large) and all(each.blocked for each in large)
-        if blocked:
+        matrices = [each for each in data if each.kept == each.shape]
+        if matrices and all(each.blocked for each in matrices):
             return list(operands), stored, True
         compact = [self.blocks.compact(each) if isinstance(each, SpmBlock) else each for each in operands]
         return list(compact), stored, False
@@ -133,7 +135,7 @@ class ElementCode:
         if smaller and (name in _COMMUTATIVE or name in _MIRRORED):
             a, b, name = b, a, _MIRRORED.get(name, name)
         (a, b), stored, blocked = self._common((a, b))
-        wide = self.blocks.spread(self.blocks.single(a) if isinstance(a, Splat) else a, stored)
+        wide = self._written_out(a, stored, blocked)
         target = self._target(element, wide.fmt, wide.shape, stored, blocked)
         self._apply(name, target, wide, b)
         return target
@@ -154,6 +156,8 @@ class ElementCode:
             vector.vv(name, target.address, a.address, b.address)
         elif unit := self._unit(b, target):
             vector.vuv(name, target.address, a.address, b.address, unit)
+        elif target.blocked:
+            self._apply_in_planes(name, target, a, b)
         elif self._repeats_in_rows(b, target):
             length = target.kept[-1]
             narrow = self.blocks.repeated(b, LARGEST_UNIT)
@@ -170,6 +174,27 @@ class ElementCode:
         else:
             whole = self.blocks.spread(b, target.stored)
             vector.vv(name, target.address, a.address, whole.address)
+
+    def _apply_in_planes(self, name: str, target: SpmBlock, a: SpmBlock, b: SpmBlock) -> None:
+        """The same in planes of 64 columns, with a row or a column, whose numbers are repeated in each row."""
+        rows, columns = target.shape
+        plane = rows * LARGEST_UNIT
+        if b.kept == (1, columns):
+            self.kernel.emit(
+                f"ct.{name}.vuv_loop.{a.fmt.token}",
+                dst=target.address,
+                src0=a.address,
+                src1=b.address,
+                n=plane,
+                unit=LARGEST_UNIT,
+                full=target.count,
+                full_unit=columns,
+            )
+            return
+        narrow = self.blocks.repeated(b, LARGEST_UNIT)
+        vector = Vector(self.kernel, a.fmt, plane)
+        for first in range(0, target.count * target.size, plane * target.size):
+            vector.vv(name, target.address + first, a.address + first, narrow.address)
 
     def divide(self, left: KernelValue, right: KernelValue, element: str) -> Number:
         """left / right. In FP32, where Triton allows an error of two units, a divisor that repeats becomes a
@@ -259,8 +284,8 @@ class ElementCode:
         if isinstance(b, Splat):
             self.blocks.fill(made, b.number)
         else:
-            self.blocks.copy(made, self._written_out(b, stored))
-        mask, chosen = self._written_out(mask, stored), self._written_out(a, stored)
+            self.blocks.copy(made, self._written_out(b, stored, blocked))
+        mask, chosen = self._written_out(mask, stored, blocked), self._written_out(a, stored, blocked)
         self.kernel.emit(
             f"ct.maskmove.{fmt.token}", dst=made.address, src0=chosen.address, src1=mask.address, n=made.count
         )
@@ -282,7 +307,7 @@ class ElementCode:
         partial = [axis for axis in range(len(data.shape)) if not condition.whole(axis)]
         if condition.conditions or len(partial) != 1 or data.count < math.prod(data.shape) or data.turned:
             return None
-        data, (axis,) = self.blocks.compact(data), partial
+        (axis,) = partial
         span, extent = condition.spans[axis], data.shape[axis]
         for low, high in ((0, span.low), (span.high, extent)):
             if bounds(high)[1] <= bounds(low)[0]:
@@ -291,8 +316,9 @@ class ElementCode:
                 self.blocks.fill_axis(data, axis, low, high, other.number)
         return data
 
-    def _written_out(self, value: Number, stored: Sequence[bool]) -> SpmBlock:
-        return self.blocks.spread(self.blocks.data(value), stored)
+    def _written_out(self, value: Number, stored: Sequence[bool], blocked: bool) -> SpmBlock:
+        data = self.blocks.spread(self.blocks.data(value), stored)
+        return self.blocks.planes(data) if blocked else data
 
     # --- formats -------------------------------------------------------------------------------------------
 

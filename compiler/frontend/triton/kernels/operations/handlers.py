@@ -28,6 +28,7 @@ from compiler.frontend.triton.kernels.values import (
     Pointers,
     Region,
     Splat,
+    SpmBlock,
     Steps,
     UnsupportedOperation,
     bits_of,
@@ -224,7 +225,12 @@ def _unsplat(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 @operation("tt.expand_dims")
 def _expand_dims(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     axis = integer_attribute(found, "axis")
-    return [any_shape(operands[0], lambda each: shapes.expand_dims(each, axis))]
+
+    def expanded(value: KernelValue) -> KernelValue:
+        in_rows = site.blocks.compact(value) if isinstance(value, SpmBlock) else value
+        return shapes.expand_dims(in_rows, axis)
+
+    return [any_shape(operands[0], expanded)]
 
 
 @operation("tt.broadcast")
