@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +23,9 @@ from tx8isa.numbers.formats import Format
 
 from .engines.memory import symbol_of
 from .launch import DTYPES, KernelLaunch, check_launch
+from .narrowing import narrowed
 from .operations.handlers import HANDLERS
-from .site import KernelSite
+from .site import KernelSite, RunAhead
 from .values import ELEMENT_FORMATS, TRUTH, Indices, KernelValue, Pointers, Shape, Splat, everywhere
 
 _PREFIX = "k"
@@ -69,14 +71,15 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
     """
     machine = machine if machine is not None else load_machine(None)
     tiles = check_launch(kernel, launch, machine)
+    kernel = replace(kernel, body=narrowed(kernel.body))
     spm = min(machine.spm.reserved, machine.spm.bytes)
     target = Target(tiles, spm, Format.FP32, machine)
     sites: list[KernelSite] = []
 
-    def made(prefetching: bool) -> Kernel:
+    def made(ahead: RunAhead) -> Kernel:
         def make(spills: Spills) -> Kernel:
             code = Kernel(_PREFIX, target, spm, spills=spills)
-            sites.append(_written(code, kernel, launch, prefetching))
+            sites.append(_written(code, kernel, launch, ahead))
             code.place_buffers()
             return code
 
@@ -89,15 +92,15 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
     return _Text(kernel, launch, sites[-1], code).made()
 
 
-def _first_that_fits(made: Callable[[bool], Kernel]) -> Kernel:
-    """The code with loads that run ahead, or without them if their blocks do not fit twice."""
-    try:
-        return made(True)
-    except SpmOverflow:
-        return made(False)
+def _first_that_fits(made: Callable[[RunAhead], Kernel]) -> Kernel:
+    """The code in which as much runs ahead as fits."""
+    for ahead in (RunAhead.PRODUCTS, RunAhead.LOADS):
+        with suppress(SpmOverflow):
+            return made(ahead)
+    return made(RunAhead.NOTHING)
 
 
-def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching: bool) -> KernelSite:
+def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, ahead: RunAhead) -> KernelSite:
     """The code of all programs of the grid that a tile runs, one after the other."""
     across, down, deep = launch.grid
     with code.items(across * down * deep) as number:
@@ -105,7 +108,7 @@ def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
         sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
         uses = Counter(name for each in kernel.body.walk() for name in each.operands)
-        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, prefetching=prefetching)
+        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, ahead=ahead)
         site.python = kernel.location.python is not None
         site.locate(kernel.location)
         for name, kind in kernel.parameters:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from asm.instructions.text import quote
 from compiler.codegen.expr import Operation, Value
@@ -42,6 +43,12 @@ Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[Ke
 """Writes one operation with these operands; its results."""
 
 
+class RunAhead(IntEnum):
+    """What of a loop runs one turn ahead: more is faster and takes more of the scratchpad."""
+
+    NOTHING, LOADS, PRODUCTS = range(3)
+
+
 @dataclass
 class KernelSite:
     """The code of one program of the grid.
@@ -62,10 +69,12 @@ class KernelSite:
     """Results of operations around the region that is written: a loop may read them again."""
     uses: Counter[str] = field(default_factory=Counter)
     """How often each name is an operand in the kernel."""
-    prefetching: bool = True
-    """Whether loads of a loop run one turn ahead, for which their blocks have two copies."""
-    ready: frozenset[str] | set[str] = frozenset()
-    """Results that are known before their operations: of loads that ran ahead."""
+    ahead: RunAhead = RunAhead.PRODUCTS
+    """What of a loop runs one turn ahead, for which its blocks have two copies."""
+    ready: frozenset[str] = frozenset()
+    """Results that are known before their operations, which ran ahead."""
+    loaded: frozenset[str] = frozenset()
+    """Those of them that stay as they are."""
     quiet: bool = False
     """Whether operations are written without naming their lines."""
     python: bool = False
@@ -120,7 +129,7 @@ class KernelSite:
     def is_last_use(self, name: str) -> bool:
         """Whether nothing but the operation that is written now reads a block, under any name."""
         value = self.values[name]
-        elsewhere = name in self.outside or name in self.ready or self.uses[name] != 1
+        elsewhere = name in self.outside or name in self.loaded or self.uses[name] != 1
         if not isinstance(value, SpmBlock) or value.carried or elsewhere:
             return False
         blocks = [each for each in self.values.values() if isinstance(each, SpmBlock)]

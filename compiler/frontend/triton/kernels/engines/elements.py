@@ -25,12 +25,10 @@ from compiler.frontend.triton.kernels.values import (
 from compiler.lowering.pointwise.functions import error_function
 from compiler.lowering.pointwise.record import SliceVector
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
-from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
 from tx8isa.numbers.rounding import rounded
 
+from .arithmetic import ArithmeticCode, Number
 from .blocks import BlockCode
-
-Number = SpmBlock | Splat
 
 BINARY = {
     "arith.addf": "add",
@@ -86,6 +84,7 @@ class ElementCode:
 
     def __init__(self, blocks: BlockCode) -> None:
         self.blocks, self.kernel = blocks, blocks.kernel
+        self.arithmetic = ArithmeticCode(blocks)
 
     # --- operands ------------------------------------------------------------------------------------------
 
@@ -107,21 +106,6 @@ class ElementCode:
         compact = [self.blocks.compact(each) if isinstance(each, SpmBlock) else each for each in operands]
         return list(compact), stored, False
 
-    def _unit(self, operand: SpmBlock, like: SpmBlock) -> int:
-        """The length of an operand that an instruction can repeat over ``like``; 0 if it cannot."""
-        if operand.count == 1:
-            return 1
-        rank = len(like.shape)
-        first = next(axis for axis in range(rank) if operand.kept[axis] > 1)
-        same = operand.kept[first:] == like.kept[first:]
-        return operand.count if same and operand.count <= LARGEST_UNIT and not like.blocked else 0
-
-    def _repeats_in_rows(self, operand: SpmBlock, like: SpmBlock) -> bool:
-        """Whether an operand has one number for each row of ``like``, whose length the loop form takes."""
-        rows = (*like.kept[:-1], 1)
-        whole = like.kept[-1] % LARGEST_UNIT == 0 and not like.blocked
-        return whole and operand.kept == rows and math.prod(rows) <= MOST_MOVES
-
     # --- two operands --------------------------------------------------------------------------------------
 
     def binary(self, name: str, left: KernelValue, right: KernelValue, element: str) -> Number:
@@ -137,7 +121,7 @@ class ElementCode:
         (a, b), stored, blocked = self._common((a, b))
         wide = self._written_out(a, stored, blocked)
         target = self._target(element, wide.fmt, wide.shape, stored, blocked)
-        self._apply(name, target, wide, b)
+        self.arithmetic.apply(name, target, wide, b)
         return target
 
     def _target(
@@ -146,55 +130,6 @@ class ElementCode:
         if element == TRUTH:
             return self.blocks.empty(TRUTH, fmt, shape, stored, blocked)
         return self.blocks.result(element, shape, stored, blocked)
-
-    def _apply(self, name: str, target: SpmBlock, a: SpmBlock, b: Number) -> None:
-        """target = a name b, where ``a`` has all elements of the target."""
-        vector = Vector(self.kernel, a.fmt, target.count)
-        if isinstance(b, Splat):
-            vector.vs(name, target.address, a.address, b.number)
-        elif b.kept == target.kept:
-            vector.vv(name, target.address, a.address, b.address)
-        elif unit := self._unit(b, target):
-            vector.vuv(name, target.address, a.address, b.address, unit)
-        elif target.blocked:
-            self._apply_in_planes(name, target, a, b)
-        elif self._repeats_in_rows(b, target):
-            length = target.kept[-1]
-            narrow = self.blocks.repeated(b, LARGEST_UNIT)
-            self.kernel.emit(
-                f"ct.{name}.vuv_loop.{a.fmt.token}",
-                dst=target.address,
-                src0=a.address,
-                src1=narrow.address,
-                n=length,
-                unit=LARGEST_UNIT,
-                full=target.count,
-                full_unit=narrow.count,
-            )
-        else:
-            whole = self.blocks.spread(b, target.stored)
-            vector.vv(name, target.address, a.address, whole.address)
-
-    def _apply_in_planes(self, name: str, target: SpmBlock, a: SpmBlock, b: SpmBlock) -> None:
-        """The same in planes of 64 columns, with a row or a column, whose numbers are repeated in each row."""
-        rows, columns = target.shape
-        plane = rows * LARGEST_UNIT
-        if b.kept == (1, columns):
-            self.kernel.emit(
-                f"ct.{name}.vuv_loop.{a.fmt.token}",
-                dst=target.address,
-                src0=a.address,
-                src1=b.address,
-                n=plane,
-                unit=LARGEST_UNIT,
-                full=target.count,
-                full_unit=columns,
-            )
-            return
-        narrow = self.blocks.repeated(b, LARGEST_UNIT)
-        vector = Vector(self.kernel, a.fmt, plane)
-        for first in range(0, target.count * target.size, plane * target.size):
-            vector.vv(name, target.address + first, a.address + first, narrow.address)
 
     def divide(self, left: KernelValue, right: KernelValue, element: str) -> Number:
         """left / right. In FP32, where Triton allows an error of two units, a divisor that repeats becomes a
@@ -214,13 +149,14 @@ class ElementCode:
     # --- one operand ---------------------------------------------------------------------------------------
 
     def unary(self, name: str, value: KernelValue, element: str) -> SpmBlock:
-        """name(value). An exponential in FP32 is a power of 2, which takes a tenth of its time."""
+        """name(value). An exponential is a power of 2 in FP32, ``exp_lp`` in 16 bits: a tenth of its time."""
         data = self.blocks.data(value)
         if name == "exp" and data.fmt is Format.FP32:
             factor = Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape)
             scaled = self.binary("mul", data, factor, element)
             return self.unary("pow2", scaled, element)
         target = self.blocks.result(element, data.shape, data.stored, data.blocked)
+        name = "exp_lp" if name == "exp" else name
         Vector(self.kernel, data.fmt, target.count).unary(name, target.address, data.address)
         return target
 

@@ -20,6 +20,9 @@ Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
 ENGINE_REDUCTIONS = {"arith.addf": "sum", "arith.maxnumf": "max", "arith.minnumf": "min"}
 """Reductions of the vector engine by the operation that a reduction's function consists of."""
 
+_FEWEST_ADDED = 8192
+"""Elements of a matrix from which on a product adds up its columns."""
+
 
 class ReductionCode:
     """Writes reductions with the blocks of a kernel."""
@@ -34,6 +37,8 @@ class ReductionCode:
             data = self.blocks.spread(values[0], (True,) * len(values[0].shape))
             if axis == len(data.shape) - 1 and self._fits_rows(data):
                 return [self._of_rows(data, name)]
+            if self._fits_columns(data, axis) and self._is_product(data, axis, name):
+                return [self._product(data)]
             if axis < len(data.shape) - 1 and self._fits_columns(data, axis):
                 return [self._of_columns(data, axis, name)]
             values = [data]
@@ -48,12 +53,39 @@ class ReductionCode:
         fits = SMALLEST_TAIL <= inner <= LARGEST_EXTENT * BLOCK
         return fits and max(outer, data.shape[axis]) <= LARGEST_EXTENT
 
+    def _is_product(self, data: SpmBlock, axis: int, name: str) -> bool:
+        """Whether the matrix engine adds up the columns of a matrix, in a quarter of the time."""
+        long = data.shape[0] >= SMALLEST_TAIL and data.count >= _FEWEST_ADDED
+        return name == "sum" and axis == 0 and len(data.shape) == 2 and data.fmt.bits == 16 and long
+
+    def _product(self, data: SpmBlock) -> SpmBlock:
+        """The sums of the columns: a row of ones times the matrix."""
+        length, columns = data.shape
+        data = self.blocks.planes(data)
+        ones = self.blocks.empty(data.element, data.fmt, (length,), (True,))
+        self.blocks.fill(ones, 1.0)
+        made = self.blocks.empty(data.element, data.fmt, (columns,), (True,))
+        self.kernel.emit(
+            f"ne.gemm.{data.fmt.token}",
+            out=made.address,
+            out_format=made.fmt.token,
+            m=1,
+            k=length,
+            n=columns,
+            a=ones.address,
+            b=data.address,
+            rt=1,
+        )
+        return made
+
     def _of_columns(self, data: SpmBlock, axis: int, name: str) -> SpmBlock:
-        """A reduction of an axis that is not the last one: rows of a tensor whose channels are the axes after it."""
+        """A reduction of an axis that is not the last one; the axes after it are channels."""
         shape = (*data.shape[:axis], *data.shape[axis + 1 :])
         outer, inner = math.prod(shape[:axis]), math.prod(shape[axis:])
         parts, lanes = max(inner // BLOCK, 1), min(inner, BLOCK)
-        extents = [parts, data.shape[axis], 1, lanes] if data.blocked else [outer, data.shape[axis], parts, lanes]
+        extents = (
+            [parts, data.shape[axis], 1, lanes] if data.blocked else [outer, data.shape[axis], parts, lanes]
+        )
         made = self.blocks.empty(data.element, data.fmt, shape, [extent > 1 for extent in shape])
         self._emit(name, made, data, extents, "h")
         return made

@@ -112,7 +112,7 @@ class ShapeCode:
             return value.viewed(shape, tuple(value.stored[axis] for axis in order))
         if len(order) != 2:
             raise UnsupportedOperation(f"a transpose of {len(order)} axes; supported are 2")
-        return self.blocks.as_stored(value) if value.turned else turned(self.blocks.compact(value))
+        return self.blocks.as_stored(value) if value.turned else turned(value)
 
     def reshape(self, value: KernelValue, shape: Shape) -> KernelValue:
         """The elements in their row-major order under another shape."""
@@ -128,7 +128,7 @@ class ShapeCode:
 
 
 def turned(value: SpmBlock) -> SpmBlock:
-    """The transpose of a row-major matrix, without moving it."""
+    """The transpose of a matrix, without moving it."""
     whole = all(kept or extent == 1 for kept, extent in zip(value.stored, value.shape, strict=True))
     shape, stored = value.shape[::-1], value.stored[::-1]
     return replace(value, shape=shape, stored=stored, turned=whole and min(shape) > 1)

@@ -95,3 +95,19 @@ def test_a_softmax_of_several_rows_has_a_mask_at_its_end(length: int) -> None:
         "softmax", (3, 1, 1), arguments, {"out": e / e.sum(1, keepdims=True)}, {"out": 2.0**-10}, LARGE
     )
     made.check(run(made, made.program(), strict=True))
+
+
+@pytest.mark.parametrize("length", [600, 1024])
+def test_attention_with_scores_in_16_bits(length: int) -> None:
+    """Keys and queries that do not fill their blocks, and those that do; any number of threads."""
+    q, k, v = (draw("fp16", 2, length, 64, seed=seed) for seed in (1, 2, 3))
+    scores = wide(q) @ wide(k).transpose(0, 2, 1) / 8
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    want = {"out": e / e.sum(-1, keepdims=True) @ wide(v)}
+    arrays = {"q": q, "k": k, "v": v, "out": poison("fp16", 2, length, 64)}
+    arguments = {**arrays, "length": length, "scale": float(np.log2(np.e) / 8)}
+    made = Case("flash", (-(-length // 512), 2, 1), arguments, want, {"out": PRODUCTS["fp16"]}, LARGE)
+    program = made.program()
+    results = run(made, program, strict=True)
+    made.check(results)
+    assert run(made, program, threads=2)["out"].tobytes() == results["out"].tobytes()
