@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, maximum, minimum
+from compiler.codegen.expr import Value, bounds, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import spread_rows
@@ -326,6 +326,8 @@ class BlockCode:
         for first in range(0, columns, BLOCK):
             begin = self.kernel.let(minimum(maximum(low - first, 0), BLOCK))
             end = self.kernel.let(minimum(maximum(high - first, 0), BLOCK))
+            if bounds(end)[1] <= bounds(begin)[0]:
+                continue
             with self.when([(begin, end)]):
                 at = data.address + first // BLOCK * plane + begin * data.size
                 self.kernel.emit(f"td.memset.{data.fmt.token}", dst=at, n=end - begin, **operands)
