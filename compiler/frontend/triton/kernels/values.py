@@ -137,6 +137,12 @@ class Region:
         """Whether the region is known to hold for every index."""
         return not self.conditions and all(map(self.whole, range(len(self.shape))))
 
+    @property
+    def nowhere(self) -> bool:
+        """Whether the region is known to hold for no index."""
+        pairs = [*self.conditions, *((span.low, span.high) for span in self.spans)]
+        return any(bounds(larger)[1] <= bounds(smaller)[0] for smaller, larger in pairs)
+
 
 def everywhere(shape: Shape) -> Region:
     """The region that is a whole block."""

@@ -135,6 +135,8 @@ class AccessCode:
 
     def walk(self, access: Access, blocks: Sequence[SpmBlock], visit: Visit) -> None:
         """Write what ``visit`` does with each element, or row, that is selected; it uses ``blocks``."""
+        if access.region.nowhere:
+            return
         core = self.core
         parts = core.prepared(access.parts)
         core.begin()

@@ -277,8 +277,9 @@ class BlockCode:
         axes = range(len(region.shape))
         made = self.empty(TRUTH, fmt, region.shape, [not region.whole(axis) for axis in axes])
         self.fill(made, 0.0)
-        with self.inside(region):
-            self._fill_box(made, region)
+        if not region.nowhere:
+            with self.inside(region):
+                self._fill_box(made, region)
         return made
 
     def _fill_box(self, data: SpmBlock, region: Region) -> None:

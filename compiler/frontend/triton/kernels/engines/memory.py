@@ -90,8 +90,9 @@ class MemoryCode:
         fmt = _format(pointers.element)
         data = self.blocks.landed(pointers.element, fmt, pointers.shape, stored)
         self._fill_rest(data, region, other)
-        with self.blocks.inside(region):
-            self.move(transfer, data, storing=False)
+        if not region.nowhere:
+            with self.blocks.inside(region):
+                self.move(transfer, data, storing=False)
         return data
 
     def store(self, pointers: Pointers, value: KernelValue, mask: KernelValue | None) -> None:
@@ -101,6 +102,8 @@ class MemoryCode:
             value = self.shapes.transpose(value, (1, 0))
             pointers, mask, _ = self._turned(pointers, mask, None)
         region = _region(mask, pointers.shape)
+        if region.nowhere:
+            return
         data = self.data_to_store(pointers, value)
         data = self.blocks.compact(data)
         with self.blocks.inside(region):
