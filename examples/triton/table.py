@@ -2,7 +2,7 @@
 
     python table.py [NAME ...]
 
-Arrays have FP16 and sizes in the middle of what networks have; a row is the launch of one text of this folder.
+Arrays have FP16 and sizes in the middle of what networks have; a row is a launch of a text of these folders.
 """
 
 import sys
@@ -12,9 +12,13 @@ from pathlib import Path
 import numpy as np
 
 import tx8
-UNARY = "abs neg square exp log sqrt rsqrt reciprocal sin cos erf relu sigmoid silu tanh".split()
-BINARY = "sub mul div maximum ge pow".split()
-OF_ROWS = "sum mean variance norm".split()
+
+UNARY = (
+    *("abs", "neg", "square", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "erf", "relu"),
+    *("sigmoid", "silu", "tanh"),
+)
+BINARY = ("sub", "mul", "div", "maximum", "ge", "pow")
+OF_ROWS = ("sum", "mean", "variance", "norm")
 
 HERE = Path(__file__).parent
 FORMATS = {"fp16": "fp16", "bf16": "bf16", "fp32": "fp32"}
@@ -69,9 +73,15 @@ def rows():
     yield "layer_norm", "ttir", "256 x 1024", (256,), (
         *(x[:256], draw(1024), draw(1024), zeros((256, 1024)), floats(256), floats(256)), 1024, 1e-5,
     )  # fmt: skip
-    yield "layer_norm_backward", "operators", "64 x 256", (64,), (
-        *(narrow[:64, :256].copy(), draw(256), draw(64, 256), floats(64), floats(64) + 1),
-        *(zeros((64, 256)), floats(256), floats(256), 256),
+    yield (
+        "layer_norm_backward",
+        "operators",
+        "64 x 256",
+        (64,),
+        (
+            *(narrow[:64, :256].copy(), draw(256), draw(64, 256), floats(64), floats(64) + 1),
+            *(zeros((64, 256)), floats(256), floats(256), 256),
+        ),
     )
     yield "rms_norm", "large", "256 x 4096", (256,), (
         draw(256, 4096), draw(4096), zeros((256, 4096)), 4096, 1e-5,
@@ -79,9 +89,15 @@ def rows():
     yield "group_norm", "functions", "8 x 64 x 28 x 28, 8 groups", (64,), (
         *(draw(8, 64, 28, 28), floats(64), floats(64), zeros((8, 64, 28, 28))), 8, 8, 784, 1e-5,
     )  # fmt: skip
-    yield "batch_norm", "functions", "8 x 64 x 56 x 56", (512,), (
-        *(draw(8, 64, 56, 56), floats(64), floats(64) + 1, floats(64), floats(64)),
-        *(zeros((8, 64, 56, 56)), 64, 3136, 1e-5),
+    yield (
+        "batch_norm",
+        "functions",
+        "8 x 64 x 56 x 56",
+        (512,),
+        (
+            *(draw(8, 64, 56, 56), floats(64), floats(64) + 1, floats(64), floats(64)),
+            *(zeros((8, 64, 56, 56)), 64, 3136, 1e-5),
+        ),
     )
     yield "cross_entropy", "operators", "256 x 512", (256,), (narrow, whole(512, 256), floats(256), 512, -1)
     yield "argmax", "operators", "64 x 256", (64,), (
@@ -109,9 +125,15 @@ def products():
         draw(16, 256, 256), draw(16, 256, 256), zeros((16, 256, 256)), 256, 256, 256,
     )  # fmt: skip
     yield "mv", "functions", "1024 x 4096", (64,), (draw(1024, 4096), draw(4096), zeros(1024), 1024, 4096)
-    yield "grouped_gemm", "operators", "4 groups of 64 x 256^2", (16,), (
-        *(draw(256, 256), draw(4, 256, 256), zeros((256, 256)), np.full(4, 64, np.int32)),
-        *(np.arange(0, 256, 64).astype(np.int32), 4, 256, 256),
+    yield (
+        "grouped_gemm",
+        "operators",
+        "4 groups of 64 x 256^2",
+        (16,),
+        (
+            *(draw(256, 256), draw(4, 256, 256), zeros((256, 256)), np.full(4, 64, np.int32)),
+            *(np.arange(0, 256, 64).astype(np.int32), 4, 256, 256),
+        ),
     )
     yield "routed", "operators", "64 rows of 256 x 256", (8,), (
         draw(256, 256), whole(256, 64, dtype=np.int32), draw(256, 256), zeros((64, 256)), 64, 256, 256,
@@ -128,12 +150,24 @@ def moves():
     """Operators that compute places, not numbers."""
     x, small = draw(1024, 1024), draw(64, 256)
     yield "transpose", "ttir", "512 x 512", (8, 8), (x[:512, :512].copy(), zeros((512, 512)), 512, 512)
-    yield "pad", "functions", "1024 x 1000", (1024,), (draw(1024, 1000), zeros((1024, 1024)), 1000, 12, 1024, 0.0)
+    yield (
+        "pad",
+        "functions",
+        "1024 x 1000",
+        (1024,),
+        (draw(1024, 1000), zeros((1024, 1024)), 1000, 12, 1024, 0.0),
+    )
     yield "repeat", "functions", "512 x 1024, twice", (512,), (x[:512], zeros((1024, 1024)), 1024, 2)
     yield "concatenate", "functions", "1024 x 512 each", (1024,), (
         draw(1024, 512), draw(1024, 512), zeros((1024, 1024)), 512, 512,
     )  # fmt: skip
-    yield "lower_triangle", "operators", "256 x 256", (16, 4), (draw(256, 256), zeros((256, 256)), 256, 256, 0)
+    yield (
+        "lower_triangle",
+        "operators",
+        "256 x 256",
+        (16, 4),
+        (draw(256, 256), zeros((256, 256)), 256, 256, 0),
+    )
     yield "flip", "operators", "2^14", (64,), (draw(1 << 14), zeros(1 << 14), 1 << 14)
     yield "embedding", "large", "1024 of 4096 x 1024", (32, 1), (
         whole(4096, 1024), draw(4096, 1024), zeros((1024, 1024)), 1024, 1024,
@@ -150,15 +184,25 @@ def moves():
     yield "nearest", "operators", "16 planes of 32 x 32 to 64 x 64", (16,), (
         draw(16, 32, 32), zeros((16, 64, 64)), 32, 32, 64, 64,
     )  # fmt: skip
-    yield "nonzero", "operators", "2^10", (1,), (draw(1024), np.zeros(1024, np.int32), np.zeros(1, np.int32), 1024)
+    yield (
+        "nonzero",
+        "operators",
+        "2^10",
+        (1,),
+        (draw(1024), np.zeros(1024, np.int32), np.zeros(1, np.int32), 1024),
+    )
     yield "search", "operators", "2^12 in 64", (32,), (
         draw(1 << 12), np.sort(draw(64)), np.zeros(1 << 12, np.int32), 1 << 12, 64,
     )  # fmt: skip
     yield "histogram", "operators", "2^12, 16 bins", (32,), (
         draw(1 << 12), np.zeros(16, np.int32), 1 << 12, 16, 1.0, 1 / 16,
     )  # fmt: skip
-    yield "rearrange", "operators", "64", (1,), (
-        *(draw(64), whole(64, 64, dtype=np.int32), zeros((32, 2)), zeros(32), zeros((2, 64)), zeros(64)),
+    yield (
+        "rearrange",
+        "operators",
+        "64",
+        (1,),
+        (*(draw(64), whole(64, 64, dtype=np.int32), zeros((32, 2)), zeros(32), zeros((2, 64)), zeros(64)),),
     )
 
 
@@ -190,7 +234,14 @@ def main(names):
         if not names or name in names:
             run = tx8.triton_kernel(text_of(name, folder)).launch(grid, *arguments)
             found = run.stats.report
-            row = (f"`{name}`", formats_of(name), size, f"{run.cycles:,.0f}", found.bound, f"{found.reached:.0%}")
+            row = (
+                f"`{name}`",
+                formats_of(name),
+                size,
+                f"{run.cycles:,.0f}",
+                found.bound,
+                f"{found.reached:.0%}",
+            )
             print(f"| {' | '.join(row)} |")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tx8
+from triton_functions import FUNCTIONS
 from triton_launches import TEXTS
 from triton_operators import OPERATORS
 
@@ -160,11 +161,11 @@ def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE, FUNCTIONS], ids=lambda folder: folder.name)
 def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
     """The examples' texts are what Triton writes today of their functions."""
     script = "kernels.py" if folder == TEXTS else f"{folder.name}.py"
-    for name in ("kernels.py", "operators.py", "large.py"):
+    for name in ("kernels.py", "operators.py", "large.py", "functions.py"):
         (tmp_path / name).write_text((folder.parent / name).read_text())
     (tmp_path / folder.name).mkdir()
     subprocess.run([sys.executable, tmp_path / script], check=True, capture_output=True)

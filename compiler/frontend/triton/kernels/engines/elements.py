@@ -132,9 +132,12 @@ class ElementCode:
         return self.blocks.result(element, shape, stored, blocked)
 
     def divide(self, left: KernelValue, right: KernelValue, element: str) -> Number:
-        """left / right. In FP32, where Triton allows an error of two units, a divisor that repeats becomes a
-        factor: its reciprocal."""
+        """left / right. In FP32, where Triton allows an error of two units, the reciprocal of a divisor that
+        repeats, or that of a known number, is a factor. 1 / right is that in any format."""
         a, b = self.number(left), self.number(right)
+        if isinstance(a, Splat) and isinstance(b, SpmBlock) and (element == "f32" or a.number == 1):
+            inverse = self.unary("recip", b, element)
+            return inverse if a.number == 1 else self.binary("mul", inverse, a, element)
         repeats = isinstance(a, SpmBlock) and isinstance(b, SpmBlock) and b.count < a.count
         if element == "f32" and repeats:
             return self.binary("mul", a, self.unary("recip", b, element), element)

@@ -54,6 +54,36 @@ def expand_dims(value: KernelValue, axis: int) -> KernelValue:
     return value.viewed(shape, (*value.stored[:axis], False, *value.stored[axis:]))
 
 
+def without_axis(value: KernelValue, axis: int) -> KernelValue:
+    """One axis of extent 1 fewer."""
+    shape: Shape = (*value.shape[:axis], *value.shape[axis + 1 :])
+    if isinstance(value, Pointers):
+        indices = without_axis(value.indices, axis)
+        assert isinstance(indices, Indices)
+        return replace(value, indices=indices)
+    if isinstance(value, Indices):
+        steps = value.axes[axis]
+        offset = value.offset + steps.start * steps.step if steps.modulus else value.offset
+        return Indices(offset, (*value.axes[:axis], *value.axes[axis + 1 :]), shape)
+    if isinstance(value, Region):
+        span, spans = value.spans[axis], (*value.spans[:axis], *value.spans[axis + 1 :])
+        more = () if value.whole(axis) else ((span.low, 1), (0, span.high))
+        return Region(spans, (*value.conditions, *more), shape)
+    if isinstance(value, Splat):
+        return replace(value, shape=shape)
+    assert isinstance(value, SpmBlock)
+    return value.viewed(shape, (*value.stored[:axis], *value.stored[axis + 1 :]))
+
+
+def with_unit_axes(value: KernelValue, shape: Shape) -> KernelValue:
+    """A value whose shape differs from another one in axes of extent 1 alone, in that shape."""
+    for axis in reversed([axis for axis, extent in enumerate(value.shape) if extent == 1]):
+        value = without_axis(value, axis)
+    for axis in [axis for axis, extent in enumerate(shape) if extent == 1]:
+        value = expand_dims(value, axis)
+    return value
+
+
 def broadcast(value: KernelValue, shape: Shape) -> KernelValue:
     """Axes of extent 1 repeated."""
     if isinstance(value, Pointers):

@@ -248,9 +248,20 @@ def _transpose(site: KernelSite, found: TtirOperation, operands: Values) -> Valu
 @operation("tt.reshape")
 def _reshape(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     (value,), kind = operands, found.types[-1]
+    if not isinstance(value, SpmBlock) and _long(value.shape) == _long(kind.shape):
+        return [any_shape(value, lambda each: _with_unit_axes(site, each, kind.shape))]
     if isinstance(value, Computed | Indices | Region) and any(varies(value)):
         value = site.core.block(value, found.types[0].element)
     return [site.shapes.reshape(value, kind.shape)]
+
+
+def _long(shape: tuple[int, ...]) -> list[int]:
+    return [extent for extent in shape if extent > 1]
+
+
+def _with_unit_axes(site: KernelSite, value: KernelValue, shape: tuple[int, ...]) -> KernelValue:
+    in_rows = site.blocks.compact(value) if isinstance(value, SpmBlock) else value
+    return shapes.with_unit_axes(in_rows, shape)
 
 
 @operation("tt.load")

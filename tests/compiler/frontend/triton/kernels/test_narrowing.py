@@ -96,3 +96,24 @@ def test_what_stays_in_fp32() -> None:
         f"    %w = arith.truncf %a : {block} to tensor<4xf16>\n    %c = arith.addf %w, %w : tensor<4xf16>\n"
     )
     assert _names(again) == ["arith.addf", "tt.return"]
+
+
+@pytest.mark.parametrize(("kind", "fmt"), [("f32", "fp32"), ("f16", "fp16")])
+def test_the_reciprocal_is_rounded_once(kind: str, fmt: str) -> None:
+    x = draw(fmt, 256)
+    lines = "    %a = arith.constant dense<1.000000e+00> : SHORT\n    %w = arith.divf %a, %v : SHORT\n"
+    parameters = (f"x: !tt.ptr<{kind}>", f"out: !tt.ptr<{kind}>")
+    body = _vectors(kind, lines)
+    assert "ct.div" not in compiled(body, parameters, x=x, out=poison(fmt, 256)).text
+    got = launched(body, parameters, x=x, out=poison(fmt, 256))["out"]
+    assert np.array_equal(got, (1 / x.astype(np.float64)).astype(x.dtype))
+
+
+def test_a_known_number_divided_in_fp32_is_off_by_two_units_at_most() -> None:
+    x = draw("fp32", 256)
+    lines = "    %a = arith.constant dense<3.300000e+00> : SHORT\n    %w = arith.divf %a, %v : SHORT\n"
+    got = launched(
+        _vectors("f32", lines), ("x: !tt.ptr<f32>", "out: !tt.ptr<f32>"), x=x, out=poison("fp32", 256)
+    )["out"]
+    want = np.float64(np.float32(3.3)) / x.astype(np.float64)
+    assert np.all(np.abs(got - want) <= 2 * np.spacing(np.abs(want).astype(np.float32)))
