@@ -57,7 +57,7 @@ def test_arrays_without_a_sign_are_taken() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({0: [1.0, 2.0]}, "argument 'x' is a list: expected an array of NumPy"),
+        ({0: [1.0, 2.0]}, "argument 'x' is a list: expected an array of NumPy or a tensor"),
         ({1: np.zeros(64, np.float16)}, "argument 'y' is an array of float16: expected float32"),
         ({2: np.zeros(128, np.float32)[::2]}, "argument 'out' has gaps or is read-only: give a copy"),
         ({3: "64"}, "argument 'n' is a str: expected a number"),
@@ -85,6 +85,50 @@ def test_launches_and_texts_that_do_not_fit(tmp_path: Path) -> None:
         tx8.triton_kernel(tmp_path / "nothing.ttir")
     with pytest.raises(tx8.Error, match=r"^no kernel 'ad'; did you mean 'add'\?; there are add$"):
         tx8.triton_kernel(TEXTS / "add_fp32.ttir", "ad")
+
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+
+
+@needs_torch
+@pytest.mark.parametrize(("fmt", "kind"), [("fp16", "float16"), ("bf16", "bfloat16"), ("fp32", "float32")])
+def test_tensors_of_pytorch_get_what_is_stored(fmt: str, kind: str) -> None:
+    import torch
+
+    x, y = (torch.arange(2500).to(getattr(torch, kind)) for _ in range(2))
+    out = torch.full((3000,), -1.0, dtype=x.dtype)
+    tx8.triton_kernel(TEXTS / f"add_{fmt}.ttir").launch(3, x, y, out, 2500)
+    assert torch.equal(out[:2500], x + y) and bool((out[2500:] == -1).all())
+    with pytest.raises(tx8.Error, match="argument 'x' has gaps or is read-only: give a copy"):
+        tx8.triton_kernel(TEXTS / f"add_{fmt}.ttir").launch(3, x[::2], y, out, 1250)
+
+
+WITH_TENSORS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+
+x = torch.arange(1000, dtype=torch.bfloat16)
+out = torch.zeros_like(x)
+scale[(4,)](x, out, x.numel(), 2.0, BLOCK=256)
+assert torch.equal(out, x * 2)
+"""
+
+
+@needs_torch
+@needs_triton
+def test_a_function_of_triton_takes_tensors(tmp_path: Path) -> None:
+    script = tmp_path / "tensors.py"
+    script.write_text(WITH_TENSORS)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 PLUGIN = """\

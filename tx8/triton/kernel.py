@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from compiler.frontend.triton.kernels.launch import DTYPES, KernelLaunch
 from compiler.frontend.triton.kernels.program import compile_kernel
@@ -49,6 +50,7 @@ class TritonKernel:
         kernel loads or to which it stores, its outputs those to which it stores.
         """
         parameters = self.kernel.parameters
+        arguments = tuple(map(_as_array, arguments))
         if len(arguments) != len(parameters):
             expected = f"{len(parameters)}: {', '.join(self.arguments)}"
             raise TtirError(f"{self.name}: {len(arguments)} arguments, expected {expected}")
@@ -71,10 +73,11 @@ class TritonKernel:
     ) -> Run:
         """Run one program of the kernel for each place of a grid of up to three axes.
 
-        Arrays get what it stored; what it did not store stays as it is. ``tiles``: how many take part, by
+        Arrays, and tensors of PyTorch, get what it stored; what it did not store stays as it is. ``tiles``: how many take part, by
         default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads`` and ``timed``. TtirError
         for arguments that do not fit, Fault when a program stops.
         """
+        arguments = tuple(map(_as_array, arguments))
         program = self.program(grid, *arguments, tiles=tiles)
         named = dict(zip(self.arguments, arguments, strict=True))
         run = program.run({buffer.name: _signed(named[buffer.name]) for buffer in program.inputs}, **options)
@@ -111,11 +114,25 @@ def _read(path: Path) -> tuple[TtirKernel, ...]:
         raise TtirError(f"{path}: {error.strerror or error}") from None
 
 
+def _as_array(value: Any) -> Any:
+    """A tensor of PyTorch as an array of NumPy with the same memory; other values as they are."""
+    if not hasattr(value, "detach"):
+        return value
+    import torch
+
+    tensor = value.detach()
+    if tensor.device.type != "cpu":
+        raise TtirError(f"a tensor on the device '{tensor.device}': expected one on the CPU")
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(bfloat16)
+    return tensor.numpy()
+
+
 def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
     """An array that the kernel can load from and store to."""
     if not isinstance(array, np.ndarray):
         raise TtirError(
-            f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy"
+            f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy or a tensor"
         )
     expected = DTYPES.get(element, element)
     if _signed(array).dtype.name != expected:
