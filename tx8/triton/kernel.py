@@ -73,9 +73,9 @@ class TritonKernel:
     ) -> Run:
         """Run one program of the kernel for each place of a grid of up to three axes.
 
-        Arrays, and tensors of PyTorch, get what it stored; what it did not store stays as it is. ``tiles``: how many take part, by
-        default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads`` and ``timed``. TtirError
-        for arguments that do not fit, Fault when a program stops.
+        Arrays, and tensors of PyTorch, get what it stored; what it did not store stays as it is. ``tiles``:
+        how many take part, by default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads``
+        and ``timed``. TtirError for arguments that do not fit, Fault when a program stops.
         """
         arguments = tuple(map(_as_array, arguments))
         program = self.program(grid, *arguments, tiles=tiles)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -173,3 +175,54 @@ def test_sums_of_short_numbers_along_the_first_axis(kind: str) -> None:
     finite = np.isfinite(want)
     off = np.abs(got[finite] - want[finite]).max()
     assert off <= np.abs(want[finite]).max() * (2.0**-11 if fmt == "fp16" else 2.0**-8)
+
+
+@pytest.mark.parametrize("columns", [32, 128])
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+def test_products_of_three_axes(columns: int, kind: str) -> None:
+    """A product for each of four indices, added to what is there."""
+    fmt = {"f16": "fp16", "f32": "fp32"}[kind]
+    a, b = draw(fmt, 4, 16, 32, seed=1), draw(fmt, 4, 32, columns, seed=2)
+    c = draw("fp32", 4, 16, columns, seed=3)
+
+    def loaded(name: str, rows: int, width: int, element: str) -> str:
+        """The array as a block of three axes; it is loaded as a matrix."""
+        pointers = f"tensor<{4 * rows}x{width}x!tt.ptr<{element}>>"
+        return (
+            f"{_matrix(name, 4 * rows, width, element)}    %{name}l = tt.load %{name}at : {pointers}\n"
+            f"    %{name}3 = tt.reshape %{name}l : tensor<{4 * rows}x{width}x{element}> -> "
+            f"tensor<4x{rows}x{width}x{element}>\n"
+        )
+
+    block = f"tensor<4x16x{columns}xf32>"
+    body = (
+        f"{loaded('a', 16, 32, kind)}{loaded('b', 32, columns, kind)}{loaded('c', 16, columns, 'f32')}"
+        f"    %d = tt.dot %a3, %b3, %c3, inputPrecision = ieee : "
+        f"tensor<4x16x32x{kind}> * tensor<4x32x{columns}x{kind}> -> {block}\n"
+        f"    %w = tt.reshape %d : {block} -> tensor<64x{columns}xf32>\n"
+        f"{_matrix('out', 64, columns, 'f32')}    tt.store %outat, %w : tensor<64x{columns}x!tt.ptr<f32>>"
+    )
+    parameters = (f"a: !tt.ptr<{kind}>", f"b: !tt.ptr<{kind}>", "c: !tt.ptr<f32>", "out: !tt.ptr<f32>")
+    got = launched(body, parameters, a=a, b=b, c=c, out=poison("fp32", 4, 16, columns))["out"]
+    assert _close(got, a.astype(np.float64) @ b.astype(np.float64) + c)
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3)), (0, 2, 1, 3), (3, 1, 0, 2)])
+@pytest.mark.parametrize("kind", ["f32", "i64"])
+def test_axes_in_any_order(order: tuple[int, ...], kind: str) -> None:
+    shape = (4, 8, 16) if len(order) == 3 else (4, 2, 4, 16)
+    dtype = {"f32": np.float32, "i64": np.int64}[kind]
+    x = np.arange(512, dtype=dtype).reshape(shape)
+    want = x.transpose(order)
+    one, other = ("x".join(map(str, each.shape)) for each in (x, want))
+    body = (
+        f"{_matrix('x', 8, 64, kind)}    %l = tt.load %xat : tensor<8x64x!tt.ptr<{kind}>>\n"
+        f"    %v = tt.reshape %l : tensor<8x64x{kind}> -> tensor<{one}x{kind}>\n"
+        f"    %t = tt.trans %v {{order = array<i32: {', '.join(map(str, order))}>}} : "
+        f"tensor<{one}x{kind}> -> tensor<{other}x{kind}>\n"
+        f"    %w = tt.reshape %t : tensor<{other}x{kind}> -> tensor<8x64x{kind}>\n"
+        f"{_matrix('out', 8, 64, kind)}    tt.store %outat, %w : tensor<8x64x!tt.ptr<{kind}>>"
+    )
+    parameters = (f"x: !tt.ptr<{kind}>", f"out: !tt.ptr<{kind}>")
+    got = launched(body, parameters, x=x, out=np.zeros_like(x))["out"]
+    assert np.array_equal(got.reshape(want.shape), want)
