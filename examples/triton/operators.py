@@ -553,6 +553,36 @@ def early(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def product_list(
+    a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Products of pairs of matrices in FP16 whose addresses are in lists; a program has a pair."""
+    pair = tl.program_id(0)
+    left = tl.load(a + pair).to(tl.pointer_type(tl.float16))
+    right = tl.load(b + pair).to(tl.pointer_type(tl.float16))
+    out = tl.load(c + pair).to(tl.pointer_type(tl.float16))
+    rows = tl.load(m + pair)
+    for down in range(0, rows, BLOCK_M):
+        row = down + tl.arange(0, BLOCK_M)
+        for across in range(0, n, BLOCK_N):
+            column = across + tl.arange(0, BLOCK_N)
+            total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+            for first in range(0, k, BLOCK_K):
+                inner = first + tl.arange(0, BLOCK_K)
+                x = tl.load(
+                    left + row[:, None] * k + inner[None, :],
+                    mask=(row[:, None] < rows) & (inner[None, :] < k), other=0.0,
+                )  # fmt: skip
+                y = tl.load(
+                    right + inner[:, None] * n + column[None, :],
+                    mask=(inner[:, None] < k) & (column[None, :] < n), other=0.0,
+                )  # fmt: skip
+                total = tl.dot(x, y, total)
+            inside = (row[:, None] < rows) & (column[None, :] < n)
+            tl.store(out + row[:, None] * n + column[None, :], total.to(tl.float16), mask=inside)
+
+
+@triton.jit
 def messages(x, n, BLOCK: tl.constexpr):
     """What a program says: numbers of each kind, and that its own must be below 3."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -653,6 +683,10 @@ TEXTS = {
         (random_integers, "out:*i32 n:i32 seed:i64", {"BLOCK": 128}, (None,)),
         (collatz, "x:*i32 steps:*i32", {}, (None,)),
         (messages, "x n:i32", {"BLOCK": 8}, _FLOATS),
+        (
+            product_list, "a:*i64 b:*i64 c:*i64 m:*i32 n:i32 k:i32",
+            {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}, (None,),
+        ),
     )
     for of in formats
 }  # fmt: skip

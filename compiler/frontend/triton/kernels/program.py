@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +22,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
 from .engines.memory import symbol_of
-from .launch import DTYPES, KernelLaunch, check_launch
+from .launch import DTYPES, KernelLaunch, check_launch, name_behind
 from .narrowing import narrowed
 from .operations.handlers import HANDLERS
 from .site import KernelSite, RunAhead
@@ -143,15 +143,24 @@ class _Text:
         for name, shape in self.launch.arrays.items():
             size = _bytes(shape, self.elements[name])
             data.space(symbol_of(name), size)
+        for name, element, shape in self._behind():
+            data.space(symbol_of(name), _bytes(shape, element))
         constants = data.blob
         text = self._text(data)
         image = _assembled(text, constants, machine)
-        addresses = {name: image.symbols[symbol_of(name)].address for name in self.launch.arrays}
+        names = [*self.launch.arrays, *(name for name, *_ in self._behind())]
+        addresses = {name: image.symbols[symbol_of(name)].address for name in names}
         records = "".join(self._records(addresses))
         recorded = _assembled(f"        ecall\n{records}", b"", machine).buffers
         image = replace(image, buffers=(*image.buffers, *recorded))
         summary = self._summary()
         return KernelProgram(self.kernel.name, text + records, constants, image, machine, addresses, summary)
+
+    def _behind(self) -> Iterator[tuple[str, str, Shape]]:
+        """Name, element and shape of each array whose address an argument has."""
+        for name, arrays in self.launch.behind.items():
+            for number, (element, shape) in enumerate(arrays):
+                yield name_behind(name, number), element, shape
 
     def _text(self, data: program.Data) -> str:
         target, code = self.code.target, self.code
@@ -184,6 +193,9 @@ class _Text:
                     element = self.elements[name]
                     fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
                     lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
+            for name, element, shape in self._behind():
+                fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
+                lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
         return lines
 
 

@@ -98,13 +98,15 @@ class Indices:
 class Pointers:
     """Addresses: elements ``indices`` of the array that argument ``argument`` is.
 
-    ``data``: integers that are added to the indices and are data.
+    ``data``: integers that are added to the indices and are data. ``base``: the address of element 0, as
+    engines name it, of an array that is known by an address that was loaded; it is no argument then.
     """
 
     argument: str
     element: str
     indices: Indices
     data: Computed | SpmBlock | None = None
+    base: Value | None = None
 
     @property
     def shape(self) -> Shape:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Address, Value, Variable, bounds
+from compiler.codegen.expr import Value, Variable, bounds
 from compiler.frontend.triton.kernels.engines.blocks import strides_of
-from compiler.frontend.triton.kernels.engines.memory import MemoryCode, Transfer, symbol_of
+from compiler.frontend.triton.kernels.engines.memory import MemoryCode, Transfer, start_of
 from compiler.frontend.triton.kernels.values import (
     ELEMENT_FORMATS,
     FLOAT_FORMATS,
@@ -185,13 +185,15 @@ class AccessCode:
         """A register with the address of an element of an array."""
         size = ELEMENT_FORMATS[pointers.element].bits // 8
         windows = self.kernel.target.machine.windows
-        base = Address(symbol_of(pointers.argument)) + (windows.ddr_cached - windows.ddr_engine)
+        base = start_of(pointers) + (windows.ddr_cached - windows.ddr_engine)
         at = base + element * size
         self.kernel.keep_alive(at)
         return self.kernel.registers.compute(at)
 
     def check(self, pointers: Pointers, element: Value) -> None:
-        """Stop the program if an element is outside of its array."""
+        """Stop the program if an element is outside of its array, whose size is known of arguments alone."""
+        if pointers.base is not None:
+            return
         with self.kernel.registers.scope():
             register, bound = self.kernel.registers.compute(element), self.kernel.registers.take()
             self.kernel.out.instruction("li", bound, str(self.sizes[pointers.argument]))
@@ -216,7 +218,7 @@ class AccessCode:
             at = at + index * (step * data.size)
         shape = pointers.shape[axes:]
         row = replace(data, address=self.kernel.let(at), shape=shape, stored=data.stored[axes:])
-        box = Transfer(symbol_of(pointers.argument), element, steps, Region(spans, (), shape))
+        box = Transfer(start_of(pointers), element, steps, Region(spans, (), shape))
         self.memory.move(box, row, storing)
 
     # --- single numbers -------------------------------------------------------------------------------------

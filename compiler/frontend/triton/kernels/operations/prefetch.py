@@ -118,7 +118,8 @@ class Prefetch:
         return None if None in found else {name for name in found if name is not None}
 
     def _meets(self, load: _Load, changed: set[str] | None) -> bool:
-        return changed is None or self._array(load.operation.operands[0]) in {None, *changed}
+        array = self._array(load.operation.operands[0])
+        return changed is None or (bool(changed) and array in {None, *changed})
 
     def _array(self, name: str) -> str | None:
         """The argument of the kernel to which a pointer belongs; None if that is not known."""
@@ -128,7 +129,7 @@ class Prefetch:
                 return None
             name = makers[name].operands[0]
         value = self.site.values[name]
-        return value.argument if isinstance(value, Pointers) else None
+        return value.argument or None if isinstance(value, Pointers) else None
 
     def next(self, at: AtTurn, turn: Value) -> None:
         """Begin the loads of the next turn, and know those of this one."""
