@@ -171,6 +171,48 @@ def test_a_function_of_triton_runs_with_arrays_of_numpy(tmp_path: Path) -> None:
     assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in done.stdout
 
 
+SAYING = """\
+import numpy as np
+import triton
+import triton.language as tl
+import tx8
+from emulator import Fault
+
+
+@triton.jit
+def check(x, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0)
+    tl.device_print("total", tl.sum(v, 0))
+    tl.device_assert(v < 7, "too large")
+    tl.store(x + at, v + 1, mask=at < n)
+
+
+x = np.arange(7, dtype="int32")
+made = check[(1,)](x, x.size, BLOCK=8, debug=True)
+assert x.tolist() == list(range(1, 8))
+program = tx8.triton_kernel(made.asm["ttir"]).program(1, x, x.size)
+assert (__file__, 13) in program.image.lines.values()
+try:
+    check[(1,)](x, x.size, BLOCK=8, debug=True)
+except Fault as fault:
+    print(fault)
+"""
+
+
+@needs_triton
+def test_messages_and_lines_of_a_function_of_triton(tmp_path: Path) -> None:
+    """What it prints is printed; a program made of its text has its lines, with the whole path."""
+    script = tmp_path / "saying.py"
+    script.write_text(SAYING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second, fault = done.stdout.splitlines()
+    assert (first, second) == ("tile 0 pid (0, 0, 0) total: 21", "tile 0 pid (0, 0, 0) total: 28")
+    ended = f"({script}:13): ebreak: pid (0, 0, 0) idx (6): assertion failed: too large"
+    assert fault.startswith("tile 0 at 0x") and fault.endswith(ended)
+
+
 TUNED = """\
 import numpy as np
 import triton

@@ -39,6 +39,12 @@ from .values import (
 TAKE_TURNED = ("tt.dot", "tt.trans")
 """Operations that take a matrix whose columns follow each other."""
 
+_ON_DATA = (
+    *("tt.load", "tt.store", "tt.atomic", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram"),
+    *("tt.assert", "tt.print"),
+)
+"""Operations that work on data of any type."""
+
 Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[KernelValue]]
 """Writes one operation with these operands; its results."""
 
@@ -198,4 +204,4 @@ class KernelSite:
 def _computes(operation: TtirOperation) -> bool:
     """Whether an operation works on data."""
     floats = any(not kind.pointer and kind.element in FLOAT_FORMATS for kind in operation.types)
-    return floats or operation.name.startswith(("tt.load", "tt.store", "tt.atomic", "tt.reduce", "tt.scan"))
+    return floats or operation.name.startswith(_ON_DATA)
