@@ -553,6 +553,25 @@ def early(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def ahead(x, y, out, sums, n, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
+    """Products that a loop carries to its next turn, and one that it uses twice."""
+    row, inner, column = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
+    at = row[:, None] * N + column[None, :]
+    a = tl.load(x + row[:, None] * K + inner[None, :])
+    before = tl.zeros([M, N], tl.float32)
+    total = tl.zeros([M, M], tl.float32)
+    for turn in range(n):
+        b = tl.load(y + turn * K * N + inner[:, None] * N + column[None, :])
+        product = tl.dot(a, b)
+        tl.store(out + turn * M * N + at, before)
+        low = tl.where(column[None, :] < N - 28, product, -1.0)
+        total += tl.dot(low.to(x.dtype.element_ty), tl.trans(product).to(x.dtype.element_ty))
+        before = product
+    tl.store(out + n * M * N + at, before)
+    tl.store(sums + row[:, None] * M + row[None, :], total)
+
+
+@triton.jit
 def product_list(
     a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -683,6 +702,7 @@ TEXTS = {
         (random_integers, "out:*i32 n:i32 seed:i64", {"BLOCK": 128}, (None,)),
         (collatz, "x:*i32 steps:*i32", {}, (None,)),
         (messages, "x n:i32", {"BLOCK": 8}, _FLOATS),
+        (ahead, "x y out:*fp32 sums:*fp32 n:i32", {"M": 32, "K": 16, "N": 128}, ("fp16", "bf16")),
         (
             product_list, "a:*i64 b:*i64 c:*i64 m:*i32 n:i32 k:i32",
             {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}, (None,),

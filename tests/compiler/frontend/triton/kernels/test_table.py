@@ -13,7 +13,7 @@ from paths import ROOT
 FOLDER = ROOT / "examples/triton"
 _NO_OPERATORS = {
     *("branches", "collatz", "early", "fibonacci", "generator", "integers", "messages", "reduce_axes"),
-    "product_list",
+    *("ahead", "product_list"),
     *("rounded", "running", "softmax_block", "unsigned", "windows", "atomics", "count", "random_integers"),
 }
 """Texts that show the language, not an operator."""
