@@ -211,13 +211,16 @@ class ElementCode:
         return made
 
     def select(self, condition: KernelValue, left: KernelValue, right: KernelValue) -> SpmBlock:
-        """``left`` where the condition holds, else ``right``; all three have one shape."""
+        """``left`` where the condition holds, else ``right``; all three have one shape. For 1 and 0 that is
+        the condition itself."""
         a, b = self.number(left), self.number(right)
         fmt = FLOAT_FORMATS[a.element] if a.element in FLOAT_FORMATS else self.blocks.data(a).fmt
         if isinstance(condition, Region):
             mask: Number = self.blocks.truth(condition, fmt)
         else:
             mask = self.in_format(self.blocks.data(condition), fmt)
+        if isinstance(a, Splat) and isinstance(b, Splat) and (a.number, str(b.number)) == (1.0, "0.0"):
+            return replace(self.blocks.data(mask), element=a.element)
         (mask, a, b), stored, blocked = self._common((mask, a, b))
         made = self.blocks.empty(a.element, fmt, a.shape, stored, blocked)
         if isinstance(b, Splat):

@@ -117,3 +117,18 @@ def test_a_known_number_divided_in_fp32_is_off_by_two_units_at_most() -> None:
     )["out"]
     want = np.float64(np.float32(3.3)) / x.astype(np.float64)
     assert np.all(np.abs(got - want) <= 2 * np.spacing(np.abs(want).astype(np.float32)))
+
+
+@pytest.mark.parametrize("zero", ["0.000000e+00", "-0.000000e+00"])
+def test_a_choice_of_one_and_zero_is_the_condition(zero: str) -> None:
+    """The sign of zero is that of the constant."""
+    x = draw("fp32", 256)
+    lines = (
+        "    %a = arith.constant dense<1.000000e+00> : SHORT\n"
+        f"    %z = arith.constant dense<{zero}> : SHORT\n"
+        "    %c = arith.cmpf ogt, %v, %z : SHORT\n    %w = arith.select %c, %a, %z : tensor<256xi1>, SHORT\n"
+    )
+    parameters = ("x: !tt.ptr<f32>", "out: !tt.ptr<f32>")
+    got = launched(_vectors("f32", lines), parameters, x=x, out=poison("fp32", 256))["out"]
+    want = np.where(x > 0, np.float32(1), np.float32(zero))
+    assert got.tobytes() == want.tobytes()
