@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .program import Program, assemble, assemble_file, compile, load
     from .run import Run
     from .session import Session
-    from .triton.kernel import TritonKernel, triton_kernel
+    from .triton.kernel import Addresses, TritonKernel, triton_kernel
 
 __all__ = [
+    "Addresses",
     "Error",
     "GraphBuilder",
     "Kernel",
@@ -47,6 +48,7 @@ if (_reason := refusal()) is not None:
     raise ImportError(_reason)
 
 _HOMES = {
+    "Addresses": ("tx8.triton.kernel", "Addresses"),
     "Error": ("tx8isa.errors", "Tx8Error"),
     "GraphBuilder": ("tx8.builder", "GraphBuilder"),
     "Value": ("tx8.builder", "Value"),

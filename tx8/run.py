@@ -145,7 +145,7 @@ def start(
     limit: int | None,
     timed: bool,
 ) -> Run:
-    """Run a program; Fault when it stops. ``limit``: instructions of a tile."""
+    """Run a program; Fault when it stops, and what it printed is shown. ``limit``: instructions of a tile."""
     from .stats import Stats, all_sinks, watched
 
     run = Run(program, title, inputs, threads)
@@ -153,7 +153,11 @@ def start(
     sinks = all_sinks(sink) if sink else []
     written: list[bytes] = []
     system = program.start(inputs, threads=threads, sinks=sinks, show=lambda file, data: written.append(data))
-    system.run(limit)
+    try:
+        system.run(limit)
+    except Exception:
+        print(b"".join(written).decode(errors="replace"), end="")
+        raise
     run.printed = b"".join(written).decode(errors="replace")
     run.outputs = program.results(system)
     run.instructions = sum(tile.retired for tile in system.tiles)

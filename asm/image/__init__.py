@@ -11,6 +11,7 @@ from zlib import crc32
 from . import elf
 from .check import ddr_offset, problem
 from .dwarf import debug_sections
+from .lines import named_place
 from .note import SegmentNote, check_version, decode_note, encode_note, image_fields
 from .plain import plain_image
 from .symbols import SYMBOL_BYTES, SymbolReader, SymbolTable, pack_symbols
@@ -44,6 +45,7 @@ __all__ = [
     "ddr_offset",
     "ddr_windows",
     "image_parts",
+    "named_place",
     "read_image",
     "write_image",
 ]

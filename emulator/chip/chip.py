@@ -271,7 +271,8 @@ class Chip:
             trap.leave(tile)
             return
         if record.mnemonic != "ecall":
-            raise self.traffic.fault(tile, f"{record.mnemonic}: there is no debugger")
+            said = environment.last_words(tile) if record.mnemonic == "ebreak" else ""
+            raise self.traffic.fault(tile, f"{record.mnemonic}: {said or 'there is no debugger'}")
         if trap.has_handler(tile) and not environment.knows_call(tile):
             text = "ecall: the environment has no such call, and the program handles traps"
             raise self.traffic.fault(tile, text)

@@ -19,6 +19,8 @@ from .tile import Status, Tile
 EXIT, EXIT_GROUP = 93, 94
 """The calls that end a program; ``A0`` holds its status, ``A7`` the call."""
 _WRITE = 64
+_ERROR = 2
+"""The file that is the standard error."""
 _NOT_IMPLEMENTED = -38  # ENOSYS, what Linux answers to an unknown call
 _BAD_FILE, _BAD_ADDRESS = -9, -14
 A0, A7 = 10, 17
@@ -127,6 +129,19 @@ def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> 
         tile.set_register(A0, _write(tile, a0, tile.register(_A1), tile.register(_A2), memory))
     else:
         tile.set_register(A0, _NOT_IMPLEMENTED)
+
+
+def last_words(tile: Tile) -> str:
+    """The line that a tile has just written to the standard error, for a fault's message; not shown then.
+
+    Empty if it wrote none in this round, or more than a line.
+    """
+    file, data = tile.output[-1] if tile.output else (0, b"")
+    line = data.decode(errors="replace").removesuffix("\n")
+    if file != _ERROR or not line.isprintable():
+        return ""
+    tile.output.pop()
+    return line
 
 
 def _write(tile: Tile, file: int, address: int, size: int, memory: Callable[[int, int], Bytes | None]) -> int:

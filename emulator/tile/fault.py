@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from asm.image import Image
+from asm.image import Image, named_place
 from emulator.core import predecode
 from emulator.engines import tables
 from emulator.memory import state, stop
@@ -24,14 +24,9 @@ class Fault(Exception):
 
 def place(image: Image, tile: Tile, address: int) -> str:
     """``tile 3 at 0x80000040 (prog.s:12, node 'conv1')``."""
-    details = []
     line = image.lines.get(address)
-    if line:
-        details.append(f"{line[0]}:{line[1]}")
-    node = image.nodes.get(address)
-    if node:
-        details.append(f"node '{node}'")
-    return f"tile {tile.number} at 0x{address:x}" + (f" ({', '.join(details)})" if details else "")
+    details = named_place(f"{line[0]}:{line[1]}" if line else "", image.nodes.get(address))
+    return f"tile {tile.number} at 0x{address:x}" + (f" ({details})" if details else "")
 
 
 def fault(image: Image, tile: Tile, reason: int) -> Fault:

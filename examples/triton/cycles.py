@@ -30,6 +30,7 @@ def launches():
         "embedding": ("4096 of 4096 x 1024", (128, 1), (ids, rows, new(rows), 4096, 1024)),
         "product": ("2048 x 2048 x 2048", (16,), (square, square, new(square), 2048, 2048, 2048)),
         "attention": ("16 heads of 2048 x 64", (8, 16), (heads, heads, heads, new(heads), 2048, 0.18)),
+        "flash": ("16 heads of 2048 x 64", (4, 16), (heads, heads, heads, new(heads), 2048, 0.18)),
     }
 
 

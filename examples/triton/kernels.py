@@ -266,7 +266,7 @@ def text(function, types, constants):
     source = ASTSource(function, {**types, **dict.fromkeys(constants, "constexpr")}, constants)
     context = ir.context()
     ir.load_dialects(context)
-    options = backend.parse_options({})
+    options = backend.parse_options({"debug": True})
     module = source.make_ir(
         backend.target,
         options,

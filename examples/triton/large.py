@@ -40,6 +40,40 @@ def product(
     )
 
 
+@triton.jit
+def flash(
+    q, k, v, out, length, scale, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Attention of one head for ROWS queries with scores in FP16, which are transposed: keys are rows.
+
+    So maxima and sums run along the first axis, and a factor of a query is a row, both of which is fast here.
+    """
+    first = tl.program_id(0) * ROWS
+    head = tl.program_id(1) * length * WIDTH
+    row, lane = first + tl.arange(0, ROWS), tl.arange(0, WIDTH)
+    x = tl.load(q + head + row[:, None] * WIDTH + lane[None, :], mask=row[:, None] < length, other=0.0)
+    x = tl.trans((x * scale).to(x.dtype))
+    largest = tl.full([ROWS], -60000.0, dtype=tl.float16)
+    weight = tl.zeros([ROWS], dtype=tl.float32)
+    total = tl.zeros([WIDTH, ROWS], dtype=tl.float32)
+    for start in range(0, length, BLOCK):
+        key = start + tl.arange(0, BLOCK)
+        y = tl.load(k + head + key[:, None] * WIDTH + lane[None, :], mask=key[:, None] < length, other=0.0)
+        z = tl.load(v + head + key[:, None] * WIDTH + lane[None, :], mask=key[:, None] < length, other=0.0)
+        score = tl.dot(y, x, out_dtype=tl.float16)
+        score = tl.where(key[:, None] < length, score, -60000.0)
+        new = tl.maximum(largest, tl.max(score, axis=0).to(tl.float16))
+        p = tl.exp2((score - new[None, :]).to(tl.float32)).to(tl.float16)
+        kept = tl.exp2((largest - new).to(tl.float32))
+        weight = weight * kept + tl.sum(p, axis=0)
+        total = tl.dot(tl.trans(z), p, total * kept[None, :])
+        largest = new
+    result = (total / weight[None, :]).to(out.dtype.element_ty)
+    identity = (lane[:, None] == lane[None, :]).to(result.dtype)
+    result = tl.dot(tl.trans(result), identity, out_dtype=result.dtype)  # faster than moving single elements
+    tl.store(out + head + row[:, None] * WIDTH + lane[None, :], result, mask=row[:, None] < length)
+
+
 def _half(*names):
     return dict.fromkeys(names, "*fp16")
 
@@ -65,6 +99,10 @@ TEXTS = {
     "attention": (
         attention, {**_half("q", "k", "v", "out"), "length": "i32", "scale": "fp32"},
         {"WIDTH": 64, "ROWS": 256, "BLOCK": 256, "CAUSAL": False},
+    ),
+    "flash": (
+        flash, {**_half("q", "k", "v", "out"), "length": "i32", "scale": "fp32"},
+        {"WIDTH": 64, "ROWS": 512, "BLOCK": 256},
     ),
 }  # fmt: skip
 """By the name of the text: the kernel, the types of its arguments and its constants."""

@@ -552,6 +552,68 @@ def early(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 
 
+@triton.jit
+def ahead(x, y, out, sums, n, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
+    """Products that a loop carries to its next turn, and one that it uses twice."""
+    row, inner, column = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
+    at = row[:, None] * N + column[None, :]
+    a = tl.load(x + row[:, None] * K + inner[None, :])
+    before = tl.zeros([M, N], tl.float32)
+    total = tl.zeros([M, M], tl.float32)
+    for turn in range(n):
+        b = tl.load(y + turn * K * N + inner[:, None] * N + column[None, :])
+        product = tl.dot(a, b)
+        tl.store(out + turn * M * N + at, before)
+        low = tl.where(column[None, :] < N - 28, product, -1.0)
+        total += tl.dot(low.to(x.dtype.element_ty), tl.trans(product).to(x.dtype.element_ty))
+        before = product
+    tl.store(out + n * M * N + at, before)
+    tl.store(sums + row[:, None] * M + row[None, :], total)
+
+
+@triton.jit
+def product_list(
+    a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Products of pairs of matrices in FP16 whose addresses are in lists; a program has a pair."""
+    pair = tl.program_id(0)
+    left = tl.load(a + pair).to(tl.pointer_type(tl.float16))
+    right = tl.load(b + pair).to(tl.pointer_type(tl.float16))
+    out = tl.load(c + pair).to(tl.pointer_type(tl.float16))
+    rows = tl.load(m + pair)
+    for down in range(0, rows, BLOCK_M):
+        row = down + tl.arange(0, BLOCK_M)
+        for across in range(0, n, BLOCK_N):
+            column = across + tl.arange(0, BLOCK_N)
+            total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+            for first in range(0, k, BLOCK_K):
+                inner = first + tl.arange(0, BLOCK_K)
+                x = tl.load(
+                    left + row[:, None] * k + inner[None, :],
+                    mask=(row[:, None] < rows) & (inner[None, :] < k), other=0.0,
+                )  # fmt: skip
+                y = tl.load(
+                    right + inner[:, None] * n + column[None, :],
+                    mask=(inner[:, None] < k) & (column[None, :] < n), other=0.0,
+                )  # fmt: skip
+                total = tl.dot(x, y, total)
+            inside = (row[:, None] < rows) & (column[None, :] < n)
+            tl.store(out + row[:, None] * n + column[None, :], total.to(tl.float16), mask=inside)
+
+
+@triton.jit
+def messages(x, n, BLOCK: tl.constexpr):
+    """What a program says: numbers of each kind, and that its own must be below 3."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    tl.device_print("begin")
+    tl.device_print("v", v)
+    tl.device_print("total, n", tl.sum(v, 0), n)
+    tl.device_print("at", at[None, :], hex=True)
+    tl.device_print("small", (at - 4).to(tl.int8), (at - 4).to(tl.uint8), at < 3)
+    tl.device_assert(v < 3.0, "too large")
+
+
 _FLOATS = ("fp16", "bf16", "fp32")
 
 
@@ -639,6 +701,12 @@ TEXTS = {
         (branches, "x:*fp32 index:*i32 out:*fp32", {"BLOCK": 64}, (None,)),
         (random_integers, "out:*i32 n:i32 seed:i64", {"BLOCK": 128}, (None,)),
         (collatz, "x:*i32 steps:*i32", {}, (None,)),
+        (messages, "x n:i32", {"BLOCK": 8}, _FLOATS),
+        (ahead, "x y out:*fp32 sums:*fp32 n:i32", {"M": 32, "K": 16, "N": 128}, ("fp16", "bf16")),
+        (
+            product_list, "a:*i64 b:*i64 c:*i64 m:*i32 n:i32 k:i32",
+            {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}, (None,),
+        ),
     )
     for of in formats
 }  # fmt: skip

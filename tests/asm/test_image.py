@@ -31,6 +31,7 @@ from asm.image import (
     ddr_offset,
     ddr_windows,
     image_parts,
+    named_place,
     read_image,
     write_image,
 )
@@ -354,3 +355,18 @@ def test_too_many_segments() -> None:
     segments = tuple(Segment(f".s{i}", CORE + 16 * i, TEXT[:4], 4, "rx") for i in range(4097))
     with pytest.raises(ImageError, match="4097 segments: at most 4096 are allowed"):
         write_image(Image(entry=CORE, segments=segments))
+
+
+@pytest.mark.parametrize(
+    ("line", "node", "text"),
+    [
+        ("prog.s:12", "conv1", "prog.s:12, node 'conv1'"),
+        ("prog.s:12", None, "prog.s:12"),
+        ("", "conv1", "node 'conv1'"),
+        ("", "", ""),
+        ("/a/kernels.py:51", "kernels.py:51", "/a/kernels.py:51"),
+        ("/a/kernels.py:52", "kernels.py:51", "/a/kernels.py:52, node 'kernels.py:51'"),
+    ],
+)
+def test_a_place_is_a_line_and_a_node_that_says_more(line: str, node: str | None, text: str) -> None:
+    assert named_place(line, node) == text

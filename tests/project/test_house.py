@@ -45,6 +45,7 @@ LAYERS = {
         "run",
         "program",
         "session",
+        "pytorch",
         "kernel",
         "triton",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import tx8
+from triton_functions import FUNCTIONS
 from triton_launches import TEXTS
 from triton_operators import OPERATORS
 
@@ -56,7 +58,7 @@ def test_arrays_without_a_sign_are_taken() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({0: [1.0, 2.0]}, "argument 'x' is a list: expected an array of NumPy"),
+        ({0: [1.0, 2.0]}, "argument 'x' is a list: expected an array of NumPy or a tensor"),
         ({1: np.zeros(64, np.float16)}, "argument 'y' is an array of float16: expected float32"),
         ({2: np.zeros(128, np.float32)[::2]}, "argument 'out' has gaps or is read-only: give a copy"),
         ({3: "64"}, "argument 'n' is a str: expected a number"),
@@ -84,6 +86,50 @@ def test_launches_and_texts_that_do_not_fit(tmp_path: Path) -> None:
         tx8.triton_kernel(tmp_path / "nothing.ttir")
     with pytest.raises(tx8.Error, match=r"^no kernel 'ad'; did you mean 'add'\?; there are add$"):
         tx8.triton_kernel(TEXTS / "add_fp32.ttir", "ad")
+
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+
+
+@needs_torch
+@pytest.mark.parametrize(("fmt", "kind"), [("fp16", "float16"), ("bf16", "bfloat16"), ("fp32", "float32")])
+def test_tensors_of_pytorch_get_what_is_stored(fmt: str, kind: str) -> None:
+    import torch
+
+    x, y = (torch.arange(2500).to(getattr(torch, kind)) for _ in range(2))
+    out = torch.full((3000,), -1.0, dtype=x.dtype)
+    tx8.triton_kernel(TEXTS / f"add_{fmt}.ttir").launch(3, x, y, out, 2500)
+    assert torch.equal(out[:2500], x + y) and bool((out[2500:] == -1).all())
+    with pytest.raises(tx8.Error, match="argument 'x' has gaps or is read-only: give a copy"):
+        tx8.triton_kernel(TEXTS / f"add_{fmt}.ttir").launch(3, x[::2], y, out, 1250)
+
+
+WITH_TENSORS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+
+x = torch.arange(1000, dtype=torch.bfloat16)
+out = torch.zeros_like(x)
+scale[(4,)](x, out, x.numel(), 2.0, BLOCK=256)
+assert torch.equal(out, x * 2)
+"""
+
+
+@needs_torch
+@needs_triton
+def test_a_function_of_triton_takes_tensors(tmp_path: Path) -> None:
+    script = tmp_path / "tensors.py"
+    script.write_text(WITH_TENSORS)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 PLUGIN = """\
@@ -126,6 +172,49 @@ def test_a_function_of_triton_runs_with_arrays_of_numpy(tmp_path: Path) -> None:
     assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in done.stdout
 
 
+SAYING = """\
+import numpy as np
+import triton
+import triton.language as tl
+import tx8
+from emulator import Fault
+
+
+@triton.jit
+def check(x, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0)
+    tl.device_print("total", tl.sum(v, 0))
+    tl.device_assert(v < 7, "too large")
+    tl.store(x + at, v + 1, mask=at < n)
+
+
+x = np.arange(7, dtype="int32")
+made = check[(1,)](x, x.size, BLOCK=8, debug=True)
+assert x.tolist() == list(range(1, 8))
+program = tx8.triton_kernel(made.asm["ttir"]).program(1, x, x.size)
+assert (__file__, 13) in program.image.lines.values()
+try:
+    check[(1,)](x, x.size, BLOCK=8, debug=True)
+except Fault as fault:
+    print(fault)
+"""
+
+
+@needs_triton
+def test_messages_and_lines_of_a_function_of_triton(tmp_path: Path) -> None:
+    """What it prints is printed; a program made of its text has its lines, with the whole path."""
+    script = tmp_path / "saying.py"
+    script.write_text(SAYING)
+    own = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}  # the text is kept with the path it had first
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=own)
+    assert done.returncode == 0, done.stderr
+    first, second, fault = done.stdout.splitlines()
+    assert (first, second) == ("tile 0 pid (0, 0, 0) total: 21", "tile 0 pid (0, 0, 0) total: 28")
+    ended = f"({script}:13): ebreak: pid (0, 0, 0) idx (6): assertion failed: too large"
+    assert fault.startswith("tile 0 at 0x") and fault.endswith(ended)
+
+
 TUNED = """\
 import numpy as np
 import triton
@@ -160,11 +249,11 @@ def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE, FUNCTIONS], ids=lambda folder: folder.name)
 def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
     """The examples' texts are what Triton writes today of their functions."""
     script = "kernels.py" if folder == TEXTS else f"{folder.name}.py"
-    for name in ("kernels.py", "operators.py", "large.py"):
+    for name in ("kernels.py", "operators.py", "large.py", "functions.py"):
         (tmp_path / name).write_text((folder.parent / name).read_text())
     (tmp_path / folder.name).mkdir()
     subprocess.run([sys.executable, tmp_path / script], check=True, capture_output=True)

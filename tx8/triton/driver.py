@@ -127,6 +127,7 @@ class Tx8Launcher:
         arguments = [values[name] for name in function.arguments]
         arrays = [value.array if isinstance(value, WrappedArray) else value for value in arguments]
         _runs[:] = [function.launch((across, down, deep), *arrays)]
+        print(last_run().printed, end="")
 
 
 class Tx8Driver(DriverBase):  # type: ignore[misc]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
-from compiler.frontend.triton.kernels.launch import DTYPES, KernelLaunch
+from compiler.frontend.triton.kernels.launch import DTYPES, KernelLaunch, name_behind
 from compiler.frontend.triton.kernels.program import compile_kernel
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from compiler.frontend.triton.reader import parse_kernels, read_kernels
@@ -22,6 +23,27 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _AXES = 3
 
 
+class Addresses:
+    """An argument for pointers that a kernel loads: a list of the addresses of arrays, as ``int64``.
+
+    The arrays get what the kernel stores; they may be tensors of PyTorch.
+    """
+
+    dtype = "int64"
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        self.arrays: list[Array] = [_as_array(array) for array in arrays]
+
+    def data_ptr(self) -> int:
+        """Where the list would be in the memory of the host; Triton asks for the alignment."""
+        return 0
+
+    @property
+    def shape(self) -> tuple[int]:
+        """How many addresses there are."""
+        return (len(self.arrays),)
+
+
 class TritonKernel:
     """A kernel that can be launched any number of times, each time from the reset state of the chip.
 
@@ -31,6 +53,7 @@ class TritonKernel:
     def __init__(self, kernel: TtirKernel, machine: Machine | None = None) -> None:
         self.kernel, self.machine = kernel, machine
         self._programs: dict[tuple[object, ...], Program] = {}
+        self._addresses: dict[Program, Mapping[str, int]] = {}
 
     @property
     def name(self) -> str:
@@ -49,21 +72,26 @@ class TritonKernel:
         kernel loads or to which it stores, its outputs those to which it stores.
         """
         parameters = self.kernel.parameters
+        arguments = tuple(map(_as_array, arguments))
         if len(arguments) != len(parameters):
             expected = f"{len(parameters)}: {', '.join(self.arguments)}"
             raise TtirError(f"{self.name}: {len(arguments)} arguments, expected {expected}")
         arrays: dict[str, tuple[int, ...]] = {}
+        behind: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
         numbers: dict[str, int | float] = {}
         for (name, kind), argument in zip(parameters, arguments, strict=True):
-            if kind.pointer:
+            if kind.pointer and isinstance(argument, Addresses):
+                arrays[name], behind[name] = argument.shape, _behind(self.name, name, kind.element, argument)
+            elif kind.pointer:
                 arrays[name] = _checked(self.name, name, kind.element, argument).shape
             else:
                 numbers[name] = _number(self.name, name, kind.element, argument)
-        launch = KernelLaunch(_grid(self.name, grid), arrays, numbers, tiles, kept=True)
-        key = (launch.grid, tuple(arrays.items()), tuple(numbers.items()), tiles)
+        launch = KernelLaunch(_grid(self.name, grid), arrays, numbers, tiles, kept=True, behind=behind)
+        key = (launch.grid, *(tuple(each.items()) for each in (arrays, numbers, behind)), tiles)
         if key not in self._programs:
             made = compile_kernel(self.kernel, launch, self.machine)
             self._programs[key] = Program(made.image, made.machine, self.name)
+            self._addresses[self._programs[key]] = made.addresses
         return self._programs[key]
 
     def launch(
@@ -71,12 +99,18 @@ class TritonKernel:
     ) -> Run:
         """Run one program of the kernel for each place of a grid of up to three axes.
 
-        Arrays get what it stored; what it did not store stays as it is. ``tiles``: how many take part, by
-        default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads`` and ``timed``. TtirError
-        for arguments that do not fit, Fault when a program stops.
+        Arrays, and tensors of PyTorch, get what it stored; what it did not store stays as it is. ``tiles``:
+        how many take part, by default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads``
+        and ``timed``. TtirError for arguments that do not fit, Fault when a program stops.
         """
+        arguments = tuple(map(_as_array, arguments))
         program = self.program(grid, *arguments, tiles=tiles)
         named = dict(zip(self.arguments, arguments, strict=True))
+        for name, listed in list(named.items()):
+            if isinstance(listed, Addresses):
+                names = [name_behind(name, number) for number in range(len(listed.arrays))]
+                named[name] = np.array([self._addresses[program][each] for each in names], np.int64)
+                named |= dict(zip(names, listed.arrays, strict=True))
         run = program.run({buffer.name: _signed(named[buffer.name]) for buffer in program.inputs}, **options)
         for name, result in run.outputs.items():
             np.copyto(named[name], result.astype(named[name].dtype))
@@ -111,11 +145,46 @@ def _read(path: Path) -> tuple[TtirKernel, ...]:
         raise TtirError(f"{path}: {error.strerror or error}") from None
 
 
+def _as_array(value: Any) -> Any:
+    """A tensor of PyTorch as an array of NumPy with the same memory; other values as they are."""
+    if not hasattr(value, "detach"):
+        return value
+    import torch
+
+    tensor = value.detach()
+    if tensor.device.type != "cpu":
+        raise TtirError(f"a tensor on the device '{tensor.device}': expected one on the CPU")
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(bfloat16)
+    return tensor.numpy()
+
+
+def _behind(
+    kernel: str, name: str, element: str, listed: Addresses
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Elements and shapes of the arrays of a list of addresses."""
+    if element != "i64":
+        raise TtirError(f"{kernel}: argument '{name}' points to {element}: addresses are i64")
+    if not listed.arrays:
+        raise TtirError(f"{kernel}: argument '{name}' is an empty list of addresses: expected one at least")
+    elements = {dtype: element for element, dtype in DTYPES.items()}
+    found = []
+    for number, array in enumerate(listed.arrays):
+        if not isinstance(array, np.ndarray) or _signed(array).dtype.name not in elements:
+            kind = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
+            allowed = ", ".join(elements)
+            what = f"array {number} of argument '{name}' is {kind}"
+            raise TtirError(f"{kernel}: {what}; supported are {allowed}")
+        own = elements[_signed(array).dtype.name]
+        found.append((own, _checked(kernel, name_behind(name, number), own, array).shape))
+    return tuple(found)
+
+
 def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
     """An array that the kernel can load from and store to."""
     if not isinstance(array, np.ndarray):
         raise TtirError(
-            f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy"
+            f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy or a tensor"
         )
     expected = DTYPES.get(element, element)
     if _signed(array).dtype.name != expected:

@@ -33,7 +33,7 @@ def load_pt2(path: Path | str, survey: Survey | None = None) -> Graph:
         path.open("rb").close()
     except OSError as error:
         raise GraphError([f"{path}: cannot be read: {error.strerror}"]) from None
-    torch = _torch(str(path))
+    torch = import_torch(str(path))
     try:
         with _silence():
             program = torch.export.load(path)
@@ -53,7 +53,7 @@ def from_exported(
     """
     from compiler.frontend.onnx.importer import load_onnx
 
-    torch = _torch(source)
+    torch = import_torch(source)
     with tempfile.TemporaryDirectory(prefix="tx8cc-") as folder:
         file = Path(folder) / "torch.onnx"
         try:
@@ -61,14 +61,15 @@ def from_exported(
                 exported = torch.onnx.export(program, dynamo=True, verbose=False)
                 exported.save(file, external_data=True)
         except Exception as error:  # the exporter raises errors of many classes
-            raise GraphError([f"{source}: PyTorch cannot write it as ONNX: {_cause(error)}"]) from None
+            text = f"PyTorch cannot write it as ONNX: {_cause(error)}"
+            raise GraphError([f"{source}: {text}{_remedy(text)}"]) from None
         try:
             return replace(load_onnx(file, survey=survey), name=name, files=())
         except GraphError as error:
             raise GraphError([text.replace(str(file), source) for text in error.messages]) from None
 
 
-def _torch(source: str) -> Any:
+def import_torch(source: str) -> Any:
     """PyTorch; GraphError that says how to install it."""
     try:
         import onnxscript  # noqa: F401  (PyTorch's exporter is written in it)
@@ -104,6 +105,15 @@ def _cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return _first_line(error)
+
+
+_FAST_PATHS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
+"""Operators into which PyTorch turns a whole layer where nothing needs a gradient."""
+
+
+def _remedy(cause: str) -> str:
+    fast = any(name in cause for name in _FAST_PATHS)
+    return "; call torch.backends.mha.set_fastpath_enabled(False)" if fast else ""
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tx8isa.errors import Tx8Error
 
@@ -24,16 +25,22 @@ class Location:
     file: str
     line: int
     column: int
-    source: str = ""
+    python: tuple[str, int] | None = None
+    """File and line of Python, the file as the text names it."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}"
-        return f"{place} ({self.source})" if self.source else place
+        return f"{place} ({self.short})" if self.python else place
+
+    @property
+    def source(self) -> tuple[str, int]:
+        """File and line of Python, or of the text."""
+        return self.python or (self.file, self.line)
 
     @property
     def short(self) -> str:
-        """The line of Python, or that of the text."""
-        return self.source or f"{self.file}:{self.line}"
+        """The line of Python without the folder of its file, or the line of the text."""
+        return f"{Path(self.python[0]).name}:{self.python[1]}" if self.python else f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True)

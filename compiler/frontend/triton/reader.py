@@ -63,8 +63,10 @@ def _aliases(tree: Tree) -> dict[str, str]:
     return {str(alias.children[0]): str(alias.children[1]) for alias in found}
 
 
-_FILE = re.compile(r'"([^"]+)":(\d+):\d+')
-_NAMED = re.compile(r"#\w+")
+_PLACE = re.compile(r'"([^"]+)":(\d+):\d+|(#\w+)')
+"""A place in a file, or the name of another location; of a call, first where it is in the callee."""
+_MOST_CALLS = 64
+"""Calls within each other of which a location is read."""
 
 
 class _Maker:
@@ -72,6 +74,9 @@ class _Maker:
 
     def __init__(self, file: str, aliases: dict[str, str]) -> None:
         self.file, self.aliases = file, aliases
+        self.home = ""
+        """The file of Python in which the kernel is that is being read."""
+        self._known: dict[str, list[tuple[str, int]]] = {}
 
     def kernels(self, tree: Tree) -> Iterator[TtirKernel]:
         for statement in _subtrees(tree, "statement"):
@@ -88,7 +93,9 @@ class _Maker:
         symbol = next(str(piece) for piece in pieces if _is(piece, "SYMBOL"))
         parameters = _declared(pieces)
         regions = _regions(pieces)
+        self.home = ""
         location = self._location(statement)
+        self.home = location.python[0] if location.python else ""
         if not regions:
             raise TtirError(f"{location}: {symbol} has no body")
         return TtirKernel(symbol[1:].strip('"'), self._block(regions[0]), location, parameters)
@@ -126,22 +133,28 @@ class _Maker:
 
     def _location(self, statement: Tree) -> Location:
         token = next(child for child in statement.children if isinstance(child, lark.Token))
-        last = _pieces(statement)[-1:]
-        source = self._source(str(last[0])) if last and _is(last[0], "LOCATION") else ""
-        return Location(self.file, token.line or 0, token.column or 0, source)
+        return Location(self.file, token.line or 0, token.column or 0, self._python(statement))
 
-    def _source(self, text: str) -> str:
-        """The file of Python and the line that a location names, directly or by names of other locations."""
-        for _ in range(len(self.aliases) + 1):
-            text = text.rpartition(" at ")[2]  # of a call, where it is
-            found = _FILE.search(text)
-            if found:
-                return f"{Path(found[1]).name}:{found[2]}"
-            named = _NAMED.search(text)
-            if named is None:
-                return ""
-            text = self.aliases.get(named[0], "")
-        return ""
+    def _python(self, statement: Tree) -> tuple[str, int] | None:
+        """The line of Python: the innermost call in the file of the kernel, or else the outermost one."""
+        last = _pieces(statement)[-1:]
+        places = self._places(str(last[0])) if last and _is(last[0], "LOCATION") else []
+        own = [place for place in places if place[0] == self.home]
+        return own[0] if own else places[-1] if places else None
+
+    def _places(self, text: str) -> list[tuple[str, int]]:
+        """Files and lines that a location names, perhaps by names of other locations, the innermost first."""
+        found: list[tuple[str, int]] = []
+        for file, line, name in _PLACE.findall(text):
+            found += self._named(name) if name else [(file, int(line))]
+        return found[:_MOST_CALLS]
+
+    def _named(self, name: str) -> list[tuple[str, int]]:
+        """The same of a location that has a name; nothing of one that names itself."""
+        if name not in self._known:
+            self._known[name] = []
+            self._known[name] = self._places(self.aliases.get(name, ""))
+        return self._known[name]
 
 
 def _subtrees(tree: Tree, name: str) -> Iterator[Tree]:
@@ -222,7 +235,19 @@ def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:
     for piece in pieces:
         if _is(piece, "DENSE") or _is(piece, "NUMBER"):
             found.setdefault("value", _value(piece))
+        elif _is(piece, "STRING"):
+            found.setdefault("text", _unescaped(str(piece)[1:-1]))
     return found
+
+
+def _unescaped(text: str) -> str:
+    """What a string says: after a backslash are two hexadecimal digits of a byte, or the character."""
+    plain = re.sub(
+        rb"\\(?:([0-9A-Fa-f]{2})|(.))",
+        lambda found: bytes.fromhex(found[1].decode()) if found[1] else found[2],
+        text.encode(),
+    )
+    return plain.decode(errors="replace")
 
 
 def _entry(entry: Tree) -> tuple[str, object]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asm.image import Image
+from asm.image import Image, named_place
 
 UNINITIALISED, UNFINISHED, RACE, SPAN = "uninitialised", "unfinished", "race", "span"
 HIDDEN_END, WATCHDOG, ENDLESS = "hidden-end", "watchdog", "endless-wait"
@@ -35,9 +35,8 @@ class Site:
     @property
     def text(self) -> str:
         worker = f" worker={self.worker}" if self.worker else ""
-        node = f", node '{self.node}'" if self.node else ""
         chip = "" if self.chip is None else f" of chip {self.chip}"
-        return f"{self.name}{worker} of tile {self.tile}{chip} ({self.place}{node})"
+        return f"{self.name}{worker} of tile {self.tile}{chip} ({named_place(self.place, self.node)})"
 
 
 @dataclass(frozen=True)

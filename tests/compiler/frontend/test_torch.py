@@ -118,13 +118,22 @@ def test_what_pytorch_cannot_export_is_one_line() -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("data", [b"", b"not an archive", b"PK\x03\x04 damaged"])
-def test_a_damaged_file_is_one_line(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not a program of torch.export: "),
+        (b"not an archive", "text that begins with 'not', not "),
+        (b"PK\x03\x04 damaged", "not a program of torch.export: "),
+    ],
+)
+def test_a_damaged_file_is_one_line(
+    data: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "net.pt2"
     path.write_bytes(data)
     assert main([str(path)]) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"tx8cc: error: {path}: not a program of torch.export: ")
+    assert error.startswith(f"tx8cc: error: {path}: {message}")
     assert error.count("\n") == 1
 
 

@@ -481,6 +481,19 @@ def _early(fmt: str) -> Case:
     return _case("early", fmt, (7, 1, 1), arguments, {"out": want})
 
 
+def _ahead(fmt: str) -> Case:
+    x, y = draw(fmt, 32, 16), draw(fmt, 4, 16, 128, seed=2)
+    products = wide(x) @ wide(y)
+    low = np.where(np.arange(128) < 100, products, -1).astype(DTYPES[fmt])
+    arguments = {"x": x, "y": y, "out": poison("fp32", 5, 32, 128), "sums": poison("fp32", 32, 32), "n": 4}
+    high = products.astype(DTYPES[fmt])
+    expected = {
+        "out": np.concatenate([np.zeros((1, 32, 128)), products]),
+        "sums": (wide(low) @ wide(high).transpose(0, 2, 1)).sum(0),
+    }
+    return _case("ahead", fmt, (1, 1, 1), arguments, expected, {"out": 2.0**-20, "sums": ROUNDING[fmt]})
+
+
 _OF_FLOATS: dict[str, Callable[[str], Case]] = {
     "silu_and_mul": _silu_and_mul,
     "masked_fill": _masked_fill,
@@ -518,6 +531,7 @@ _OF_SOME: dict[str, tuple[Callable[[str], Case], tuple[str, ...]]] = {
     "collatz": (_collatz, ("",)),
     "generator": (_generator, ("",)),
     "early": (_early, ("fp16", "fp32")),
+    "ahead": (_ahead, ("fp16", "bf16")),
     "fibonacci": (_fibonacci, ("",)),
     "windows": (_windows, ("",)),
     "unsigned": (_unsigned, ("",)),

@@ -44,6 +44,13 @@ class KernelLaunch:
     numbers: Mapping[str, int | float] = field(default_factory=dict)
     tiles: int | None = None
     kept: bool = False
+    behind: Mapping[str, tuple[tuple[str, Shape], ...]] = field(default_factory=dict)
+    """Elements and shapes of the arrays whose addresses an argument has."""
+
+
+def name_behind(argument: str, number: int) -> str:
+    """What the array is called whose address is an element of an argument."""
+    return f"{argument}.{number}"
 
 
 def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +22,10 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
 from .engines.memory import symbol_of
-from .launch import DTYPES, KernelLaunch, check_launch
+from .launch import DTYPES, KernelLaunch, check_launch, name_behind
+from .narrowing import narrowed
 from .operations.handlers import HANDLERS
-from .site import KernelSite
+from .site import KernelSite, RunAhead
 from .values import ELEMENT_FORMATS, TRUTH, Indices, KernelValue, Pointers, Shape, Splat, everywhere
 
 _PREFIX = "k"
@@ -69,14 +71,15 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
     """
     machine = machine if machine is not None else load_machine(None)
     tiles = check_launch(kernel, launch, machine)
+    kernel = replace(kernel, body=narrowed(kernel.body))
     spm = min(machine.spm.reserved, machine.spm.bytes)
     target = Target(tiles, spm, Format.FP32, machine)
     sites: list[KernelSite] = []
 
-    def made(prefetching: bool) -> Kernel:
+    def made(ahead: RunAhead) -> Kernel:
         def make(spills: Spills) -> Kernel:
             code = Kernel(_PREFIX, target, spm, spills=spills)
-            sites.append(_written(code, kernel, launch, prefetching))
+            sites.append(_written(code, kernel, launch, ahead))
             code.place_buffers()
             return code
 
@@ -89,15 +92,15 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
     return _Text(kernel, launch, sites[-1], code).made()
 
 
-def _first_that_fits(made: Callable[[bool], Kernel]) -> Kernel:
-    """The code with loads that run ahead, or without them if their blocks do not fit twice."""
-    try:
-        return made(True)
-    except SpmOverflow:
-        return made(False)
+def _first_that_fits(made: Callable[[RunAhead], Kernel]) -> Kernel:
+    """The code in which as much runs ahead as fits."""
+    for ahead in (RunAhead.PRODUCTS, RunAhead.LOADS):
+        with suppress(SpmOverflow):
+            return made(ahead)
+    return made(RunAhead.NOTHING)
 
 
-def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching: bool) -> KernelSite:
+def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, ahead: RunAhead) -> KernelSite:
     """The code of all programs of the grid that a tile runs, one after the other."""
     across, down, deep = launch.grid
     with code.items(across * down * deep) as number:
@@ -105,10 +108,13 @@ def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, prefetching
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
         sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
         uses = Counter(name for each in kernel.body.walk() for name in each.operands)
-        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, prefetching=prefetching)
+        site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, ahead=ahead)
+        site.python = kernel.location.python is not None
+        site.locate(kernel.location)
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)
+        site.locate(kernel.location)
     return site
 
 
@@ -137,15 +143,24 @@ class _Text:
         for name, shape in self.launch.arrays.items():
             size = _bytes(shape, self.elements[name])
             data.space(symbol_of(name), size)
+        for name, element, shape in self._behind():
+            data.space(symbol_of(name), _bytes(shape, element))
         constants = data.blob
         text = self._text(data)
         image = _assembled(text, constants, machine)
-        addresses = {name: image.symbols[symbol_of(name)].address for name in self.launch.arrays}
+        names = [*self.launch.arrays, *(name for name, *_ in self._behind())]
+        addresses = {name: image.symbols[symbol_of(name)].address for name in names}
         records = "".join(self._records(addresses))
         recorded = _assembled(f"        ecall\n{records}", b"", machine).buffers
         image = replace(image, buffers=(*image.buffers, *recorded))
         summary = self._summary()
         return KernelProgram(self.kernel.name, text + records, constants, image, machine, addresses, summary)
+
+    def _behind(self) -> Iterator[tuple[str, str, Shape]]:
+        """Name, element and shape of each array whose address an argument has."""
+        for name, arrays in self.launch.behind.items():
+            for number, (element, shape) in enumerate(arrays):
+                yield name_behind(name, number), element, shape
 
     def _text(self, data: program.Data) -> str:
         target, code = self.code.target, self.code
@@ -157,6 +172,7 @@ class _Text:
             program.prologue(target.tiles, target.machine.tiles),
             [*program.phase(phase.name, phase.lines()), ""],
             program.epilogue(),
+            self.site.messages.lines(),
             program.checksums(data.blob),
         ]
         return "\n".join(line for part in parts for line in part) + "\n"
@@ -177,6 +193,9 @@ class _Text:
                     element = self.elements[name]
                     fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
                     lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
+            for name, element, shape in self._behind():
+                fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
+                lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
         return lines
 
 

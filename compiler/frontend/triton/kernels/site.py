@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from asm.instructions.text import quote
 from compiler.codegen.expr import Operation, Value
 from compiler.codegen.kernel import Kernel
-from compiler.frontend.triton.operations import Block, TtirOperation
+from compiler.frontend.triton.operations import Block, Location, TtirOperation
 
 from .core.access import AccessCode
 from .core.atomics import AtomicCode
 from .core.compute import CoreCode
+from .core.messages import MessageCode
 from .core.picks import PickCode
 from .engines.blocks import BlockCode
 from .engines.elements import ElementCode
@@ -37,8 +39,20 @@ from .values import (
 TAKE_TURNED = ("tt.dot", "tt.trans")
 """Operations that take a matrix whose columns follow each other."""
 
+_ON_DATA = (
+    *("tt.load", "tt.store", "tt.atomic", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram"),
+    *("tt.assert", "tt.print"),
+)
+"""Operations that work on data of any type."""
+
 Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[KernelValue]]
 """Writes one operation with these operands; its results."""
+
+
+class RunAhead(IntEnum):
+    """What of a loop runs one turn ahead: more is faster and takes more of the scratchpad."""
+
+    NOTHING, LOADS, PRODUCTS = range(3)
 
 
 @dataclass
@@ -61,12 +75,18 @@ class KernelSite:
     """Results of operations around the region that is written: a loop may read them again."""
     uses: Counter[str] = field(default_factory=Counter)
     """How often each name is an operand in the kernel."""
-    prefetching: bool = True
-    """Whether loads of a loop run one turn ahead, for which their blocks have two copies."""
-    ready: frozenset[str] | set[str] = frozenset()
-    """Results that are known before their operations: of loads that ran ahead."""
+    ahead: RunAhead = RunAhead.PRODUCTS
+    """What of a loop runs one turn ahead, for which its blocks have two copies."""
+    ready: frozenset[str] = frozenset()
+    """Results that are known before their operations, which ran ahead."""
+    loaded: frozenset[str] = frozenset()
+    """Those of them that stay as they are."""
     quiet: bool = False
     """Whether operations are written without naming their lines."""
+    python: bool = False
+    """Whether the text names lines of Python; operations without one then belong to the line before."""
+    line: tuple[str, int] = ("", 0)
+    """File and line to which instructions belong now."""
 
     def __post_init__(self) -> None:
         self.blocks = BlockCode(self.kernel)
@@ -77,9 +97,10 @@ class KernelSite:
         self.shapes = ShapeCode(self.blocks)
         self.core = CoreCode(self.blocks)
         self.blocks.made_by_core = self.core.block
-        self.access = AccessCode(self.core, self.memory, self.sizes)
+        self.messages = MessageCode(self.kernel, self.program)
+        self.access = AccessCode(self.core, self.memory, self.messages, self.sizes)
         self.atomics = AtomicCode(self.access, self.memory)
-        self.picks = PickCode(self.core)
+        self.picks = PickCode(self.core, self.messages)
         self.scans = ScanCode(self.reductions)
 
     def run(self, operations: Sequence[TtirOperation]) -> None:
@@ -114,7 +135,7 @@ class KernelSite:
     def is_last_use(self, name: str) -> bool:
         """Whether nothing but the operation that is written now reads a block, under any name."""
         value = self.values[name]
-        elsewhere = name in self.outside or name in self.ready or self.uses[name] != 1
+        elsewhere = name in self.outside or name in self.loaded or self.uses[name] != 1
         if not isinstance(value, SpmBlock) or value.carried or elsewhere:
             return False
         blocks = [each for each in self.values.values() if isinstance(each, SpmBlock)]
@@ -162,13 +183,25 @@ class KernelSite:
 
     def _name(self, operation: TtirOperation) -> None:
         """From here on instructions, faults and statistics belong to the line of an operation."""
+        if self.quiet or not self.locate(operation.location):
+            return
         line = operation.location.short
-        if not self.quiet and _computes(operation) and line != self.kernel.node:
+        if _computes(operation) and line != self.kernel.node:
             self.kernel.node = line
             self.kernel.out.directive(f".node {quote(line)}")
+
+    def locate(self, location: Location) -> bool:
+        """From here on debuggers show this line; False without one, in a text that names lines of Python."""
+        if self.python and location.python is None:
+            return False
+        if location.source != self.line:
+            self.line = location.source
+            file, line = location.source
+            self.kernel.out.directive(f".loc {quote(file)} {line}")
+        return True
 
 
 def _computes(operation: TtirOperation) -> bool:
     """Whether an operation works on data."""
     floats = any(not kind.pointer and kind.element in FLOAT_FORMATS for kind in operation.types)
-    return floats or operation.name.startswith(("tt.load", "tt.store", "tt.atomic", "tt.reduce", "tt.scan"))
+    return floats or operation.name.startswith(_ON_DATA)

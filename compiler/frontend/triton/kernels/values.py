@@ -98,13 +98,15 @@ class Indices:
 class Pointers:
     """Addresses: elements ``indices`` of the array that argument ``argument`` is.
 
-    ``data``: integers that are added to the indices and are data.
+    ``data``: integers that are added to the indices and are data. ``base``: the address of element 0, as
+    engines name it, of an array that is known by an address that was loaded; it is no argument then.
     """
 
     argument: str
     element: str
     indices: Indices
     data: Computed | SpmBlock | None = None
+    base: Value | None = None
 
     @property
     def shape(self) -> Shape:
@@ -136,6 +138,12 @@ class Region:
     def everywhere(self) -> bool:
         """Whether the region is known to hold for every index."""
         return not self.conditions and all(map(self.whole, range(len(self.shape))))
+
+    @property
+    def nowhere(self) -> bool:
+        """Whether the region is known to hold for no index."""
+        pairs = [*self.conditions, *((span.low, span.high) for span in self.spans)]
+        return any(bounds(larger)[1] <= bounds(smaller)[0] for smaller, larger in pairs)
 
 
 def everywhere(shape: Shape) -> Region:

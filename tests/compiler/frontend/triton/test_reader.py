@@ -65,9 +65,31 @@ def test_operations_know_their_lines() -> None:
     (kernel,) = parse_kernels(TEXT, "scale.ttir")
     reduce = kernel.body.operations[1].regions[0].operations[0]
     assert str(kernel.body.operations[0].location) == "scale.ttir:6:5 (scale.py:3)"
-    assert reduce.location.source == "scale.py:7"  # where it is called, not the line of the library
+    assert reduce.location.source == ("scale.py", 7)  # where it is called, not the line of the library
     assert reduce.regions[0].operations[0].location.short == "scale.py:7"
     assert kernel.body.operations[2].location.short == "scale.ttir:15"
+
+
+def test_a_line_is_the_innermost_one_in_the_file_of_the_kernel() -> None:
+    text = (
+        '#f = loc("/a/k.py":1:1)\n#help = loc("/a/k.py":9:1)\n#call = loc("/a/k.py":5:1)\n'
+        '#library = loc("lib.py":2:1)\n#deep = loc(callsite(#library at #help))\n'
+        "#all = loc(callsite(#deep at #call))\n#itself = loc(callsite(#itself at #call))\n"
+        "module {\n  tt.func public @f() {\n    tt.return loc(#all)\n  } loc(#f)\n"
+        "  tt.func public @g() {\n    tt.return loc(#itself)\n  } loc(#library)\n}\n"
+    )
+    first, second = parse_kernels(text, "k.ttir")
+    assert first.body.operations[0].location.source == ("/a/k.py", 9)
+    assert str(first.body.operations[0].location) == "k.ttir:10:5 (k.py:9)"
+    assert second.body.operations[0].location.source == ("/a/k.py", 5)  # the outermost, in another file
+
+
+def test_locations_that_repeat_each_other_are_read_in_time() -> None:
+    doubled = "".join(f"#l{n} = loc(callsite(#l{n - 1} at #l{n - 1}))\n" for n in range(1, 200))
+    body = "module {\n  tt.func public @f() {\n    tt.return loc(#l199)\n  }\n}\n"
+    text = f'#l0 = loc("k.py":1:1)\n{doubled}{body}'
+    (kernel,) = parse_kernels(text, "k.ttir")
+    assert kernel.body.operations[0].location.source == ("k.py", 1)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +111,9 @@ def test_every_example_is_read_and_names_its_lines() -> None:
     assert len(paths) > 30
     for path in paths:
         (kernel,) = read_kernels(path)
-        lines = {operation.location.source.partition(":")[0] for operation in kernel.body.walk()}
-        assert {"kernels.py"} <= lines <= {"kernels.py", "standard.py", ""}
+        places = {operation.location.python for operation in kernel.body.walk()}
+        files = {place[0] for place in places if place is not None}
+        assert {"kernels.py"} <= files <= {"kernels.py", "standard.py"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 Where each index of data selects a long row, the core computes where the row is and the DMA copies it;
 otherwise the core copies single elements. Elements are in row-major order of the block, so the last of
-several stores to one place stays. An element outside of its array stops the program at an ``ebreak``.
+several stores to one place stays. An element outside of its array stops the program.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Address, Value, Variable
+from compiler.codegen.expr import Value, Variable, bounds
 from compiler.frontend.triton.kernels.engines.blocks import strides_of
-from compiler.frontend.triton.kernels.engines.memory import MemoryCode, Transfer, symbol_of
+from compiler.frontend.triton.kernels.engines.memory import MemoryCode, Transfer, start_of
 from compiler.frontend.triton.kernels.values import (
     ELEMENT_FORMATS,
     FLOAT_FORMATS,
@@ -31,6 +31,7 @@ from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
 
 from .compute import CoreCode
 from .elements import LOADS, STORES, CoreLoop, Place, formula_at
+from .messages import SIGNED, MessageCode
 from .nodes import conditions_of
 
 FEWEST_ELEMENTS = 16
@@ -73,8 +74,10 @@ def _is_even(pointers: Pointers) -> bool:
 class AccessCode:
     """Writes loads and stores. ``sizes`` are the elements of the arrays by their arguments."""
 
-    def __init__(self, core: CoreCode, memory: MemoryCode, sizes: Mapping[str, int]) -> None:
-        self.core, self.memory, self.sizes = core, memory, sizes
+    def __init__(
+        self, core: CoreCode, memory: MemoryCode, messages: MessageCode, sizes: Mapping[str, int]
+    ) -> None:
+        self.core, self.memory, self.messages, self.sizes = core, memory, messages, sizes
         self.kernel, self.blocks = core.kernel, core.blocks
 
     def load(
@@ -132,6 +135,8 @@ class AccessCode:
 
     def walk(self, access: Access, blocks: Sequence[SpmBlock], visit: Visit) -> None:
         """Write what ``visit`` does with each element, or row, that is selected; it uses ``blocks``."""
+        if access.region.nowhere:
+            return
         core = self.core
         parts = core.prepared(access.parts)
         core.begin()
@@ -180,18 +185,23 @@ class AccessCode:
         """A register with the address of an element of an array."""
         size = ELEMENT_FORMATS[pointers.element].bits // 8
         windows = self.kernel.target.machine.windows
-        base = Address(symbol_of(pointers.argument)) + (windows.ddr_cached - windows.ddr_engine)
+        base = start_of(pointers) + (windows.ddr_cached - windows.ddr_engine)
         at = base + element * size
         self.kernel.keep_alive(at)
         return self.kernel.registers.compute(at)
 
     def check(self, pointers: Pointers, element: Value) -> None:
-        """Stop the program if an element is outside of its array."""
+        """Stop the program if an element is outside of its array, whose size is known of arguments alone."""
+        if pointers.base is not None:
+            return
         with self.kernel.registers.scope():
             register, bound = self.kernel.registers.compute(element), self.kernel.registers.take()
             self.kernel.out.instruction("li", bound, str(self.sizes[pointers.argument]))
             self.kernel.out.instruction("bltu", register, bound, "1f")
-            self.kernel.out.instruction("ebreak")
+            self.kernel.registers.release(bound)
+            array, size = pointers.argument, self.sizes[pointers.argument]
+            text = f"element {SIGNED} of '{array}', which has {size}"
+            self.messages.stop(text, [Variable(register, *bounds(element))])
             self.kernel.out.label("1")
 
     def _row(self, access: Access, data: SpmBlock, place: Place, element: Value, storing: bool) -> None:
@@ -208,7 +218,7 @@ class AccessCode:
             at = at + index * (step * data.size)
         shape = pointers.shape[axes:]
         row = replace(data, address=self.kernel.let(at), shape=shape, stored=data.stored[axes:])
-        box = Transfer(symbol_of(pointers.argument), element, steps, Region(spans, (), shape))
+        box = Transfer(start_of(pointers), element, steps, Region(spans, (), shape))
         self.memory.move(box, row, storing)
 
     # --- single numbers -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from compiler.frontend.triton.kernels.engines import shapes
 from compiler.frontend.triton.kernels.integers import add, intersection, multiply, subtract
@@ -103,7 +104,7 @@ def any_shape(value: KernelValue, view: View) -> KernelValue:
     if isinstance(value, Pointers) and value.data is not None:
         seen, data = view(value), any_shape(value.data, view)
         assert isinstance(seen, Pointers) and isinstance(data, Computed | SpmBlock)
-        return Pointers(seen.argument, seen.element, seen.indices, data)
+        return replace(seen, data=data)
     return view(value)
 
 

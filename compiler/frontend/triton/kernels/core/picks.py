@@ -8,13 +8,14 @@ from compiler.frontend.triton.kernels.values import KernelValue, SpmBlock, range
 
 from .compute import CoreCode
 from .elements import LOADS, STORES, CoreLoop, loops_of, owned
+from .messages import SIGNED, MessageCode, shown
 
 
 class PickCode:
     """Writes code of the core that picks elements of blocks."""
 
-    def __init__(self, core: CoreCode) -> None:
-        self.core, self.kernel = core, core.kernel
+    def __init__(self, core: CoreCode, messages: MessageCode) -> None:
+        self.core, self.kernel, self.messages = core, core.kernel, messages
 
     def gather(self, data: SpmBlock, index: SpmBlock, axis: int, made: SpmBlock) -> None:
         """made[..., i, ...] = data[..., index[..., i, ...], ...]; the program stops at an index outside."""
@@ -39,7 +40,9 @@ class PickCode:
             bound = self.kernel.registers.take()
             self.kernel.out.instruction("li", bound, str(extent))
             self.kernel.out.instruction("bltu", register, bound, "1f")
-            self.kernel.out.instruction("ebreak")
+            self.kernel.registers.release(bound)
+            number = Variable(register, *range_of("i64"))
+            self.messages.stop(f"index {SIGNED} of an axis of {extent}", [number])
             self.kernel.out.label("1")
 
     def count(self, numbers: SpmBlock, chosen: KernelValue, counts: SpmBlock) -> None:
@@ -62,8 +65,8 @@ class PickCode:
         self.core.end()
         self.core.alive([numbers, ready, counts])
 
-    def require(self, condition: KernelValue) -> None:
-        """Stop the program unless a condition holds for all elements."""
+    def require(self, condition: KernelValue, message: str) -> None:
+        """Stop the program with a message unless a condition holds for all elements."""
         (ready,) = self.core.prepared([condition])
         self.core.begin()
         with self.kernel.registers.scope():
@@ -71,6 +74,18 @@ class PickCode:
             limits = loops_of(ready.shape, varies(ready))
             with loop.over(limits) as place, loop.at(place, [ready]) as (holds,):
                 loop.code.emit("bnez", holds, "1f")
-                loop.code.emit("ebreak")
+                self.messages.stop(f"assertion failed: {shown(message)}", [], place)
                 loop.code.out.label("1")
+        self.core.alive([ready])
+
+    def show(self, value: KernelValue, text: str, format: str) -> None:
+        """Write a line for each element, in row-major order; floats are in FP32."""
+        (ready,) = self.core.prepared([value])
+        self.core.begin()
+        with self.kernel.registers.scope():
+            loop = CoreLoop(self.kernel, [ready])
+            limits = loops_of(ready.shape, (True,) * len(ready.shape))
+            with loop.over(limits) as place, loop.at(place, [ready]) as (number,):
+                element = Variable(number, *range_of("i64"))
+                self.messages.say(text, [element], place, format)
         self.core.alive([ready])

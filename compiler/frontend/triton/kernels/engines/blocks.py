@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value
+from compiler.codegen.expr import Value, bounds, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import spread_rows
@@ -277,8 +277,9 @@ class BlockCode:
         axes = range(len(region.shape))
         made = self.empty(TRUTH, fmt, region.shape, [not region.whole(axis) for axis in axes])
         self.fill(made, 0.0)
-        with self.inside(region):
-            self._fill_box(made, region)
+        if not region.nowhere:
+            with self.inside(region):
+                self._fill_box(made, region)
         return made
 
     def _fill_box(self, data: SpmBlock, region: Region) -> None:
@@ -299,7 +300,10 @@ class BlockCode:
         self.kernel.emit(f"td.memset.{data.fmt.token}", dst=at, value=1.0, **operands)
 
     def fill_axis(self, data: SpmBlock, axis: int, low: Value, high: Value, number: float) -> None:
-        """The same number from one index of an axis to before another, of a row-major block."""
+        """The same number from one index of an axis to before another, which is at least one."""
+        if data.blocked:
+            self._fill_planes(data, axis, low, high, number)
+            return
         outer, inner = math.prod(data.kept[:axis]), math.prod(data.kept[axis + 1 :])
         self.kernel.emit(
             f"td.memset.{data.fmt.token}",
@@ -309,6 +313,25 @@ class BlockCode:
             stride0=data.kept[axis] * inner * data.size,
             iter0=outer,
         )
+
+    def _fill_planes(self, data: SpmBlock, axis: int, low: Value, high: Value, number: float) -> None:
+        """The same in planes of 64 columns."""
+        rows, columns = data.shape
+        line, plane = BLOCK * data.size, rows * BLOCK * data.size
+        operands = {"value": number, "stride0": plane, "iter0": columns // BLOCK}
+        if axis == 0:
+            size = (high - low) * BLOCK
+            self.kernel.emit(f"td.memset.{data.fmt.token}", dst=data.address + low * line, n=size, **operands)
+            return
+        operands |= {"stride0": line, "iter0": rows}
+        for first in range(0, columns, BLOCK):
+            begin = self.kernel.let(minimum(maximum(low - first, 0), BLOCK))
+            end = self.kernel.let(minimum(maximum(high - first, 0), BLOCK))
+            if bounds(end)[1] <= bounds(begin)[0]:
+                continue
+            with self.when([(begin, end)]):
+                at = data.address + first // BLOCK * plane + begin * data.size
+                self.kernel.emit(f"td.memset.{data.fmt.token}", dst=at, n=end - begin, **operands)
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[None]:

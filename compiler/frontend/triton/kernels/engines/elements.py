@@ -25,12 +25,10 @@ from compiler.frontend.triton.kernels.values import (
 from compiler.lowering.pointwise.functions import error_function
 from compiler.lowering.pointwise.record import SliceVector
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
-from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
 from tx8isa.numbers.rounding import rounded
 
+from .arithmetic import ArithmeticCode, Number
 from .blocks import BlockCode
-
-Number = SpmBlock | Splat
 
 BINARY = {
     "arith.addf": "add",
@@ -86,6 +84,7 @@ class ElementCode:
 
     def __init__(self, blocks: BlockCode) -> None:
         self.blocks, self.kernel = blocks, blocks.kernel
+        self.arithmetic = ArithmeticCode(blocks)
 
     # --- operands ------------------------------------------------------------------------------------------
 
@@ -94,31 +93,18 @@ class ElementCode:
         return value if isinstance(value, Splat) else self.blocks.data(value)
 
     def _common(self, operands: Sequence[Number]) -> tuple[list[Number], tuple[bool, ...], bool]:
-        """The operands in one order, the axes that the result stores, and whether it is in planes."""
+        """The operands in one order, the axes that the result stores, and whether it is in planes.
+
+        In planes are all matrices then; a row or a column is as it is.
+        """
         data = [operand for operand in operands if isinstance(operand, SpmBlock)]
         rank = len(operands[0].shape)
         stored = tuple(any(each.kept[axis] > 1 for each in data) for axis in range(rank))
-        large = [each for each in data if each.count > 1]
-        blocked = bool(large) and all(each.blocked for each in large)
-        if blocked:
+        matrices = [each for each in data if each.kept == each.shape]
+        if matrices and all(each.blocked for each in matrices):
             return list(operands), stored, True
         compact = [self.blocks.compact(each) if isinstance(each, SpmBlock) else each for each in operands]
         return list(compact), stored, False
-
-    def _unit(self, operand: SpmBlock, like: SpmBlock) -> int:
-        """The length of an operand that an instruction can repeat over ``like``; 0 if it cannot."""
-        if operand.count == 1:
-            return 1
-        rank = len(like.shape)
-        first = next(axis for axis in range(rank) if operand.kept[axis] > 1)
-        same = operand.kept[first:] == like.kept[first:]
-        return operand.count if same and operand.count <= LARGEST_UNIT and not like.blocked else 0
-
-    def _repeats_in_rows(self, operand: SpmBlock, like: SpmBlock) -> bool:
-        """Whether an operand has one number for each row of ``like``, whose length the loop form takes."""
-        rows = (*like.kept[:-1], 1)
-        whole = like.kept[-1] % LARGEST_UNIT == 0 and not like.blocked
-        return whole and operand.kept == rows and math.prod(rows) <= MOST_MOVES
 
     # --- two operands --------------------------------------------------------------------------------------
 
@@ -133,9 +119,9 @@ class ElementCode:
         if smaller and (name in _COMMUTATIVE or name in _MIRRORED):
             a, b, name = b, a, _MIRRORED.get(name, name)
         (a, b), stored, blocked = self._common((a, b))
-        wide = self.blocks.spread(self.blocks.single(a) if isinstance(a, Splat) else a, stored)
+        wide = self._written_out(a, stored, blocked)
         target = self._target(element, wide.fmt, wide.shape, stored, blocked)
-        self._apply(name, target, wide, b)
+        self.arithmetic.apply(name, target, wide, b)
         return target
 
     def _target(
@@ -145,36 +131,13 @@ class ElementCode:
             return self.blocks.empty(TRUTH, fmt, shape, stored, blocked)
         return self.blocks.result(element, shape, stored, blocked)
 
-    def _apply(self, name: str, target: SpmBlock, a: SpmBlock, b: Number) -> None:
-        """target = a name b, where ``a`` has all elements of the target."""
-        vector = Vector(self.kernel, a.fmt, target.count)
-        if isinstance(b, Splat):
-            vector.vs(name, target.address, a.address, b.number)
-        elif b.kept == target.kept:
-            vector.vv(name, target.address, a.address, b.address)
-        elif unit := self._unit(b, target):
-            vector.vuv(name, target.address, a.address, b.address, unit)
-        elif self._repeats_in_rows(b, target):
-            length = target.kept[-1]
-            narrow = self.blocks.repeated(b, LARGEST_UNIT)
-            self.kernel.emit(
-                f"ct.{name}.vuv_loop.{a.fmt.token}",
-                dst=target.address,
-                src0=a.address,
-                src1=narrow.address,
-                n=length,
-                unit=LARGEST_UNIT,
-                full=target.count,
-                full_unit=narrow.count,
-            )
-        else:
-            whole = self.blocks.spread(b, target.stored)
-            vector.vv(name, target.address, a.address, whole.address)
-
     def divide(self, left: KernelValue, right: KernelValue, element: str) -> Number:
-        """left / right. In FP32, where Triton allows an error of two units, a divisor that repeats becomes a
-        factor: its reciprocal."""
+        """left / right. In FP32, where Triton allows an error of two units, the reciprocal of a divisor that
+        repeats, or that of a known number, is a factor. 1 / right is that in any format."""
         a, b = self.number(left), self.number(right)
+        if isinstance(a, Splat) and isinstance(b, SpmBlock) and (element == "f32" or a.number == 1):
+            inverse = self.unary("recip", b, element)
+            return inverse if a.number == 1 else self.binary("mul", inverse, a, element)
         repeats = isinstance(a, SpmBlock) and isinstance(b, SpmBlock) and b.count < a.count
         if element == "f32" and repeats:
             return self.binary("mul", a, self.unary("recip", b, element), element)
@@ -189,13 +152,14 @@ class ElementCode:
     # --- one operand ---------------------------------------------------------------------------------------
 
     def unary(self, name: str, value: KernelValue, element: str) -> SpmBlock:
-        """name(value). An exponential in FP32 is a power of 2, which takes a tenth of its time."""
+        """name(value). An exponential is a power of 2 in FP32, ``exp_lp`` in 16 bits: a tenth of its time."""
         data = self.blocks.data(value)
         if name == "exp" and data.fmt is Format.FP32:
             factor = Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape)
             scaled = self.binary("mul", data, factor, element)
             return self.unary("pow2", scaled, element)
         target = self.blocks.result(element, data.shape, data.stored, data.blocked)
+        name = "exp_lp" if name == "exp" else name
         Vector(self.kernel, data.fmt, target.count).unary(name, target.address, data.address)
         return target
 
@@ -247,20 +211,23 @@ class ElementCode:
         return made
 
     def select(self, condition: KernelValue, left: KernelValue, right: KernelValue) -> SpmBlock:
-        """``left`` where the condition holds, else ``right``; all three have one shape."""
+        """``left`` where the condition holds, else ``right``; all three have one shape. For 1 and 0 that is
+        the condition itself."""
         a, b = self.number(left), self.number(right)
         fmt = FLOAT_FORMATS[a.element] if a.element in FLOAT_FORMATS else self.blocks.data(a).fmt
         if isinstance(condition, Region):
             mask: Number = self.blocks.truth(condition, fmt)
         else:
             mask = self.in_format(self.blocks.data(condition), fmt)
+        if isinstance(a, Splat) and isinstance(b, Splat) and (a.number, str(b.number)) == (1.0, "0.0"):
+            return replace(self.blocks.data(mask), element=a.element)
         (mask, a, b), stored, blocked = self._common((mask, a, b))
         made = self.blocks.empty(a.element, fmt, a.shape, stored, blocked)
         if isinstance(b, Splat):
             self.blocks.fill(made, b.number)
         else:
-            self.blocks.copy(made, self._written_out(b, stored))
-        mask, chosen = self._written_out(mask, stored), self._written_out(a, stored)
+            self.blocks.copy(made, self._written_out(b, stored, blocked))
+        mask, chosen = self._written_out(mask, stored, blocked), self._written_out(a, stored, blocked)
         self.kernel.emit(
             f"ct.maskmove.{fmt.token}", dst=made.address, src0=chosen.address, src1=mask.address, n=made.count
         )
@@ -282,7 +249,7 @@ class ElementCode:
         partial = [axis for axis in range(len(data.shape)) if not condition.whole(axis)]
         if condition.conditions or len(partial) != 1 or data.count < math.prod(data.shape) or data.turned:
             return None
-        data, (axis,) = self.blocks.compact(data), partial
+        (axis,) = partial
         span, extent = condition.spans[axis], data.shape[axis]
         for low, high in ((0, span.low), (span.high, extent)):
             if bounds(high)[1] <= bounds(low)[0]:
@@ -291,8 +258,9 @@ class ElementCode:
                 self.blocks.fill_axis(data, axis, low, high, other.number)
         return data
 
-    def _written_out(self, value: Number, stored: Sequence[bool]) -> SpmBlock:
-        return self.blocks.spread(self.blocks.data(value), stored)
+    def _written_out(self, value: Number, stored: Sequence[bool], blocked: bool) -> SpmBlock:
+        data = self.blocks.spread(self.blocks.data(value), stored)
+        return self.blocks.planes(data) if blocked else data
 
     # --- formats -------------------------------------------------------------------------------------------
 

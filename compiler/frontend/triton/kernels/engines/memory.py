@@ -43,10 +43,11 @@ _WORD = 32
 class Transfer:
     """A box of a block and where its elements are in DDR.
 
-    ``axes`` are the steps in elements from ``first`` on; ``region`` is the box.
+    ``start`` is the address of the array; ``axes`` are the steps in elements from ``first`` on; ``region`` is
+    the box.
     """
 
-    symbol: str
+    start: Value
     first: Value
     axes: tuple[Steps, ...]
     region: Region
@@ -61,6 +62,11 @@ class Transfer:
 def symbol_of(argument: str) -> str:
     """The symbol of the array that an argument of the kernel is."""
     return f"array.{argument}"
+
+
+def start_of(pointers: Pointers) -> Value:
+    """The address of the array to which pointers belong, as engines name it."""
+    return Address(symbol_of(pointers.argument)) if pointers.base is None else pointers.base
 
 
 class MemoryCode:
@@ -90,8 +96,9 @@ class MemoryCode:
         fmt = _format(pointers.element)
         data = self.blocks.landed(pointers.element, fmt, pointers.shape, stored)
         self._fill_rest(data, region, other)
-        with self.blocks.inside(region):
-            self.move(transfer, data, storing=False)
+        if not region.nowhere:
+            with self.blocks.inside(region):
+                self.move(transfer, data, storing=False)
         return data
 
     def store(self, pointers: Pointers, value: KernelValue, mask: KernelValue | None) -> None:
@@ -101,6 +108,8 @@ class MemoryCode:
             value = self.shapes.transpose(value, (1, 0))
             pointers, mask, _ = self._turned(pointers, mask, None)
         region = _region(mask, pointers.shape)
+        if region.nowhere:
+            return
         data = self.data_to_store(pointers, value)
         data = self.blocks.compact(data)
         with self.blocks.inside(region):
@@ -234,7 +243,7 @@ class MemoryCode:
         row, column = transfer.axes
         axes = (Steps(column.step * BLOCK), row, column)
         shape = (columns // BLOCK, rows, BLOCK)
-        planes = Transfer(transfer.symbol, transfer.first, axes, everywhere(shape))
+        planes = Transfer(transfer.start, transfer.first, axes, everywhere(shape))
         self._emit(planes, [0, 1, 2], data, data.address, storing)
 
     def _emit(
@@ -259,7 +268,7 @@ class MemoryCode:
         except ValueError:
             found = f"steps {', '.join(map(str, steps))} of {len(kept)} axes"
             raise UnsupportedOperation(f"{found}; a copy has a run of elements and {LEVELS} loops") from None
-        at = Address(transfer.symbol) + first * data.size
+        at = transfer.start + first * data.size
         if storing:
             self.kernel.emit(f"wdma.{token}", dst=at, src=place, **loops)
         else:
@@ -326,7 +335,7 @@ def _transfer(pointers: Pointers, region: Region) -> Transfer:
     for axis, extent in zip(indices.axes, indices.shape, strict=True):
         if extent == 1 and axis.modulus:
             first = first + axis.start * axis.step
-    return Transfer(symbol_of(pointers.argument), first, axes, region)
+    return Transfer(start_of(pointers), first, axes, region)
 
 
 def _known_step(axis: Steps) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from compiler.codegen.slices.precision import PRODUCTS
@@ -31,6 +32,8 @@ class ProductCode:
 
     def dot(self, left: KernelValue, right: KernelValue, start: KernelValue, precision: str) -> SpmBlock:
         """start + left x right; the sums are in FP32 and rounded to the format of ``start``."""
+        if len(left.shape) == 3:
+            return self._of_each(left, right, start, precision)
         a, b = self._operand(left), self._operand(right)
         element = start.element if isinstance(start, Splat | SpmBlock) else ""
         self._check(a, b, element, precision)
@@ -47,6 +50,22 @@ class ProductCode:
             begin = made
         return made
 
+    def _of_each(self, left: KernelValue, right: KernelValue, start: KernelValue, precision: str) -> SpmBlock:
+        """A product for each index of the first axis of three."""
+        a, b = (self.blocks.full(value) for value in (left, right))
+        home, self.blocks.home = self.blocks.home, None
+        begin = start if isinstance(start, Splat) else self.blocks.full(start)
+        assert isinstance(begin, Splat | SpmBlock)
+        self.blocks.home = home
+        made = self.blocks.result(begin.element, (a.shape[0], a.shape[1], b.shape[2]), (True,) * 3)
+        for index in range(a.shape[0]):
+            target = self.blocks.home = _part(made, index)
+            first = replace(begin, shape=begin.shape[1:]) if isinstance(begin, Splat) else _part(begin, index)
+            product = self.dot(_part(a, index), _part(b, index), first, precision)
+            if product.address is not target.address:
+                self.blocks.copy(target, self.blocks.compact(product))
+        return made
+
     def _operand(self, value: KernelValue) -> SpmBlock:
         """A matrix in either order of its axes, for the engine takes both."""
         return value if isinstance(value, SpmBlock) and value.turned else self.blocks.data(value)
@@ -57,7 +76,7 @@ class ProductCode:
 
     def _check(self, a: SpmBlock, b: SpmBlock, element: str, precision: str) -> None:
         if len(a.shape) != 2 or len(b.shape) != 2:
-            raise UnsupportedOperation(f"a product of {len(a.shape)} axes; supported are 2")
+            raise UnsupportedOperation(f"a product of {len(a.shape)} axes; supported are 2 and 3")
         if a.fmt is not b.fmt or a.element not in FLOAT_FORMATS or element not in FLOAT_FORMATS:
             allowed = ", ".join(FLOAT_FORMATS)
             raise UnsupportedOperation(
@@ -109,3 +128,10 @@ class ProductCode:
             rt=int(not b.turned),
             **start,
         )
+
+
+def _part(data: SpmBlock, index: int) -> SpmBlock:
+    """One index of the first axis of a block that is written out."""
+    shape = data.shape[1:]
+    at = data.address + index * (math.prod(shape) * data.size)
+    return replace(data, address=at, shape=shape, stored=data.stored[1:])

@@ -20,6 +20,9 @@ Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
 ENGINE_REDUCTIONS = {"arith.addf": "sum", "arith.maxnumf": "max", "arith.minnumf": "min"}
 """Reductions of the vector engine by the operation that a reduction's function consists of."""
 
+_FEWEST_ADDED = 8192
+"""Elements of a matrix from which on a product adds up its columns."""
+
 
 class ReductionCode:
     """Writes reductions with the blocks of a kernel."""
@@ -29,25 +32,73 @@ class ReductionCode:
 
     def reduce(self, values: Blocks, axis: int, operation: str, combine: Combine) -> Blocks:
         """The blocks without ``axis``; ``operation`` is the only one of their function, if there is one."""
-        values = [self.blocks.full(value) for value in values]
-        name, data = ENGINE_REDUCTIONS.get(operation, ""), values[0]
-        last = axis == len(data.shape) - 1
-        if name and len(values) == 1 and data.element in FLOAT_FORMATS and last and self._fits_engine(data):
-            return [self._by_engine(data, name)]
-        return self._by_halves(values, axis, combine)
+        name = ENGINE_REDUCTIONS.get(operation, "")
+        if name and len(values) == 1 and values[0].element in FLOAT_FORMATS:
+            data = self.blocks.spread(values[0], (True,) * len(values[0].shape))
+            if axis == len(data.shape) - 1 and self._fits_rows(data):
+                return [self._of_rows(data, name)]
+            if self._fits_columns(data, axis) and self._is_product(data, axis, name):
+                return [self._product(data)]
+            if axis < len(data.shape) - 1 and self._fits_columns(data, axis):
+                return [self._of_columns(data, axis, name)]
+            values = [data]
+        return self._by_halves([self.blocks.full(value) for value in values], axis, combine)
 
-    def _fits_engine(self, data: SpmBlock) -> bool:
+    def _fits_rows(self, data: SpmBlock) -> bool:
         rows, length = math.prod(data.shape[:-1]), data.shape[-1]
         return rows <= LARGEST_EXTENT and SMALLEST_TAIL <= length <= LARGEST_EXTENT * BLOCK
 
-    def _by_engine(self, data: SpmBlock, name: str) -> SpmBlock:
+    def _fits_columns(self, data: SpmBlock, axis: int) -> bool:
+        outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
+        fits = SMALLEST_TAIL <= inner <= LARGEST_EXTENT * BLOCK
+        return fits and max(outer, data.shape[axis]) <= LARGEST_EXTENT
+
+    def _is_product(self, data: SpmBlock, axis: int, name: str) -> bool:
+        """Whether the matrix engine adds up the columns of a matrix, in a quarter of the time."""
+        long = data.shape[0] >= SMALLEST_TAIL and data.count >= _FEWEST_ADDED
+        return name == "sum" and axis == 0 and len(data.shape) == 2 and data.fmt.bits == 16 and long
+
+    def _product(self, data: SpmBlock) -> SpmBlock:
+        """The sums of the columns: a row of ones times the matrix."""
+        length, columns = data.shape
+        data = self.blocks.planes(data)
+        ones = self.blocks.empty(data.element, data.fmt, (length,), (True,))
+        self.blocks.fill(ones, 1.0)
+        made = self.blocks.empty(data.element, data.fmt, (columns,), (True,))
+        self.kernel.emit(
+            f"ne.gemm.{data.fmt.token}",
+            out=made.address,
+            out_format=made.fmt.token,
+            m=1,
+            k=length,
+            n=columns,
+            a=ones.address,
+            b=data.address,
+            rt=1,
+        )
+        return made
+
+    def _of_columns(self, data: SpmBlock, axis: int, name: str) -> SpmBlock:
+        """A reduction of an axis that is not the last one; the axes after it are channels."""
+        shape = (*data.shape[:axis], *data.shape[axis + 1 :])
+        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis:])
+        parts, lanes = max(inner // BLOCK, 1), min(inner, BLOCK)
+        extents = (
+            [parts, data.shape[axis], 1, lanes] if data.blocked else [outer, data.shape[axis], parts, lanes]
+        )
+        made = self.blocks.empty(data.element, data.fmt, shape, [extent > 1 for extent in shape])
+        self._emit(name, made, data, extents, "h")
+        return made
+
+    def _of_rows(self, data: SpmBlock, name: str) -> SpmBlock:
         """A reduction of the last axis: rows are positions of 64 channels, first added, then reduced."""
         *outer, length = data.shape
         rows = math.prod(outer)
         parts, lanes = max(length // BLOCK, 1), min(length, BLOCK)
         if parts > 1:
             narrow = self.blocks.empty(data.element, data.fmt, (rows, lanes), (True, True))
-            self._emit(name, narrow, data, [1, rows, parts, lanes], "w")
+            planes = ([1, parts, rows, lanes], "h") if data.blocked else ([1, rows, parts, lanes], "w")
+            self._emit(name, narrow, data, *planes)
             data = narrow
         sparse = self.blocks.empty(data.element, data.fmt, (rows, SMALLEST_TAIL), (True, True))
         self._emit(name, sparse, data, [1, 1, rows, lanes], "c")

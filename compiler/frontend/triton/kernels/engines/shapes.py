@@ -19,6 +19,7 @@ from compiler.frontend.triton.kernels.values import (
     UnsupportedOperation,
     everywhere,
 )
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .blocks import BlockCode
 
@@ -52,6 +53,36 @@ def expand_dims(value: KernelValue, axis: int) -> KernelValue:
         return replace(value, shape=shape)
     assert isinstance(value, SpmBlock)
     return value.viewed(shape, (*value.stored[:axis], False, *value.stored[axis:]))
+
+
+def without_axis(value: KernelValue, axis: int) -> KernelValue:
+    """One axis of extent 1 fewer."""
+    shape: Shape = (*value.shape[:axis], *value.shape[axis + 1 :])
+    if isinstance(value, Pointers):
+        indices = without_axis(value.indices, axis)
+        assert isinstance(indices, Indices)
+        return replace(value, indices=indices)
+    if isinstance(value, Indices):
+        steps = value.axes[axis]
+        offset = value.offset + steps.start * steps.step if steps.modulus else value.offset
+        return Indices(offset, (*value.axes[:axis], *value.axes[axis + 1 :]), shape)
+    if isinstance(value, Region):
+        span, spans = value.spans[axis], (*value.spans[:axis], *value.spans[axis + 1 :])
+        more = () if value.whole(axis) else ((span.low, 1), (0, span.high))
+        return Region(spans, (*value.conditions, *more), shape)
+    if isinstance(value, Splat):
+        return replace(value, shape=shape)
+    assert isinstance(value, SpmBlock)
+    return value.viewed(shape, (*value.stored[:axis], *value.stored[axis + 1 :]))
+
+
+def with_unit_axes(value: KernelValue, shape: Shape) -> KernelValue:
+    """A value whose shape differs from another one in axes of extent 1 alone, in that shape."""
+    for axis in reversed([axis for axis, extent in enumerate(value.shape) if extent == 1]):
+        value = without_axis(value, axis)
+    for axis in [axis for axis, extent in enumerate(shape) if extent == 1]:
+        value = expand_dims(value, axis)
+    return value
 
 
 def broadcast(value: KernelValue, shape: Shape) -> KernelValue:
@@ -88,6 +119,10 @@ def _broadcast_region(value: Region, shape: Shape, repeated: Sequence[bool]) -> 
     return Region(tuple(spans), tuple(conditions), shape)
 
 
+_MOST_TRANSPOSES = 64
+"""Instructions for one axis that comes forward."""
+
+
 class ShapeCode:
     """Writes transposes and reshapes with the blocks of a kernel."""
 
@@ -111,8 +146,33 @@ class ShapeCode:
         if [axis for axis in order if value.kept[axis] > 1] == _long_axes(value):
             return value.viewed(shape, tuple(value.stored[axis] for axis in order))
         if len(order) != 2:
-            raise UnsupportedOperation(f"a transpose of {len(order)} axes; supported are 2")
-        return self.blocks.as_stored(value) if value.turned else turned(self.blocks.compact(value))
+            return self._moved(self.blocks.full(value), order)
+        return self.blocks.as_stored(value) if value.turned else turned(value)
+
+    def _moved(self, data: SpmBlock, order: Sequence[int]) -> SpmBlock:
+        """A block that is written out with its axes in another order: one after the other comes forward."""
+        axes = list(range(len(order)))
+        for place, axis in enumerate(order):
+            at = axes.index(axis)
+            if at == place:
+                continue
+            extents = [data.shape[each] for each in axes]
+            outer, rows = math.prod(extents[:place]), math.prod(extents[place:at])
+            columns, inner = extents[at], math.prod(extents[at + 1 :])
+            if outer > _MOST_TRANSPOSES or max(rows, columns) > LARGEST_EXTENT:
+                what = f"{outer} transposes of {rows} x {columns}"
+                allowed = f"at most {_MOST_TRANSPOSES}, each side at most {LARGEST_EXTENT}"
+                raise UnsupportedOperation(f"a transpose of {len(order)} axes takes {what}; {allowed}")
+            moved = self.blocks.empty(data.element, data.fmt, data.shape, data.stored)
+            step = rows * columns * inner * data.size
+            for index in range(outer):
+                target = replace(moved, address=moved.address + index * step)
+                source = replace(data, address=data.address + index * step)
+                self.blocks.exchange(target, source, rows, columns, inner)
+            axes.insert(place, axes.pop(at))
+            data = moved
+        shape = tuple(data.shape[axis] for axis in order)
+        return data.viewed(shape, (True,) * len(shape))
 
     def reshape(self, value: KernelValue, shape: Shape) -> KernelValue:
         """The elements in their row-major order under another shape."""
@@ -128,7 +188,7 @@ class ShapeCode:
 
 
 def turned(value: SpmBlock) -> SpmBlock:
-    """The transpose of a row-major matrix, without moving it."""
+    """The transpose of a matrix, without moving it."""
     whole = all(kept or extent == 1 for kept, extent in zip(value.stored, value.shape, strict=True))
     shape, stored = value.shape[::-1], value.stored[::-1]
     return replace(value, shape=shape, stored=stored, turned=whole and min(shape) > 1)

@@ -83,7 +83,12 @@ class Register:
         if isinstance(like, Region):
             return truth_number(site, value)
         if isinstance(like, Pointers):
-            same = isinstance(value, Pointers) and value.argument == like.argument and value.data is like.data
+            same = (
+                isinstance(value, Pointers)
+                and value.argument == like.argument
+                and value.data is like.data
+                and value.base is like.base
+            )
             if not same or not isinstance(value, Pointers) or value.indices.axes != like.indices.axes:
                 raise UnsupportedOperation("pointers that do not move as a whole from turn to turn")
             return value.indices.offset

@@ -27,7 +27,7 @@ def _function(site: KernelSite, found: TtirOperation) -> tuple[str, Combine]:
 
 def _blocks(site: KernelSite, found: TtirOperation, operands: Values) -> Blocks:
     pairs = zip(operands, found.types, strict=False)
-    return [site.blocks.full(site.blocks.typed(value, kind.element)) for value, kind in pairs]
+    return [site.blocks.typed(value, kind.element) for value, kind in pairs]
 
 
 @operation("tt.reduce")

@@ -77,8 +77,10 @@ def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values
         ahead.next(arguments, turn)
         homes, site.homes = site.homes, {**site.homes, **carried.wanted}
         ready, site.ready = site.ready, site.ready | ahead.names
+        loaded, site.loaded = site.loaded, site.loaded | ahead.loaded
         put_all(site, carried.places, site.run_block(body, arguments(turn)))
-        site.homes, site.ready = homes, ready
+        site.locate(found.location)
+        site.homes, site.ready, site.loaded = homes, ready, loaded
     return settled(carried.at(turns))
 
 
@@ -162,7 +164,12 @@ class _LoopValues:
     # --- data -----------------------------------------------------------------------------------------------
 
     def _is_accumulator(self, name: str) -> bool:
-        return any(each.name == "tt.dot" and each.operands[2] == name for each in self.body.operations)
+        """Whether products are added to a carried matrix, perhaps after arithmetic."""
+        names = {name}
+        for each in self.body.operations:
+            if each.name in BINARY and names & set(each.operands):
+                names |= set(each.results)
+        return any(each.name == "tt.dot" and each.operands[2] in names for each in self.body.operations)
 
     def _ready(self, number: int) -> bool:
         """Whether the new value of a carried block may overwrite the old one: no later operation reads it."""

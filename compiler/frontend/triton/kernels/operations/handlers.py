@@ -28,6 +28,7 @@ from compiler.frontend.triton.kernels.values import (
     Pointers,
     Region,
     Splat,
+    SpmBlock,
     Steps,
     UnsupportedOperation,
     bits_of,
@@ -37,11 +38,11 @@ from compiler.frontend.triton.kernels.values import (
 from compiler.frontend.triton.operations import TtirOperation, TtirType
 from tx8isa.numbers.formats import Format
 
-from . import combining, control, rearranging
+from . import combining, control, messages, rearranging
 from .integers import data_value
 from .registry import HANDLERS, Values, integer_attribute, operation
 
-__all__ = ["HANDLERS", "combining", "control", "rearranging"]
+__all__ = ["HANDLERS", "combining", "control", "messages", "rearranging"]
 
 # --- constants and places -----------------------------------------------------------------------------------
 
@@ -224,7 +225,12 @@ def _unsplat(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 @operation("tt.expand_dims")
 def _expand_dims(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     axis = integer_attribute(found, "axis")
-    return [any_shape(operands[0], lambda each: shapes.expand_dims(each, axis))]
+
+    def expanded(value: KernelValue) -> KernelValue:
+        in_rows = site.blocks.compact(value) if isinstance(value, SpmBlock) else value
+        return shapes.expand_dims(in_rows, axis)
+
+    return [any_shape(operands[0], expanded)]
 
 
 @operation("tt.broadcast")
@@ -242,9 +248,20 @@ def _transpose(site: KernelSite, found: TtirOperation, operands: Values) -> Valu
 @operation("tt.reshape")
 def _reshape(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     (value,), kind = operands, found.types[-1]
+    if not isinstance(value, SpmBlock) and _long(value.shape) == _long(kind.shape):
+        return [any_shape(value, lambda each: _with_unit_axes(site, each, kind.shape))]
     if isinstance(value, Computed | Indices | Region) and any(varies(value)):
         value = site.core.block(value, found.types[0].element)
     return [site.shapes.reshape(value, kind.shape)]
+
+
+def _long(shape: tuple[int, ...]) -> list[int]:
+    return [extent for extent in shape if extent > 1]
+
+
+def _with_unit_axes(site: KernelSite, value: KernelValue, shape: tuple[int, ...]) -> KernelValue:
+    in_rows = site.blocks.compact(value) if isinstance(value, SpmBlock) else value
+    return shapes.with_unit_axes(in_rows, shape)
 
 
 @operation("tt.load")

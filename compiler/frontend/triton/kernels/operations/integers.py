@@ -18,6 +18,7 @@ from compiler.frontend.triton.kernels.integers import (
 )
 from compiler.frontend.triton.kernels.site import KernelSite
 from compiler.frontend.triton.kernels.values import (
+    ELEMENT_FORMATS,
     FLOAT_FORMATS,
     INTEGER_FORMATS,
     TRUTH,
@@ -179,6 +180,16 @@ def _bitcast(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 
 
 # --- pointers -----------------------------------------------------------------------------------------------
+
+
+@operation("tt.int_to_ptr")
+def _as_pointer(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    """An address that was loaded."""
+    (value,), kind = operands, found.types[-1]
+    if not isinstance(value, Indices) or value.shape or kind.element not in ELEMENT_FORMATS:
+        allowed = ", ".join(ELEMENT_FORMATS)
+        raise UnsupportedOperation(f"takes one address of 64 bits, to elements of {allowed}; found {kind}")
+    return [Pointers("", kind.element, Indices(0), base=site.kernel.let(value.offset))]
 
 
 @operation("tt.addptr")

@@ -1,7 +1,8 @@
 """Loads of a loop that run one turn ahead: the next turn's blocks arrive while this turn's are computed with.
 
 A load can, if its places and its mask are formulas of the turn, and the loop stores nothing into its array.
-Two copies of its block take turns.
+Products of what is loaded with what stays the same run ahead too: so the matrix engine works while the vector
+engine works on the product before. Two copies of each block take turns.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, bounds, highest
-from compiler.frontend.triton.kernels.site import KernelSite
-from compiler.frontend.triton.kernels.values import Computed, KernelValue, Pointers, SpmBlock
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.frontend.triton.kernels.site import KernelSite, RunAhead
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, Computed, KernelValue, Pointers, SpmBlock
 from compiler.frontend.triton.operations import Block, TtirOperation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -38,8 +40,17 @@ class _Load:
     needs: tuple[TtirOperation, ...]
 
 
+@dataclass(frozen=True)
+class _Product:
+    """A product, the transposes that it needs, in order, and the loads."""
+
+    operation: TtirOperation
+    needs: tuple[TtirOperation, ...]
+    loads: frozenset[str]
+
+
 class Prefetch:
-    """The loads of a loop that run ahead. ``formulas`` are the parameters of the body that are formulas."""
+    """What of a loop runs ahead. ``formulas`` are the parameters of the body that are formulas."""
 
     def __init__(self, site: KernelSite, body: Block, formulas: set[str], turns: Value) -> None:
         self.site, self.body, self.turns = site, body, turns
@@ -54,13 +65,23 @@ class Prefetch:
             for each in body.operations
             if each.name == "tt.load" and (found := self._ahead(each, makers, allowed, inside)) is not None
         ]
-        if not site.prefetching or highest(turns) < 2 or bounds(turns)[0] < 1:
+        if not site.ahead or highest(turns) < 2 or bounds(turns)[0] < 1:
             self.loads = []
+        self.products: list[_Product] = []
+        if site.ahead is RunAhead.PRODUCTS:
+            self.products = [
+                found for each in body.operations for found in self._products(each, makers, inside)
+            ]
+
+    @property
+    def loaded(self) -> set[str]:
+        """The results of loads that are there before a turn begins."""
+        return {load.operation.results[0] for load in self.loads}
 
     @property
     def names(self) -> set[str]:
-        """The results that are there before a turn begins."""
-        return {load.operation.results[0] for load in self.loads}
+        """All results that are there before a turn begins."""
+        return self.loaded | {product.operation.results[0] for product in self.products}
 
     def begin(self, at: AtTurn) -> None:
         """Load for the first turn; loads from arrays that the loop changes do not run ahead."""
@@ -69,19 +90,26 @@ class Prefetch:
                 self.site.values[name] = value
             changed = self._changed()
             self.loads = [load for load in self.loads if not self._meets(load, changed)]
-        if self.loads:
+        if not self.loads:
+            self.products = []
+        else:
             first = self.site.kernel.registers.counter(0, 0, highest(self.turns) - 1)
             self._load_first(at(first))
 
     def _load_first(self, arguments: Sequence[KernelValue]) -> None:
         """Write the first loads; those that turn out to be no copies of the DMA do not run ahead."""
-        loads, self.loads = self.loads, []
+        loads, self.loads, products, self.products = self.loads, [], self.products, []
         for load in loads:
             before, kept, self.loads = len(self.places), self.loads, [load]
             blocks = self._loaded(arguments, self._new_place)
             copied = len(self.places) > before
             self.loads = [*kept, load] if copied else kept
             self.blocks += blocks if copied else []
+        self.products = [product for product in products if product.loads <= self.loaded]
+        with self.site.inner():
+            for load, block in zip(self.loads, self.blocks, strict=True):
+                self.site.values[load.operation.results[0]] = block
+            self.blocks += self._multiplied(self._new_place)
 
     def _changed(self) -> set[str] | None:
         """The arguments of the kernel to which the loop stores; None if that is not known."""
@@ -90,7 +118,8 @@ class Prefetch:
         return None if None in found else {name for name in found if name is not None}
 
     def _meets(self, load: _Load, changed: set[str] | None) -> bool:
-        return changed is None or self._array(load.operation.operands[0]) in {None, *changed}
+        array = self._array(load.operation.operands[0])
+        return changed is None or (bool(changed) and array in {None, *changed})
 
     def _array(self, name: str) -> str | None:
         """The argument of the kernel to which a pointer belongs; None if that is not known."""
@@ -100,7 +129,7 @@ class Prefetch:
                 return None
             name = makers[name].operands[0]
         value = self.site.values[name]
-        return value.argument if isinstance(value, Pointers) else None
+        return value.argument or None if isinstance(value, Pointers) else None
 
     def next(self, at: AtTurn, turn: Value) -> None:
         """Begin the loads of the next turn, and know those of this one."""
@@ -115,10 +144,18 @@ class Prefetch:
 
         with kernel.if_below(turn + 1, self.turns):
             following = kernel.registers.hold(kernel.registers.compute(turn + 1), 0, most)
-            self._loaded(at(following), other)
-        for load, block, place, size in zip(self.loads, self.blocks, self.places, self.sizes, strict=True):
+            blocks = self._loaded(at(following), other)
+            with self.site.inner():
+                for load, block in zip(self.loads, blocks, strict=True):
+                    self.site.values[load.operation.results[0]] = block
+                self._multiplied(other)
+        operations = [load.operation for load in self.loads]
+        operations += [product.operation for product in self.products]
+        for operation, block, place, size in zip(
+            operations, self.blocks, self.places, self.sizes, strict=True
+        ):
             here = kernel.let(place + turn % 2 * size)
-            self.site.values[load.operation.results[0]] = replace(block, address=here)
+            self.site.values[operation.results[0]] = replace(block, address=here)
 
     def _ahead(
         self, load: TtirOperation, makers: dict[str, TtirOperation], allowed: set[str], inside: set[str]
@@ -142,6 +179,40 @@ class Prefetch:
         if load.types[-1].shape and all(map(is_formula, load.operands)):
             return _Load(load, tuple(needs.values()))
         return None
+
+    def _products(
+        self, found: TtirOperation, makers: dict[str, TtirOperation], inside: set[str]
+    ) -> list[_Product]:
+        """A product with what it needs, if that is loads that run ahead and what is known before the loop."""
+        loaded, loads = self.loaded, set[str]()
+        needs: dict[str, TtirOperation] = {}
+        if found.name != "tt.dot" or found.operands[2] in (*makers, *inside):
+            return []
+        for operand in found.operands[:2]:
+            name = operand
+            while name in makers and makers[name].name == "tt.trans":
+                needs[name] = makers[name]
+                name = makers[name].operands[0]
+            if name in loaded:
+                loads.add(name)
+            elif name in makers or name in inside:
+                return []
+        return [_Product(found, tuple(reversed(needs.values())), frozenset(loads))] if loads else []
+
+    def _multiplied(self, landing: Callable[[int], Value]) -> list[SpmBlock]:
+        """Write the products, whose operands are known."""
+        site, blocks = self.site, []
+        homes = site.homes
+        for product in self.products:
+            kind, name = product.operation.types[-1], product.operation.results[0]
+            fmt, columns = FLOAT_FORMATS[kind.element], kind.shape[-1]
+            home = SpmBlock(0, kind.element, fmt, kind.shape, (True, True), columns > BLOCK)
+            home = replace(home, address=landing(home.count * home.size))
+            site.homes = {**homes, name: home}
+            site.run([*product.needs, product.operation])
+            blocks.append(home)
+        site.homes = homes
+        return blocks
 
     def _new_place(self, size: int) -> Value:
         each = round_up(size, LINE_BYTES)

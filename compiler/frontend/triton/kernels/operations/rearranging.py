@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.frontend.triton.kernels.site import KernelSite
-from compiler.frontend.triton.kernels.values import (
-    KernelValue,
-    Region,
-    SpmBlock,
-    UnsupportedOperation,
-    everywhere,
-)
+from compiler.frontend.triton.kernels.values import KernelValue, SpmBlock, UnsupportedOperation, everywhere
 from compiler.frontend.triton.operations import TtirOperation
 from tx8isa.numbers.limits import MOST_MOVES
 
@@ -100,12 +94,3 @@ def _histogram(site: KernelSite, found: TtirOperation, operands: Values) -> Valu
     site.blocks.fill(counts, 0)
     site.picks.count(numbers, chosen, counts)
     return [counts]
-
-
-@operation("tt.assert")
-def _assert(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Stop the program where a condition does not hold."""
-    (condition,) = operands
-    if not (isinstance(condition, Region) and condition.everywhere):
-        site.picks.require(condition)
-    return []

@@ -10,7 +10,7 @@ import pytest
 import emulator
 from compiler.frontend.triton.kernels.operations.handlers import HANDLERS
 from paths import ROOT
-from triton_launches import CASES, TEXTS, Case, case, run, travelling
+from triton_launches import CASES, TEXTS, Case, case, compiled, poison, run, travelling
 
 _BANK = 4096
 _POISON = 0xFF
@@ -71,3 +71,22 @@ def test_the_table_of_the_document_has_every_operation() -> None:
     rows = [line for line in text.partition("| what | operations |")[2].splitlines() if line.startswith("| ")]
     listed = re.findall(r"`([a-z]+\.[a-z_.0-9]+)`", " ".join(row.split("|")[2] for row in rows))
     assert sorted(listed) == sorted(HANDLERS)
+
+
+def test_debuggers_find_the_lines_of_python() -> None:
+    """Every line of the softmax that computes has code, the lines of the loop and of the function too."""
+    source = (ROOT / "examples/triton/kernels.py").read_text().splitlines()
+    lines = set(case("softmax", "fp16").program().image.lines.values())
+    assert {file for file, _ in lines} == {"kernels.py", "prog.s"}
+    code = " ".join(source[line - 1] for file, line in lines if file == "kernels.py")
+    for part in ("def softmax(", "range(tl.program_id(0)", "tl.load(", "tl.exp(", "tl.sum(", "tl.store("):
+        assert code.count(part) == 1
+
+
+def test_without_python_the_lines_are_those_of_the_text() -> None:
+    program = compiled(
+        "    %c = arith.constant 1.5 : f32\n    tt.store %x, %c : !tt.ptr<f32>", ("x: !tt.ptr<f32>",),
+        x=poison("fp32", 8),
+    )  # fmt: skip
+    lines = set(program.image.lines.values())
+    assert ("kernel.ttir", 4) in lines and {file for file, _ in lines} == {"kernel.ttir", "prog.s"}

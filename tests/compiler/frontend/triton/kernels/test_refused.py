@@ -85,7 +85,7 @@ LOADED = (
         (
             "    %d = tt.dot %v, %v, %v, inputPrecision = tf32 : "
             "tensor<8xf32> * tensor<8xf32> -> tensor<8xf32>",
-            "kernel.ttir:7:5: tt.dot: a product of 1 axes; supported are 2",
+            "kernel.ttir:7:5: tt.dot: a product of 1 axes; supported are 2 and 3",
         ),
     ],
 )
