@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from compiler.dialect.ops import GroupOp
 from compiler.passes.base import Context
-from compiler.passes.ddr.views import concat_offsets, slice_view
 from compiler.passes.work import unaliased
 from compiler.search import CONTENDS, Trial
 from compiler.search.cost import barrier_cycles
 from tx8isa.machine.ends import End, at_end
+
+from .views import concat_offsets, slice_view
 
 
 class RangeCycles(NamedTuple):
