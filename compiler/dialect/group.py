@@ -71,11 +71,11 @@ class GroupOp(TensorOperation):
     The region has one argument per operand and uses no other value from outside. Only its results are used
     outside of the group: what the last member computes, and before it what those members compute whose
     numbers ``results_at`` has; without it there is one result. ``node`` is that of the first member that is
-    not a cast, which is the anchor if there is one. ``tag`` names the pattern that made the group, ``template``
-    is a number that equal groups share. ``cut`` says how the work is divided (tiles, sizes, choices),
-    ``estimate`` how many cycles that is expected to take, ``spm_size`` how many bytes of the scratchpad it
-    needs. ``stages``: how many members each stage of a sequence has, where the operators of the members do
-    not say where stages begin.
+    not a cast, which is the anchor if there is one. ``tag`` names the pattern that made the group,
+    ``template`` is a number that equal groups share. ``cut`` says how the work is divided (tiles, sizes,
+    choices), ``estimate`` how many cycles that is expected to take, ``spm_size`` how many bytes of the
+    scratchpad it needs. ``stages``: how many members each stage of a sequence has, where the operators of the
+    members do not say where stages begin.
     """
 
     name = "tx8be.group"

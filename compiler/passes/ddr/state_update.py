@@ -19,7 +19,7 @@ from compiler.dialect.types import order_of
 from compiler.lowering import LOWERINGS
 from compiler.passes.base import Context, StateUpdate, computes, is_alias, main_member, operations
 from compiler.passes.groups.dependences import Edges, in_order
-from compiler.passes.groups.views import concat_offsets, outside, sole_member
+from compiler.passes.groups.views import concat_offsets, memory_root, outside, same_memory, sole_member
 
 
 class StateUpdatePass:
@@ -47,7 +47,7 @@ class _State:
     @property
     def new(self) -> SSAValue:
         """The new value, perhaps in another shape."""
-        return _unaliased(self.present.operands[0])
+        return same_memory(self.present.operands[0])
 
 
 class _Updater:
@@ -85,7 +85,7 @@ class _Updater:
 
     def _stage(self, state: _State, states: Sequence[_State]) -> None:
         """Copy a new value that is the old one of another state: its memory may be overwritten first."""
-        root = _memory_root(state.new)
+        root = memory_root(state.new)
         if state.new is not state.old and any(root is other.old for other in states):
             state.present.operands[0] = self._copied(state).results[0]
 
@@ -127,7 +127,7 @@ class _Updater:
                 chain,
                 "" if wrong is None else f"node '{_name(wrong)}' reads the old value while it writes",
             )
-        if any(_memory_root(value) is state.old for value in last.operands):
+        if any(memory_root(value) is state.old for value in last.operands):
             return [last], f"node '{_name(last)}' reads the old value while it computes the new one"
         if concat_offsets(self.context, last) is not None:
             return [last], f"node '{_name(last)}' joins values that are computed one after the other"
@@ -136,9 +136,9 @@ class _Updater:
     def _reads_more(self, writer: TensorOperation, state: _State) -> bool:
         """Whether an operation that updates the state reads its memory in other operands as well."""
         memory = {state.old, _updated(writer)}
-        others = [value for value in writer.operands if _unaliased(value) not in memory]
-        twice = sum(_unaliased(value) in memory for value in writer.operands) > 1
-        return twice or any(_memory_root(value) in memory for value in others)
+        others = [value for value in writer.operands if same_memory(value) not in memory]
+        twice = sum(same_memory(value) in memory for value in writer.operands) > 1
+        return twice or any(memory_root(value) in memory for value in others)
 
     def _edges_of(self, state: _State, writers: Sequence[TensorOperation]) -> Edges:
         """Edges by which each writer comes after all that reads what it overwrites."""
@@ -151,7 +151,7 @@ class _Updater:
     def _readers(self, value: SSAValue) -> Iterator[TensorOperation]:
         """The operations that read the memory of a value, also in another shape or a part of it."""
         for operation in operations(self.module):
-            if any(_memory_root(operand) is value for operand in operation.operands):
+            if any(memory_root(operand) is value for operand in operation.operands):
                 own = isinstance(operation, OutputOp) and operation.state is not None
                 if not own and not is_alias(operation):
                     yield operation
@@ -189,25 +189,7 @@ def _updated(operation: TensorOperation) -> SSAValue | None:
         None,
     )
     value = None if member is None else outside(operation, member.operands[0])
-    return None if value is None else _unaliased(value)
-
-
-def _unaliased(value: SSAValue) -> SSAValue:
-    """The value that a value is in another shape."""
-    while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
-        value = value.owner.operands[0]
-    return value
-
-
-def _memory_root(value: SSAValue) -> SSAValue:
-    """The value whose memory may hold a value: of which it is a part, perhaps in another shape."""
-    value = _unaliased(value)
-    while isinstance(value.owner, TensorOperation) and (part := sole_member(value.owner, "Slice")):
-        whole = outside(value.owner, part.operands[0])
-        if whole is None:
-            break
-        value = _unaliased(whole)
-    return value
+    return None if value is None else same_memory(value)
 
 
 def _last_node(operation: TensorOperation) -> str:
