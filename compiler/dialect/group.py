@@ -1,11 +1,11 @@
-"""Groups: operations that run in one phase, with the loads of operands and the store of the result."""
+"""Groups: operations that run in one phase, with the loads of operands and the stores of the results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_attr_def, region_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 
@@ -41,7 +41,7 @@ class LoadConstOp(TensorOperation):
 
 @irdl_op_definition
 class StoreVarOp(TensorOperation):
-    """Stores the result of a group from the scratchpad to DDR."""
+    """Stores a result of a group from the scratchpad to DDR."""
 
     name = "tx8be.store_var"
 
@@ -68,12 +68,14 @@ Move = LoadVarOp | LoadConstOp | StoreVarOp
 class GroupOp(TensorOperation):
     """The operations of one phase: an anchor with pointwise steps, a chain, a stack, or a single operation.
 
-    The region has one argument per operand and uses no other value from outside. Only the result of the last
-    member is used outside of the group. ``node`` is that of the first member that is not a cast, which is the
-    anchor if there is one. ``tag`` names the pattern that made the group, ``template`` is a number that equal
-    groups share. ``cut`` says how the work is divided (tiles, sizes, choices), ``estimate`` how many cycles
-    that is expected to take, ``spm_size`` how many bytes of the scratchpad it needs. ``stages``: how many
-    members each stage of a sequence has, where the operators of the members do not say where stages begin.
+    The region has one argument per operand and uses no other value from outside. Only its results are used
+    outside of the group: what the last member computes, and before it what those members compute whose
+    numbers ``results_at`` has; without it there is one result. ``node`` is that of the first member that is
+    not a cast, which is the anchor if there is one. ``tag`` names the pattern that made the group,
+    ``template`` is a number that equal groups share. ``cut`` says how the work is divided (tiles, sizes,
+    choices), ``estimate`` how many cycles that is expected to take, ``spm_size`` how many bytes of the
+    scratchpad it needs. ``stages``: how many members each stage of a sequence has, where the operators of the
+    members do not say where stages begin.
     """
 
     name = "tx8be.group"
@@ -83,19 +85,22 @@ class GroupOp(TensorOperation):
     spm_size = opt_attr_def(IntegerAttr)
     cut = opt_attr_def(DictionaryAttr)
     stages = opt_attr_def(DenseArrayBase)
+    results_at = opt_attr_def(DenseArrayBase)
     estimate = opt_attr_def(IntegerAttr)
     traits = traits_def(NoTerminator(), IsolatedFromAbove())
 
     @property
     def members(self) -> list[TensorOperation]:
-        """The operations between the loads and the store that compute, or give a value another shape."""
+        """The operations between the loads and the stores that compute, or give a value another shape."""
         other = Move | ExchangeOperation
         return [op for op in tensor_operations(self.body.block) if not isinstance(op, other)]
 
     @property
-    def last(self) -> TensorOperation:
-        """The member whose result is that of the group."""
-        return self.members[-1]
+    def made(self) -> list[SSAValue]:
+        """The values inside the region that its results are, in their order."""
+        members = self.members
+        numbers = [-1] if self.results_at is None else [int(at) for at in self.results_at.get_values()]
+        return [value for at in numbers for value in members[at].results]
 
     def outer(self, value: SSAValue) -> SSAValue | None:
         """The operand of the group that a value inside its region is; None for the result of a member."""
@@ -134,11 +139,24 @@ class GroupOp(TensorOperation):
         for op in self.body.block.ops:
             if not isinstance(op, TensorOperation):
                 raise self.refuse(f"{op.name} cannot be a member")
+        if self.results_at is not None:
+            self._check_results_at([int(at) for at in self.results_at.get_values()])
+        made = self.made
         for member in self.members[:-1]:
-            if not any(result.uses for result in member.results):
+            if not any(result.uses or result in made for result in member.results):
                 raise self.refuse(f"the result of member '{member.node.data}' is not used")
-        if [result.type for result in self.results] != [result.type for result in self.last.results]:
-            raise self.refuse(f"its results do not have the types of its last member '{self.last.node.data}'")
+        if [result.type for result in self.results] != [value.type for value in made]:
+            names = ", ".join(f"'{_node_of(value)}'" for value in made)
+            whose = f"of {'its last member' if len(made) == 1 else 'the members'} {names}"
+            raise self.refuse(f"its results do not have the types {whose}")
+
+    def _check_results_at(self, numbers: list[int]) -> None:
+        last = len(self.members) - 1
+        if len(numbers) < 2 or numbers != sorted(set(numbers)) or numbers[0] < 0 or numbers[-1] != last:
+            raise self.refuse(
+                f"results_at {numbers} are not two or more of its members 0 to {last} in order, the last one "
+                "among them"
+            )
 
     def _check_homes(self) -> None:
         """The cut of the group has the mesh axes of its homes."""
@@ -155,11 +173,16 @@ class GroupOp(TensorOperation):
         stores = [op for op in self.body.block.ops if isinstance(op, StoreVarOp)]
         if len(stores) > len(self.results):
             raise self.refuse(f"{len(stores)} stores for {len(self.results)} results")
-        stored = [store.operands[0] for store in stores]
-        if stores and stored != list(self.last.results):
-            raise self.refuse(
-                f"stores something else than what its last member '{self.last.node.data}' gives"
-            )
+        stored, made = [store.operands[0] for store in stores], self.made
+        if stores and stored != made:
+            names = ", ".join(f"'{_node_of(value)}'" for value in made)
+            whose = f"its last member {names} gives" if len(made) == 1 else f"its members {names} give"
+            raise self.refuse(f"stores something else than what {whose}")
+
+
+def _node_of(value: SSAValue) -> str:
+    assert isinstance(value.owner, TensorOperation)
+    return value.owner.node.data
 
 
 def before_exchanges(value: SSAValue) -> SSAValue:
@@ -184,16 +207,28 @@ def tensor_operations(block: Block) -> Iterator[TensorOperation]:
     yield from [op for op in block.ops if isinstance(op, TensorOperation)]
 
 
-def new_group(members: list[TensorOperation], node: StringAttr, tag: str, outside: list[SSAValue]) -> GroupOp:
-    """A group of the detached ``members`` with the operands ``outside``, which the caller has to insert."""
+def new_group(
+    members: list[TensorOperation],
+    node: StringAttr,
+    tag: str,
+    outside: list[SSAValue],
+    results_at: Sequence[int] = (),
+) -> GroupOp:
+    """A group of the detached ``members`` with the operands ``outside``, which the caller has to insert.
+
+    ``results_at``: the numbers of the members whose results it has, if they are several.
+    """
     block = Block(arg_types=[value.type for value in outside])
     inside = dict(zip(outside, block.args, strict=True))
     for member in members:
         member.operands = [inside.get(value, value) for value in member.operands]
         block.add_op(member)
+    attributes: dict[str, Attribute] = {"node": node, "tag": StringAttr(tag)}
+    if results_at:
+        attributes["results_at"] = DenseArrayBase.from_list(i64, list(results_at))
     return GroupOp.create(
         operands=outside,
-        result_types=[result.type for result in members[-1].results],
-        attributes={"node": node, "tag": StringAttr(tag)},
+        result_types=[value.type for at in results_at or (-1,) for value in members[at].results],
+        attributes=attributes,
         regions=[Region(block)],
     )

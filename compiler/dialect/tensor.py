@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr, UnitAttr
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, attr_def, opt_attr_def, var_operand_def, var_result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -36,11 +39,24 @@ class TensorOperation(IRDLOperation):
 
     @property
     def symbol(self) -> str:
-        """The symbol of the result's memory in DDR; ValueError before pass ``ddr_reorder``."""
-        symbol = self.dev_info.data.get("ddr") if self.dev_info is not None else None
+        """The symbol of the first result's memory in DDR; ValueError before pass ``ddr_reorder``."""
+        return self.symbol_of(0)
+
+    def symbol_of(self, number: int) -> str:
+        """The symbol of the memory of a result in DDR; ValueError before pass ``ddr_reorder``."""
+        symbol = self.place(number).get("ddr")
         if not isinstance(symbol, StringAttr):
             raise ValueError(f"{self.name} of node '{self.node.data}' has no place in DDR yet")
         return symbol.data
+
+    def place(self, number: int) -> Mapping[str, Attribute]:
+        """The entries of ``dev_info`` for a result: of the first its own, of the others those in ``more``."""
+        entries = self.dev_info.data if self.dev_info is not None else {}
+        if number == 0:
+            return entries
+        more = entries.get("more")
+        found = more.data[number - 1] if isinstance(more, ArrayAttr) and number <= len(more) else None
+        return found.data if isinstance(found, DictionaryAttr) else {}
 
     def refuse(self, problem: str) -> VerifyException:
         """The exception that a verifier raises for a problem of this operation."""

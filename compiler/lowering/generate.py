@@ -115,7 +115,8 @@ def _summary(work: Work) -> str:
     operands = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands)]
     names = " > ".join(_names(stage) for stage in work.stages or (work,))
     inputs = ", ".join(_description(tensor) for tensor in operands if tensor is not None)
-    return f"{names}: {inputs} -> {_description(work.output)}"
+    outputs = ", ".join(map(_description, (*work.others, work.output)))
+    return f"{names}: {inputs} -> {outputs}"
 
 
 def _names(work: Work) -> str:

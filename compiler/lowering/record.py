@@ -131,6 +131,8 @@ class Work:
     """Exchanges of the tiles between the stages; None leaves them to the lowering."""
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
+    others: tuple[DdrTensor, ...] = ()
+    """What stages before the last one compute and a sequence stores besides ``output``."""
 
     @property
     def spec(self) -> Call:

@@ -89,6 +89,8 @@ class Context:
     """Inputs that are constants of the program, and what they are until a session replaces them."""
     updates: list[StateUpdate] = field(default_factory=list)
     """How the states of the graph get their new values."""
+    steps: list[SearchResult] = field(default_factory=list)
+    """The decisions for sequences that were made, also of those that became a part of a group that grew."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 

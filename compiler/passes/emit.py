@@ -15,7 +15,7 @@ from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
 from compiler.passes.ddr.ddr_reorder import is_plain_name
-from compiler.passes.ddr.placement import result_range
+from compiler.passes.ddr.placement import range_of
 from compiler.passes.layouts.move_const import bank_threshold
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
@@ -23,6 +23,7 @@ from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 
 from .base import Context, computes, in_storage_order, operations
+from .work import symbol_of
 
 Interface = list[tuple[str, Tensor, Format, str]]
 """Graph inputs and outputs: kind, tensor, format in DDR, symbol."""
@@ -32,7 +33,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     """The assembly text and the bytes of the constants' file that it includes."""
     data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
     sources = [operation for operation in operations(module) if operation.results]
-    used = {result_range(operation).symbol for operation in sources if operation.symbol in context.used}
+    used = _used(context, sources)
     # Constants come first: the memory after them is zero and needs no room in the file.
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
@@ -69,6 +70,12 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants
+
+
+def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
+    """The symbols of the memory to which the phases refer."""
+    values = (value for operation in sources for value in operation.results)
+    return {range_of(value).symbol for value in values if symbol_of(value) in context.used}
 
 
 def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:
@@ -113,8 +120,9 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
     constants |= {symbol for kind, _, _, symbol in interface if kind == "constant"}
-    for operation in sources:
-        place = result_range(operation)
+    values = [value for operation in sources for value in operation.results]
+    for value in values:
+        place = range_of(value)
         if place.symbol not in constants:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
     named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
@@ -124,10 +132,10 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
         else:
             data.space(symbol, size)
-    for operation in sources:
-        place = result_range(operation)
-        if operation.symbol != place.symbol:
-            data.part(operation.symbol, place.symbol, place.begin)
+    for value in values:
+        symbol, place = symbol_of(value), range_of(value)
+        if symbol != place.symbol:
+            data.part(symbol, place.symbol, place.begin)
 
 
 def interface_of(context: Context, module: ModuleOp) -> Interface:

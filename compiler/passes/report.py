@@ -157,7 +157,7 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         list(_templates(context)),
         list(_ddr(image)),
         context.updates,
-        plan_of([*context.results, *others]),
+        plan_of([*context.results, *context.steps, *others]),
     )
 
 

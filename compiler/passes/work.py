@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
@@ -33,8 +33,8 @@ Symbols = Callable[[SSAValue], str]
 
 def symbol_of(value: SSAValue) -> str:
     """The symbol of a value in DDR, which pass ``ddr_reorder`` has chosen."""
-    assert isinstance(value.owner, TensorOperation)
-    return value.owner.symbol
+    assert isinstance(value, OpResult) and isinstance(value.owner, TensorOperation)
+    return value.owner.symbol_of(value.index)
 
 
 def work_of(context: Context, operation: TensorOperation, symbols: Symbols = symbol_of) -> Work:
@@ -61,7 +61,7 @@ class _Builder:
         """A sequence, a chain of pointwise operations, or an anchor with its steps."""
         cut, kind = cut_of(group), kind_of_group(group)
         if kind is not None:
-            return self._sequence(kind, stages_of_group(group), group.results[0], cut)
+            return self._sequence(kind, group, cut)
         return self._stage(group.members, group.results[0], cut)
 
     def _stage(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> Work:
@@ -80,23 +80,18 @@ class _Builder:
                 running = member.results[0]
         return self.single(first, tuple(steps), result, cut)
 
-    def _sequence(
-        self,
-        kind: SequenceKind,
-        stages: Sequence[Sequence[TensorOperation]],
-        result: SSAValue,
-        cut: Cut | None,
-    ) -> Work:
-        """Stages that exchange results in the scratchpad: anchors, each with its steps."""
+    def _sequence(self, kind: SequenceKind, group: GroupOp, cut: Cut | None) -> Work:
+        """Stages that exchange results in the scratchpad: anchors, chains, each with its steps."""
+        stages = stages_of_group(group)
         computing = [[member for member in members if not is_alias(member)] for members in stages]
-        results = [members[-1].results[0] for members in computing[:-1]]
+        results = [members[-1].results[0] for members in computing]
         self.between = {value: f"inner.{at}" for at, value in enumerate(results)}
+        stored = {value: self.symbols(outer) for value, outer in zip(group.made, group.results, strict=True)}
+        self.between |= stored
         for member in (member for members in stages for member in members if is_alias(member)):
             self.between[member.results[0]] = self.between[before_exchanges(member.operands[0])]
-        works = [
-            self._stage(members, value) for members, value in zip(computing, [*results, result], strict=True)
-        ]
-        made = together(kind, works, cut)
+        works = [self._stage(*each) for each in zip(computing, results, strict=True)]
+        made = together(kind, works, tuple(stored.values())[:-1], cut)
         return made if cut is None else replace(made, exchanges=tuple(self._exchanges()))
 
     def _exchanges(self) -> Iterator[StageExchange]:
@@ -197,7 +192,7 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
     builder = _Builder(context, group, lambda value: names.setdefault(value, f"v.{len(names)}"))
     placement = kind.place(target_of(context), replace(builder.group(group), exchanges=None))
     values = {symbol: value for value, symbol in reversed([*names.items(), *builder.between.items()])}
-    values[names[group.results[0]]] = group.last.results[0]
+    values |= {names[outer]: value for outer, value in zip(group.results, group.made, strict=True)}
     return placement, values
 
 
@@ -238,15 +233,29 @@ def _stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[l
     return stages
 
 
-def together(kind: SequenceKind, works: Sequence[Work], cut: Cut | None = None) -> Work:
-    """The work of a sequence from the works of its stages; the last one computes the result."""
+def together(
+    kind: SequenceKind, works: Sequence[Work], stored: Collection[str] = (), cut: Cut | None = None
+) -> Work:
+    """The work of a sequence from the works of its stages; the last one computes the result.
+
+    ``stored``: the symbols of what stages compute that is a result, too.
+    """
     made = {work.output.symbol for work in works}
     inputs: dict[str, DdrTensor] = {}
     for work in works:
         operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
         inputs |= {t.symbol: t for t in operands if t is not None and t.symbol not in made}
-    name, output = works[0].name, works[-1].output
-    return Work(name, kind.lowering, None, tuple(inputs.values()), output, stages=tuple(works), cut=cut)
+    others = tuple(work.output for work in works[:-1] if work.output.symbol in stored)
+    return Work(
+        works[0].name,
+        kind.lowering,
+        None,
+        tuple(inputs.values()),
+        works[-1].output,
+        stages=tuple(works),
+        cut=cut,
+        others=others,
+    )
 
 
 def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:

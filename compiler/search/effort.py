@@ -14,7 +14,7 @@ class Effort:
     more than one for every ``cycles_per_candidate`` that its groups take: there is little to gain where
     little time is spent. Of a stack, which the total does not count, up to ``stack`` candidates that fit are
     tried. Possible stacks of together up to ``stacked`` groups are all tried; of more, those with some
-    boundaries, and then those near the best.
+    boundaries, and then those near the best. Of groups that may grow together, ``grown`` are tried.
     """
 
     total: int
@@ -23,6 +23,7 @@ class Effort:
     cycles_per_candidate: int = 1
     stack: int = 0
     stacked: int = 0
+    grown: int = 0
 
     def shares(self, weights: Sequence[int]) -> list[int]:
         """Candidates per template; ``weights`` are the cycles of all groups of each template together."""
@@ -36,7 +37,7 @@ class Effort:
 
 EFFORTS = {
     "off": Effort(0, 0, 0),
-    "fast": Effort(400, 4, 16, 500, 4, 5000),
-    "full": Effort(4000, 24, 200, 1, 8, 10**9),
+    "fast": Effort(400, 4, 16, 500, 4, 5000, 100),
+    "full": Effort(4000, 24, 200, 1, 8, 10**9, 1000),
 }
 """The efforts by the name that ``--search`` takes."""

@@ -67,6 +67,8 @@ def _parameters(work: Work, names: dict[str, int]) -> Signature:
         parameters += (("orders", _plain(work.orders)),)
     if work.stages:
         parameters += (("stages", tuple(_work(stage, names) for stage in work.stages)),)
+    if work.others:
+        parameters += (("others", tuple(names[tensor.symbol] for tensor in work.others)),)
     return parameters
 
 

@@ -44,7 +44,10 @@ GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
 """Fields that the command line gives again."""
 REBUILT = ("templates",)
 """Fields that are computed from the module."""
-FINAL = ("phases", "on_core", "waiting", "data", "used", "results", "other_results", "updates", "replaceable")
+FINAL = (
+    *("phases", "on_core", "waiting", "data", "used"),
+    *("results", "steps", "other_results", "updates", "replaceable"),
+)
 """Fields that no later pass reads; only the driver does."""
 
 

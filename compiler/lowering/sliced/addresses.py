@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from compiler.codegen.expr import Address, Value, minimum
 from compiler.codegen.kernel import Kernel
@@ -46,13 +47,24 @@ class ShareAddresses:
     def exchanges(self) -> bool:
         return any(map(self.division.gathers, self.division.stages))
 
+    @cached_property
+    def results(self) -> set[str]:
+        """The symbols of what is stored."""
+        return {tensor.symbol for tensor in (*self.work.others, self.work.output)}
+
+    @cached_property
+    def kept(self) -> set[str]:
+        """The symbols of what stages read."""
+        return self.division.read
+
     def reserve(self) -> None:
         """Give what tiles gather its place: other tiles may write to it from here on."""
         for stage in filter(self.division.gathers, self.division.stages):
             output = stage.work.output
             size = self._bytes(output, None)
             if self.exchange == DDR:
-                place: Value = self.kernel.scratch("gathered", size)
+                is_result = output.symbol in self.results
+                place: Value = Address(output.symbol) if is_result else self.kernel.scratch("gathered", size)
             else:
                 place = self.kernel.buffer("gathered", size)
                 self.kernel.receive(place)
@@ -64,7 +76,7 @@ class ShareAddresses:
             if share is not None and self._key(tensor, share) not in self.addresses:
                 self.addresses[self._key(tensor, share)] = self._address(tensor, share)
         output, share = stage.work.output, stage.result
-        if share is not None and self._leaves(stage) and _is_one_run(output.shape, share):
+        if share is not None and self._only_leaves(stage) and _is_one_run(output.shape, share):
             place = self._part(output, share)
         else:
             place = self.kernel.buffer("share", self._bytes(output, share))
@@ -87,16 +99,24 @@ class ShareAddresses:
     def complete(self, stage: SharedStage) -> None:
         """After a stage: put the share where it is needed, if the lowering could not, and give it others."""
         output, share = stage.work.output, stage.result
-        if share is None or not self._leaves(stage):
+        place, is_result = self.addresses[self._key(output, share)], output.symbol in self.results
+        if share is None:
+            if is_result:
+                self._store_part(output, place)
             return
-        if not _is_one_run(output.shape, share):
-            self._put(output, share, self.addresses[self._key(output, share)])
-        if self.division.gathers(stage):
+        computed_there = self._only_leaves(stage) and _is_one_run(output.shape, share)
+        gathered = self.division.gathers(stage)
+        if (gathered or is_result) and not computed_there:
+            self._put(output, share, place)
+        if gathered:
             self._give(output, share)
+            if is_result and self.exchange == DTE:
+                self._store_part(output, self.addresses[self._key(output, None)])
 
-    def _leaves(self, stage: SharedStage) -> bool:
-        """Whether others than this tile need what it computes of the result of a stage."""
-        return stage.work.output.symbol == self.work.output.symbol or self.division.gathers(stage)
+    def _only_leaves(self, stage: SharedStage) -> bool:
+        """Whether what a tile computes of the result of a stage is needed only where all of the value is."""
+        symbol = stage.work.output.symbol
+        return self.division.gathers(stage) or (symbol in self.results and symbol not in self.kept)
 
     def bytes_during(self, number: int) -> int:
         """Bytes of the shares in the scratchpad that exist while a stage is computed."""
@@ -169,6 +189,24 @@ class ShareAddresses:
                 self.kernel.emit(
                     f"wdma.{token}", dst=dst, src=skipped + run * (share.size * step), n=elements
                 )
+
+    def _store_part(self, tensor: DdrTensor, source: Value) -> None:
+        """Store a part of a value of which every tile has all; one tile stores it if it is small."""
+        tiles, kernel = self.division.tiles, self.kernel
+        axis = next((at for at, extent in enumerate(tensor.shape) if extent > 1), 0)
+        token = dma_format(tensor.fmt).token
+        if not tensor.shape or tensor.shape[axis] < tiles:
+            with kernel.if_below(kernel.tile, 1):
+                kernel.emit(f"wdma.{token}", dst=Address(tensor.symbol), src=source, n=tensor.size)
+            return
+        share = TileShare.along(tensor.shape, axis, tiles)
+        with self._own(tensor, share) as (first, count):
+            skipped = kernel.let(first * _step(tensor, share))
+            target, elements = (
+                Address(tensor.symbol) + skipped,
+                count * (_step(tensor, share) // tensor.bytes_each),
+            )
+            kernel.emit(f"wdma.{token}", dst=target, src=source + skipped, n=elements)
 
     def _copy(self, engine: str, tensor: DdrTensor, share: TileShare, places: tuple[Value, Value]) -> None:
         """Move a share that is many runs between DDR and the scratchpad, to a place from another."""

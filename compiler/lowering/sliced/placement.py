@@ -50,8 +50,11 @@ def sliced_placement(target: Target, work: Work) -> Placement:
     """The homes of the values between the stages, and the all-gathers of those that all tiles need whole."""
     assert work.cut is not None
     division = division_of(work, work.cut)
-    made = [(stage.work.output, stage.result) for stage in division.stages[:-1]]
-    homes = {output.symbol: _home(len(output.shape), share) for output, share in made}
+    made = [(stage.work.output, stage.result) for stage in division.stages]
+    kept = division.read
+    homes = {
+        output.symbol: _home(len(output.shape), share) for output, share in made if output.symbol in kept
+    }
     return Placement(homes, tuple(exchanges_of(division)))
 
 

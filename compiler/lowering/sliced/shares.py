@@ -3,12 +3,15 @@
 The tiles share one axis of the result. The records of the operators say which slices of their operands a
 slice of a result needs. So every value of the sequence has an axis of its own that the tiles share, or each
 tile needs all of it. Of such a value the tiles compute shares and gather them, or each computes the whole.
+A result that no operator of the sequence reads is shared along an axis for which its operands are shared as
+the others want them, if there is one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from compiler.codegen.expr import Value, minimum
@@ -111,13 +114,18 @@ class SharedStage:
 class SequenceDivision:
     """A sequence divided among ``tiles`` tiles.
 
-    ``wanted`` is what the users of each value that the stages make need of it. A value that they need whole,
-    while the stage makes shares of it, is gathered.
+    ``wanted`` is what the users of each value that the stages make need of it, or what is stored of one
+    without users. A value that they need whole, while the stage makes shares of it, is gathered.
     """
 
     tiles: int
     stages: list[SharedStage]
     wanted: dict[str, Needed]
+
+    @property
+    def read(self) -> set[str]:
+        """The symbols of what the stages read."""
+        return {tensor.symbol for stage in self.stages for tensor, _ in stage.uses()}
 
     def gathers(self, stage: SharedStage) -> bool:
         """Whether the tiles give each other their shares of the result of a stage."""
@@ -145,22 +153,49 @@ class _Divider:
         shapes = {stage.output.symbol: stage.output.shape for stage in self.work.stages}
         self.wanted[self.work.output.symbol] = share
         for work in reversed(self.work.stages):
-            stage = self._stage(work, self.wanted[work.output.symbol])
+            symbol = work.output.symbol
+            if symbol in self.wanted:
+                stage = self._stage(work, self.wanted[symbol])
+            else:
+                stage = self._unread(work, share.axis, shapes)
+                self.wanted[symbol] = stage.result
             self.stages.insert(0, stage)
             for tensor, needed in stage.uses():
                 if tensor.symbol in shapes:
-                    self._want(tensor, needed, shapes[tensor.symbol])
+                    self._want(tensor.symbol, self._alone(tensor, needed, shapes))
         return SequenceDivision(self.tiles, self.stages, self.wanted)
 
-    def _want(self, tensor: DdrTensor, needed: Needed, shape: Shape) -> None:
-        """Note what is needed of a value that a stage makes in ``shape``.
+    def _want(self, symbol: str, share: Needed) -> None:
+        """Note what is needed of a value that a stage makes: all of it if its users differ."""
+        if self.wanted.setdefault(symbol, share) != share:
+            self.wanted[symbol] = None
 
-        That is all of it if its users differ, or if several tiles need the same part.
+    def _alone(self, tensor: DdrTensor, needed: Needed, shapes: Mapping[str, Shape]) -> Needed:
+        """The share that is needed of a value, in the shape in which it is made.
+
+        None, for all of it, if several tiles need the same part.
         """
         alone = needed is not None and needed.count == self.tiles
-        share = needed.seen_in(tensor.shape, shape) if needed is not None and alone else None
-        if self.wanted.setdefault(tensor.symbol, share) != share:
-            self.wanted[tensor.symbol] = None
+        return needed.seen_in(tensor.shape, shapes[tensor.symbol]) if needed is not None and alone else None
+
+    def _unread(self, work: Work, axis: int, shapes: Mapping[str, Shape]) -> SharedStage:
+        """A stage whose result is only stored: shared, along ``axis`` if that is as good as another one.
+
+        Each tile computes all of it if it cannot be shared.
+        """
+        possible: list[SharedStage] = []
+        for each in sorted(range(len(work.output.shape)), key=lambda at: at != axis):
+            with suppress(Undividable):
+                stage = self._shared(work, TileShare.along(work.output.shape, each, self.tiles))
+                possible.append(stage)
+                if all(self._is_wanted(*use, shapes) for use in stage.uses() if use[0].symbol in shapes):
+                    return stage
+        return possible[0] if possible else self._whole(work)
+
+    def _is_wanted(self, tensor: DdrTensor, needed: Needed, shapes: Mapping[str, Shape]) -> bool:
+        """Whether a share is that which other users of a value need, if there are any."""
+        share = self._alone(tensor, needed, shapes)
+        return self.wanted.get(tensor.symbol, share) == share
 
     def _stage(self, work: Work, wanted: Needed) -> SharedStage:
         if wanted is not None:
@@ -173,6 +208,11 @@ class _Divider:
                         return self._shared(work, share)
                 except Undividable:
                     continue
+        return self._whole(work)
+
+    @staticmethod
+    def _whole(work: Work) -> SharedStage:
+        """A stage that every tile computes."""
         steps = tuple((None,) * len(step.operands) for step in work.steps)
         nodes = tuple((None,) * len(node.operands) for node in work.nodes)
         return SharedStage(work, None, (None,) * len(work.inputs), steps, nodes)

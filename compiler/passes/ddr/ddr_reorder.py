@@ -21,15 +21,15 @@ from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorO
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
+from compiler.passes.groups.views import View, concat_offsets, slice_view
 from tx8isa.riscv.registers import REGISTERS
 
 from .barrier_opt import Accesses, barriers
 from .group_order import layers
 from .live_ranges import LiveRange, best_fit
-from .placement import VARIABLES, DdrRange, set_range
-from .views import View, concat_offsets, slice_view
+from .placement import VARIABLES, DdrRange, Place, set_ranges
 
-Place = tuple[str, int]
+_Offset = tuple[str, int]
 """The symbol of a memory, and a byte offset there."""
 
 
@@ -147,13 +147,13 @@ class _Placer:
         for number, operation in enumerate(operations(self.module)):
             if not operation.results and not isinstance(operation, OutputOp):
                 continue
-            value = operation.results[0] if operation.results else operation.operands[0]
-            ddr_range = self._range(value, places)
-            base = ddr_range.symbol
-            symbol = base if ddr_range.begin == 0 and base != VARIABLES else f"v.{number}"
-            set_range(operation, symbol, ddr_range, operation in self.in_place)
+            values = operation.results or operation.operands[:1]
+            ranges = [self._range(value, places) for value in values]
+            names = [f"v.{number}", *(f"v.{number}.{at}" for at in range(1, len(ranges)))]
+            found = list(map(_named, ranges, names))
+            set_ranges(operation, found, operation in self.in_place)
 
-    def _places(self) -> dict[SSAValue, Place]:
+    def _places(self) -> dict[SSAValue, _Offset]:
         """The symbol of the memory and the byte offset there of all values that are not views."""
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
@@ -169,7 +169,7 @@ class _Placer:
         return places | (roomy if fits and fewer < waits else shared)
 
     def _phases(
-        self, found: Sequence[TensorOperation], places: Mapping[SSAValue, Place]
+        self, found: Sequence[TensorOperation], places: Mapping[SSAValue, _Offset]
     ) -> Iterator[Accesses]:
         """What the phases read and write with these places."""
         for operation in found:
@@ -178,12 +178,12 @@ class _Placer:
                 reads, writes = ([self._range(value, places) for value in each] for each in values)
                 yield reads, writes
 
-    def _range(self, value: SSAValue, places: Mapping[SSAValue, Place]) -> DdrRange:
+    def _range(self, value: SSAValue, places: Mapping[SSAValue, _Offset]) -> DdrRange:
         root, offset = self.root(value)
         base, begin = places[root]
         return DdrRange(base, begin + offset, begin + offset + stored_bytes(value.type))
 
-    def _shared(self, own: Container[SSAValue], steps: Sequence[int]) -> tuple[dict[SSAValue, Place], int]:
+    def _shared(self, own: Container[SSAValue], steps: Sequence[int]) -> tuple[dict[SSAValue, _Offset], int]:
         """The places of the values that share memory, and how many bytes that takes."""
         live = self._live_ranges(own, steps)
         addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
@@ -220,6 +220,12 @@ class _Placer:
         if size > machine.ddr.bytes:
             found = f"the tensors of the graph take {size:,} bytes of DDR"
             raise GraphError([f"{found}, machine {machine.name} has {machine.ddr.bytes:,}"])
+
+
+def _named(ddr_range: DdrRange, own: str) -> Place:
+    """A place with its symbol: that of the memory which it is the beginning of, else its own."""
+    base = ddr_range.symbol
+    return (base if ddr_range.begin == 0 and base != VARIABLES else own), ddr_range
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.$]*")

@@ -1,17 +1,19 @@
 """Which bytes of DDR a value occupies, after pass ``ddr_reorder`` has placed it.
 
 ``dev_info`` of an operation has the symbol of its result (``ddr``), the symbol of the memory that holds it
-(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there. With
-``in_place`` the operation has nothing to do: its operands are already where the result belongs, or the result
-is a part of the operand.
+(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there. Of a group
+with several results it has that for the first, and ``more`` has it for each of the others. With ``in_place``
+the operation has nothing to do: its operands are already where the result belongs, or the result is a part
+of the operand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from compiler.dialect.tensor import TensorOperation
 
@@ -38,13 +40,14 @@ class DdrRange:
 
 def range_of(value: SSAValue) -> DdrRange:
     """The bytes of a value; ValueError before it is placed."""
-    assert isinstance(value.owner, TensorOperation)
-    return result_range(value.owner)
+    assert isinstance(value, OpResult) and isinstance(value.owner, TensorOperation)
+    return result_range(value.owner, value.index)
 
 
-def result_range(operation: TensorOperation) -> DdrRange:
-    """The bytes of an operation's result; ValueError before it is placed."""
-    entries = operation.dev_info.data if operation.dev_info is not None else {}
+def result_range(operation: TensorOperation, number: int = 0) -> DdrRange:
+    """The bytes of a result of an operation, or of the operand of an output; ValueError before they are
+    placed."""
+    entries = operation.place(number)
     base, offset, size = (entries.get(name) for name in ("base", "offset", "bytes"))
     if not (
         isinstance(base, StringAttr) and isinstance(offset, IntegerAttr) and isinstance(size, IntegerAttr)
@@ -53,14 +56,25 @@ def result_range(operation: TensorOperation) -> DdrRange:
     return DdrRange(base.data, offset.value.data, offset.value.data + size.value.data)
 
 
-def set_range(operation: TensorOperation, symbol: str, ddr_range: DdrRange, in_place: bool = False) -> None:
-    """Write the bytes of an operation's result, or of the operand of an output, into its dev_info."""
-    entries: dict[str, Attribute] = {
+Place = tuple[str, DdrRange]
+"""The symbol of a value, and its bytes."""
+
+
+def set_ranges(operation: TensorOperation, places: Sequence[Place], in_place: bool = False) -> None:
+    """Write the places of an operation's results, or of the operand of an output, into its dev_info."""
+    first, *others = map(_entries, places)
+    if others:
+        first["more"] = ArrayAttr(map(DictionaryAttr, others))
+    if in_place:
+        first["in_place"] = UnitAttr()
+    operation.attributes["dev_info"] = DictionaryAttr(first)
+
+
+def _entries(place: Place) -> dict[str, Attribute]:
+    symbol, ddr_range = place
+    return {
         "ddr": StringAttr(symbol),
         "base": StringAttr(ddr_range.symbol),
         "offset": IntegerAttr(ddr_range.begin, i64),
         "bytes": IntegerAttr(ddr_range.size, i64),
     }
-    if in_place:
-        entries["in_place"] = UnitAttr()
-    operation.attributes["dev_info"] = DictionaryAttr(entries)

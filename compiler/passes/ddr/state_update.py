@@ -7,9 +7,8 @@ before; where that is impossible, a copy at the end of the program brings the ne
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -19,8 +18,8 @@ from compiler.dialect.ops import CastOp, GroupOp, InputOp, LoadConstOp, OutputOp
 from compiler.dialect.types import order_of
 from compiler.lowering import LOWERINGS
 from compiler.passes.base import Context, StateUpdate, computes, is_alias, main_member, operations
-
-from .views import concat_offsets, outside, sole_member
+from compiler.passes.groups.dependences import Edges, in_order
+from compiler.passes.groups.views import concat_offsets, memory_root, outside, same_memory, sole_member
 
 
 class StateUpdatePass:
@@ -48,11 +47,7 @@ class _State:
     @property
     def new(self) -> SSAValue:
         """The new value, perhaps in another shape."""
-        return _unaliased(self.present.operands[0])
-
-
-_Edges = Mapping[TensorOperation, set[TensorOperation]]
-"""For each operation those that must come before it besides the ones whose results it reads."""
+        return same_memory(self.present.operands[0])
 
 
 class _Updater:
@@ -76,7 +71,7 @@ class _Updater:
         for state in states:
             if state.new is not state.old:
                 self._decide(state)
-        ordered = _sorted(list(operations(self.module)), self.before)
+        ordered = in_order(list(operations(self.module)), self.before)
         assert ordered is not None
         for operation in ordered:
             self.block.detach_op(operation)
@@ -90,7 +85,7 @@ class _Updater:
 
     def _stage(self, state: _State, states: Sequence[_State]) -> None:
         """Copy a new value that is the old one of another state: its memory may be overwritten first."""
-        root = _memory_root(state.new)
+        root = memory_root(state.new)
         if state.new is not state.old and any(root is other.old for other in states):
             state.present.operands[0] = self._copied(state).results[0]
 
@@ -99,7 +94,7 @@ class _Updater:
         writers, problem = self._writers_of(state)
         if not problem:
             edges = self._edges_of(state, writers)
-            if _sorted(list(operations(self.module)), edges) is None:
+            if in_order(list(operations(self.module)), edges) is None:
                 problem = self._reader_after(state, writers)
             else:
                 self._accept(state, writers, edges)
@@ -121,6 +116,8 @@ class _Updater:
         if last in self.writers:
             return [], f"it is the new value of state {last.updates.data if last.updates else ''} too"
         assert computes(last)
+        if len(last.results) > 1:
+            return [last], f"node '{_name(last)}' is computed in one phase with other results"
         chain, value = [last], _updated(last)
         while value is not None and value is not state.old and isinstance(value.owner, TensorOperation):
             chain, value = [value.owner, *chain], _updated(value.owner)
@@ -130,7 +127,7 @@ class _Updater:
                 chain,
                 "" if wrong is None else f"node '{_name(wrong)}' reads the old value while it writes",
             )
-        if any(_memory_root(value) is state.old for value in last.operands):
+        if any(memory_root(value) is state.old for value in last.operands):
             return [last], f"node '{_name(last)}' reads the old value while it computes the new one"
         if concat_offsets(self.context, last) is not None:
             return [last], f"node '{_name(last)}' joins values that are computed one after the other"
@@ -139,11 +136,11 @@ class _Updater:
     def _reads_more(self, writer: TensorOperation, state: _State) -> bool:
         """Whether an operation that updates the state reads its memory in other operands as well."""
         memory = {state.old, _updated(writer)}
-        others = [value for value in writer.operands if _unaliased(value) not in memory]
-        twice = sum(_unaliased(value) in memory for value in writer.operands) > 1
-        return twice or any(_memory_root(value) in memory for value in others)
+        others = [value for value in writer.operands if same_memory(value) not in memory]
+        twice = sum(same_memory(value) in memory for value in writer.operands) > 1
+        return twice or any(memory_root(value) in memory for value in others)
 
-    def _edges_of(self, state: _State, writers: Sequence[TensorOperation]) -> _Edges:
+    def _edges_of(self, state: _State, writers: Sequence[TensorOperation]) -> Edges:
         """Edges by which each writer comes after all that reads what it overwrites."""
         edges = {operation: set(others) for operation, others in self.before.items()}
         values = [state.old, *(writer.results[0] for writer in writers[:-1])]
@@ -154,7 +151,7 @@ class _Updater:
     def _readers(self, value: SSAValue) -> Iterator[TensorOperation]:
         """The operations that read the memory of a value, also in another shape or a part of it."""
         for operation in operations(self.module):
-            if any(_memory_root(operand) is value for operand in operation.operands):
+            if any(memory_root(operand) is value for operand in operation.operands):
                 own = isinstance(operation, OutputOp) and operation.state is not None
                 if not own and not is_alias(operation):
                     yield operation
@@ -166,11 +163,11 @@ class _Updater:
             for reader in self._readers(value):
                 edges = defaultdict(set, {key: set(others) for key, others in self.before.items()})
                 edges[writer] = edges[writer] | {reader} - {writer}
-                if _sorted(list(operations(self.module)), edges) is None:
+                if in_order(list(operations(self.module)), edges) is None:
                     return f"node '{_name(reader)}' reads the old value after node '{_name(writer)}'"
         return "what reads its old value cannot be placed before what writes the new values of other states"
 
-    def _accept(self, state: _State, writers: Iterable[TensorOperation], edges: _Edges) -> None:
+    def _accept(self, state: _State, writers: Iterable[TensorOperation], edges: Edges) -> None:
         self.before = defaultdict(set, edges)
         for writer in writers:
             writer.attributes["updates"] = StringAttr(state.past.node.data)
@@ -192,25 +189,7 @@ def _updated(operation: TensorOperation) -> SSAValue | None:
         None,
     )
     value = None if member is None else outside(operation, member.operands[0])
-    return None if value is None else _unaliased(value)
-
-
-def _unaliased(value: SSAValue) -> SSAValue:
-    """The value that a value is in another shape."""
-    while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
-        value = value.owner.operands[0]
-    return value
-
-
-def _memory_root(value: SSAValue) -> SSAValue:
-    """The value whose memory may hold a value: of which it is a part, perhaps in another shape."""
-    value = _unaliased(value)
-    while isinstance(value.owner, TensorOperation) and (part := sole_member(value.owner, "Slice")):
-        whole = outside(value.owner, part.operands[0])
-        if whole is None:
-            break
-        value = _unaliased(whole)
-    return value
+    return None if value is None else same_memory(value)
 
 
 def _last_node(operation: TensorOperation) -> str:
@@ -222,26 +201,3 @@ def _last_node(operation: TensorOperation) -> str:
 
 def _name(operation: TensorOperation) -> str:
     return operation.node.data
-
-
-def _sorted(found: Sequence[TensorOperation], before: _Edges) -> list[TensorOperation] | None:
-    """The operations with those before them that ``before`` names, otherwise in their order; None if they
-    wait for each other."""
-    place = {operation: at for at, operation in enumerate(found)}
-    after: dict[TensorOperation, list[TensorOperation]] = defaultdict(list)
-    waits = dict.fromkeys(found, 0)
-    for operation in found:
-        makers = {value.owner for value in operation.operands}
-        for other in [*(each for each in makers if isinstance(each, TensorOperation)), *before[operation]]:
-            after[other].append(operation)
-            waits[operation] += 1
-    ready = [place[operation] for operation, count in waits.items() if not count]
-    heapq.heapify(ready)
-    ordered: list[TensorOperation] = []
-    while ready:
-        ordered.append(found[heapq.heappop(ready)])
-        for operation in after[ordered[-1]]:
-            waits[operation] -= 1
-            if not waits[operation]:
-                heapq.heappush(ready, place[operation])
-    return ordered if len(ordered) == len(found) else None

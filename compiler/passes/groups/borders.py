@@ -7,16 +7,20 @@ one that only just pays is judged at both ends and between them, as the candidat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
-from compiler.dialect.ops import GroupOp
+from compiler.dialect.ops import GroupOp, OutputOp
+from compiler.dialect.types import stored_bytes
 from compiler.passes.base import Context
-from compiler.passes.ddr.views import concat_offsets, slice_view
 from compiler.passes.work import unaliased
 from compiler.search import CONTENDS, Trial
 from compiler.search.cost import barrier_cycles
 from tx8isa.machine.ends import End, at_end
+
+from .views import concat_offsets, memory_root, slice_view, users_of
 
 
 class RangeCycles(NamedTuple):
@@ -49,10 +53,11 @@ class Borders:
         self.context, self.decided = context, decided
         ends = (at_end(context.machine, end) for end in (End.LEAST, End.MIDDLE, End.MOST))
         self.barrier = RangeCycles(*map(barrier_cycles, ends))
+        self.groups = groups
         self.free = {each: self._is_free(each) for each in groups}
         whole = RangeCycles(1, 1, 1)
         for each in groups:
-            whole = whole.plus(self._alone(each)).plus(self.barrier)
+            whole = whole.plus(self.alone(each)).plus(self.barrier)
         self.weights = RangeCycles(*(whole.middle / max(cycles, 1) for cycles in whole))
         """What a cycle of each end counts: all groups together count the same at both ends and between."""
 
@@ -61,16 +66,19 @@ class Borders:
         total = RangeCycles(0, 0, 0)
         layer: dict[object, int] = {}
         for each in groups:
-            owners = (unaliased(value).owner for value in each.operands)
-            before = (layer[owner] for owner in owners if owner in layer)
+            before = (layer[owner] for owner in self.owners[each] if owner in layer)
             layer[each] = max(before, default=-1) + (not self.free[each])
-            total = total.plus(self._alone(each))
+            total = total.plus(self.alone(each))
         return total.plus(self.barrier, max(layer.values()))
 
     def gain(self, groups: Sequence[GroupOp], together: Trial) -> int:
         """Cycles that one phase of all groups saves."""
-        apart, joined = self.apart(groups), range_of_trial(together)
-        if not self.is_close(groups, together):
+        joined = range_of_trial(together)
+        return self.saved(self.apart(groups), joined, self.is_close(groups, together))
+
+    def saved(self, apart: RangeCycles, joined: RangeCycles, close: bool) -> int:
+        """Cycles that are saved; ``close``: the ends of the ranges count too."""
+        if not close:
             return round(apart.middle - joined.middle)
         saved = (w * (a - b) for w, a, b in zip(self.weights, apart, joined, strict=True))
         return round(sum(saved) / len(self.weights))
@@ -80,13 +88,40 @@ class Borders:
         apart, cycles = self.apart(groups).middle, together.cycles or 0
         return cycles <= CONTENDS * apart and apart <= CONTENDS * cycles
 
-    def _alone(self, group: GroupOp) -> RangeCycles:
+    def alone(self, group: GroupOp) -> RangeCycles:
+        """The cycles of a group as a phase of its own."""
         if self.free[group]:
             return RangeCycles(0, 0, 0)
         if group in self.decided:
             return range_of_trial(self.decided[group])
         estimate = 0 if group.estimate is None else group.estimate.value.data
         return RangeCycles(estimate, estimate, estimate)
+
+    @cached_property
+    def owners(self) -> dict[GroupOp, list[GroupOp]]:
+        """The groups whose results groups use."""
+        owners = {each: [unaliased(value).owner for value in each.operands] for each in self.groups}
+        return {
+            each: [owner for owner in found if isinstance(owner, GroupOp)] for each, found in owners.items()
+        }
+
+    @cached_property
+    def copied(self) -> list[GroupOp]:
+        """The groups of which a result is copied to a graph output, because its memory is not that of one."""
+        outputs = [
+            (memory_root(value), value)
+            for each in self.groups
+            for value in each.results
+            for user in users_of(value)
+            if isinstance(user, OutputOp) and user.state is None
+        ]
+        count = Counter(root for root, _ in outputs)
+        copied = (
+            root.owner
+            for root, value in outputs
+            if count[root] > 1 or stored_bytes(root.type) > stored_bytes(value.type)
+        )
+        return [each for each in dict.fromkeys(copied) if isinstance(each, GroupOp)]
 
     def _is_free(self, group: GroupOp) -> bool:
         """Whether a group moves nothing: its operands are computed in its result, or it is a part of one."""

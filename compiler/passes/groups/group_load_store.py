@@ -1,6 +1,6 @@
-"""Pass ``group_load_store``: groups get their loads, their store, and what tiles exchange in between.
+"""Pass ``group_load_store``: groups get their loads, their stores, and what tiles exchange in between.
 
-Every operand of a group is loaded, its result is stored. In a sequence, values that stay in the scratchpads
+Every operand of a group is loaded, its results are stored. In a sequence, values that stay in the scratchpads
 get their homes. Where a stage needs more of a value than a tile has, an exchange is inserted; so the code of
 a sequence follows from these operations. In other groups the lowering decides in which slices, and when,
 the data moves.
@@ -68,9 +68,8 @@ def _others(made: TensorOperation) -> Callable[[Use], bool]:
 
 
 def _store(group: GroupOp) -> None:
-    last = group.last
-    made = StoreVarOp.create(operands=[last.results[0]], attributes={"node": last.node})
-    group.body.block.add_op(made)
+    for value in group.made:
+        group.body.block.add_op(StoreVarOp.create(operands=[value], attributes=_named(value)))
 
 
 def _insert(group: GroupOp, exchange: StageExchange, value: SSAValue, begins: list[TensorOperation]) -> None:

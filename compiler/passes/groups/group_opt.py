@@ -1,8 +1,8 @@
 """Pass ``group_opt``: groups that no pattern has joined are merged where no value between them needs DDR.
 
 Pointwise operations join the group of the anchor whose result only they use; the remaining ones form chains.
-A value with users outside of the group must be its result. So a group has one result, and it takes the place
-of its last member: no two groups can wait for each other.
+A value with users outside of the group must be its result. So these groups have one result, and take the
+place of their last members: no two groups can wait for each other.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ What one of them computes for the next stays in the scratchpad. From every group
 results only the stack uses are added one after another, and each sequence of groups on the way is a possible
 stack. Its estimate is compared with those of its groups as they are, which ``group_cost`` found, and of the
 borders between them (``borders.py``). Among all possible stacks, those are made that together save the most
-cycles.
+cycles. At last groups grow into sequences that store several values (``growth.py``), where that saves time.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.ops import GroupOp, TensorOperation
-from compiler.lowering.record import Work
 from compiler.passes.base import Context, operations
-from compiler.passes.patterns import SequencePattern
-from compiler.passes.patterns.sequences import ANY
-from compiler.passes.work import is_alias, target_of, together, unaliased, work_of
-from compiler.search import SearchResult, Template, Trial, signature, template_key
+from compiler.passes.work import unaliased
+from compiler.search import SearchResult, Template, Trial
 
 from .borders import Borders
 from .boundaries import StackSpan, near, some
-from .group_cost import stack_decisions, with_ends, write_decision
+from .group_cost import with_ends
 from .group_mapping import GroupMappingPass
-from .grouping import Members, dissolve, group
+from .growth import grown
+from .sequences import Joint, Sequences
+from .views import users_of
 
 _MOST_STATES = 64
 """How many sets of taken groups the selection of stacks follows at a time."""
@@ -50,14 +48,18 @@ class GroupStackPass:
         known = list(zip(context.templates, context.results, strict=False))
         decided = _decided(context, module)
         for pattern in patterns:
-            stacker = _Stacker(context, pattern, list(operations(module)), decided)
-            made = stacker.best_stacks()
+            sequences = Sequences(context, pattern, decided)
+            made = _Stacker(context, sequences, list(operations(module))).best_stacks()
             for stack in made:
-                stacker.make(stack)
-            keys = {stack.result.key for stack in made}
+                sequences.make(stack.joint)
+            results = [stack.joint.result for stack in made]
+            if pattern.kind.grows:
+                results += grown(context, module, sequences)
+            context.steps += results
+            keys = {result.key for result in results}
             known += [
                 (template, with_ends(context, template, result) if template.key in keys else result)
-                for template, result in stacker.results()
+                for template, result in sequences.results()
             ]
         GroupMappingPass().run(context, module)
         if context.results:
@@ -82,11 +84,15 @@ def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResu
 
 @dataclass(frozen=True)
 class _Stack:
-    """A possible stack: its groups in order, the result of its search, and the cycles that it saves."""
+    """A possible stack, and the cycles that it saves."""
 
-    groups: list[GroupOp]
-    result: SearchResult
+    joint: Joint
     gain: int
+
+    @property
+    def groups(self) -> Sequence[GroupOp]:
+        """Its groups in order."""
+        return self.joint.groups
 
 
 @dataclass(frozen=True)
@@ -111,24 +117,13 @@ def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection
 
 
 class _Stacker:
-    def __init__(
-        self,
-        context: Context,
-        pattern: SequencePattern,
-        found: Sequence[TensorOperation],
-        decided: dict[GroupOp, Trial],
-    ) -> None:
-        self.context, self.pattern, self.decided = context, pattern, decided
+    def __init__(self, context: Context, sequences: Sequences, found: Sequence[TensorOperation]) -> None:
+        self.context, self.candidates, self.pattern = context, sequences, sequences.pattern
         self.position = {operation: at for at, operation in enumerate(found)}
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
         self.number = {operation: at for at, operation in enumerate(self.groups)}
         self.known: dict[StackSpan, _Stack | None] = {}
-        self.works: dict[GroupOp, Work] = {}
-        self.names: dict[SSAValue, str] = {}
-        self.by_key: dict[str, SearchResult | None] = {}
-        self.tried: list[Template] = []
-        self.search = stack_decisions(context)
-        self.borders = Borders(context, self.groups, decided)
+        self.borders = Borders(context, self.groups, sequences.decided)
 
     def best_stacks(self) -> list[_Stack]:
         """The stacks without a common group that together save the most cycles.
@@ -194,7 +189,7 @@ class _Stacker:
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
         groups = [last]
-        while self._can_stack(groups[0]) and len(groups) < self.pattern.most:
+        while self.candidates.takes(groups[0]) and len(groups) < self.pattern.most:
             before = self._before(groups)
             if before is None:
                 break
@@ -210,87 +205,12 @@ class _Stacker:
         alone = [
             owner
             for owner in owners
-            if isinstance(owner, GroupOp) and all(user in groups for user in _users(owner.results[0]))
+            if isinstance(owner, GroupOp)
+            and all(user in groups for value in owner.results for user in users_of(value))
         ]
-        return max(filter(self._can_stack, alone), key=self.position.__getitem__, default=None)
-
-    def _can_stack(self, operation: GroupOp) -> bool:
-        """Whether the pattern and the lowering of stacks allow a group."""
-        operators = self.pattern.operators
-        allowed = ANY in operators or operation.members[0].op in operators
-        return allowed and self.pattern.kind.takes(self._work(operation))
-
-    def _work(self, operation: GroupOp) -> Work:
-        if operation not in self.works:
-            self.works[operation] = work_of(self.context, operation, self._symbol)
-        return self.works[operation]
-
-    def _symbol(self, value: SSAValue) -> str:
-        return self.names.setdefault(unaliased(value), f"v.{len(self.names)}")
+        return max(filter(self.candidates.takes, alone), key=self.position.__getitem__, default=None)
 
     def _stack(self, groups: list[GroupOp]) -> _Stack | None:
         """The stack of these groups; None if it is not possible."""
-        work = together(self.pattern.kind, [self._work(each) for each in groups])
-        target = target_of(self.context)
-        template = Template(template_key(signature(work, target)), work, target)
-        if template.key not in self.by_key:
-            self.by_key[template.key] = self._searched(template)
-        result = self.by_key[template.key]
-        if result is None or result.best.cycles is None:
-            return None
-        if self.borders.is_close(groups, result.best):
-            result = self.by_key[template.key] = with_ends(self.context, template, result)
-        return _Stack(groups, result, self.borders.gain(groups, result.best))
-
-    def _searched(self, template: Template) -> SearchResult | None:
-        """The result of the search for a stack; None if the stack is not possible or does not fit."""
-        try:
-            self.pattern.kind.check(template.work)
-        except ValueError:
-            return None
-        result = self.search(template)
-        if result is not None:
-            self.tried.append(template)
-        return result
-
-    def results(self) -> Iterator[tuple[Template, SearchResult]]:
-        """The stacks that were searched."""
-        for template in self.tried:
-            result = self.by_key[template.key]
-            assert result is not None
-            yield template, result
-
-    def make(self, stack: _Stack) -> None:
-        """Replace the groups of a stack by one group, at the place of the last of them."""
-        members: Members = []
-        aliases = {each: self._aliases(each, stack.groups) for each in stack.groups}
-        counts: list[int] = []
-        for each in stack.groups:
-            stage = [alias for alias in aliases[each] if alias not in members] + dissolve(each)
-            members += stage
-            counts.append(len(stage))
-        made = group(members, self.pattern.tag)
-        if self.pattern.kind.operators == (ANY,):
-            made.attributes["stages"] = DenseArrayBase.from_list(i64, counts)
-        write_decision(made, stack.result.best)
-        self.decided[made] = stack.result.best
-
-    @staticmethod
-    def _aliases(group: GroupOp, groups: Sequence[GroupOp]) -> Members:
-        """The operations between a group and earlier ones of a stack that give values another shape."""
-        found: Members = []
-        for value in group.operands:
-            while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
-                if unaliased(value).owner in groups and value.owner not in found:
-                    found.insert(0, value.owner)
-                value = value.owner.operands[0]
-        return found
-
-
-def _users(value: SSAValue) -> Iterator[Operation]:
-    """The operations that use a value in any shape, other than to give it one."""
-    for use in value.uses:
-        if isinstance(use.operation, TensorOperation) and is_alias(use.operation):
-            yield from _users(use.operation.results[0])
-        else:
-            yield use.operation
+        joint = self.candidates.searched(groups, self.borders)
+        return None if joint is None else _Stack(joint, self.borders.gain(groups, joint.result.best))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.dialect.group import new_group
@@ -95,20 +95,28 @@ def _same_order(value: SSAValue, running: SSAValue) -> bool:
 def group(members: Members, tag: str) -> GroupOp:
     """Replace operations of one block by a group, at the place of the last of them.
 
-    The values that they use must be computed before the last one; only its result may be used by others.
+    The values that they use must be computed before the last one. What other operations use of what they
+    compute is a result of the group, and so is what the last one computes.
     """
     block, following = members[-1].parent_block(), members[-1].next_op
     assert block is not None
-    result = members[-1].results[0]
+    inside = set(members)
+    results_at = [at for at, member in enumerate(members[:-1]) if _is_used_outside(member, inside)]
     for member in members:
         block.detach_op(member)
-    made = new_group(members, main_member(members).node, tag, outside_values(members))
-    result.replace_uses_with_if(made.results[0], lambda use: use.operation not in members)
+    numbers = [*results_at, len(members) - 1] if results_at else ()
+    made = new_group(members, main_member(members).node, tag, outside_values(members), numbers)
+    for value, result in zip(made.made, made.results, strict=True):
+        value.replace_uses_with_if(result, lambda use: use.operation not in inside)
     if following is None:
         block.add_op(made)
     else:
         block.insert_op_before(made, following)
     return made
+
+
+def _is_used_outside(member: TensorOperation, inside: Collection[Operation]) -> bool:
+    return any(use.operation not in inside for result in member.results for use in result.uses)
 
 
 def outside_values(members: Sequence[TensorOperation]) -> list[SSAValue]:
@@ -120,7 +128,7 @@ def outside_values(members: Sequence[TensorOperation]) -> list[SSAValue]:
 
 def dissolve(operation: GroupOp) -> Members:
     """Replace a group by its members, which are returned."""
-    members = operation.members
+    members, made = operation.members, operation.made
     block = operation.parent_block()
     assert block is not None
     for argument, value in zip(list(operation.body.block.args), operation.operands, strict=True):
@@ -128,6 +136,7 @@ def dissolve(operation: GroupOp) -> Members:
     for member in members:
         operation.body.block.detach_op(member)
         block.insert_op_before(member, operation)
-    operation.results[0].replace_all_uses_with(members[-1].results[0])
+    for result, value in zip(operation.results, made, strict=True):
+        result.replace_all_uses_with(value)
     Rewriter.erase_op(operation)
     return members

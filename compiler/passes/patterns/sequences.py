@@ -27,7 +27,8 @@ class SequenceKind:
     together. ``operators``: those at which a group begins, ANY for all. ``takes`` says whether a group can be
     one of a sequence, ``check`` raises ValueError for a sequence that is not possible, and ``place`` says
     where the tiles have the values of one that has a cut. ``longest``: of sequences that end with the same
-    group, or within one that saves time, only the longest is tried.
+    group, or within one that saves time, only the longest is tried. ``grows``: whether one can have several
+    results, and so can take groups of which others need something too.
     """
 
     table: str
@@ -37,6 +38,7 @@ class SequenceKind:
     check: Callable[[Work], object]
     place: Callable[[Target, Work], Placement]
     longest: bool = False
+    grows: bool = False
 
 
 STACKS = SequenceKind("stack", "Stack", STACKED, can_be_stage, stages_of, stack_placement)
@@ -44,7 +46,7 @@ SHARDS = SequenceKind(
     "sharded", "Sharded", SHARDED, can_be_sharded, layers_of, sharded_placement, longest=True
 )
 POOLED_CONVOLUTIONS = SequenceKind("pooled", "Pooled", POOLED, can_be_pooled, check_pooled, pooled_placement)
-SLICES = SequenceKind("sliced", "Sliced", (ANY,), can_be_sliced, check_sliced, sliced_placement)
+SLICES = SequenceKind("sliced", "Sliced", (ANY,), can_be_sliced, check_sliced, sliced_placement, grows=True)
 KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 
 

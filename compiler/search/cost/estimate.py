@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,12 +39,20 @@ def estimate(kernel: Kernel, machine: Machine) -> Estimate:
 
 
 def _priced(trace: Trace, pricing: Pricing) -> Estimate:
-    timeline = Timeline(pricing.machine, trace.sharing)
-    for event in trace.events:
-        event.happen(timeline, pricing)
+    timeline = _timeline([trace], pricing)
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
     moved = timeline.ddr_bytes * trace.tiles
     return Estimate(timeline.now // TICKS, timeline.ahead // TICKS, engines, moved, trace.tiles)
+
+
+def _timeline(traces: Sequence[Trace], pricing: Pricing) -> Timeline:
+    """A tile after phases, one after another, without a barrier between them."""
+    timeline = Timeline(pricing.machine, traces[0].sharing)
+    for trace in traces:
+        timeline.sharing = trace.sharing
+        for event in trace.events:
+            event.happen(timeline, pricing)
+    return timeline
 
 
 @lru_cache(maxsize=8)
@@ -86,6 +95,12 @@ class Estimates:
         """The least and the most cycles."""
         trace = self._trace(kernel)
         return _priced(trace, self._least).cycles, _priced(trace, self._most).cycles
+
+    def in_a_row(self, traces: Sequence[Trace]) -> tuple[int, int, int]:
+        """Cycles of phases without a barrier between them: the least, those at the values, and the most."""
+        prices = self._least, self._middle, self._most
+        least, middle, most = (_timeline(traces, pricing).now // TICKS for pricing in prices)
+        return least, middle, most
 
     def _trace(self, kernel: Kernel) -> Trace:
         known = next((trace for other, trace in self._recent if other is kernel), None)

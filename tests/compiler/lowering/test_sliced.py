@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import emulator
-from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.sliced.shares import possible_shares
 from compiler.passes.groups import borders
-from compiler.tools.run import check, random_inputs
+from compiler_harness import strict_outputs
 from network_draws import drawn, inputs_of, problems, setting
 from planned_cuts import plan_with_cut
 from sliced_nets import branches, heads, rows, two_shapes, uneven, whole_operand
@@ -41,18 +39,6 @@ def tags(program: Program) -> list[str | None]:
     return [phase.tag for phase in program.report.phases]
 
 
-def results(made: Graph, program: Program) -> dict[str, bytes]:
-    """The outputs, which are near the reference and the same on two threads, without hazards."""
-    inputs = random_inputs(made, {}, 7)
-    assert all(verdict.ok for verdict in check(program, inputs).verdicts.values())
-    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
-    found = loaded.run(inputs, strict=True)
-    assert loaded.hazards == ()
-    again = loaded.run(inputs, threads=2)
-    assert all(again[name].tobytes() == value.tobytes() for name, value in found.items())
-    return {name: value.tobytes() for name, value in found.items()}
-
-
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize(("dtype", "tiles"), [("fp16", 16), ("bf16", 6), ("fp16", 1)])
 def test_the_bytes_of_separate_phases(name: str, dtype: str, tiles: int) -> None:
@@ -60,7 +46,7 @@ def test_the_bytes_of_separate_phases(name: str, dtype: str, tiles: int) -> None
     sliced, separate = (compile_graph(made, dtype, tiles, residency=way) for way in ("on", "off"))
     assert "sliced" in tags(sliced)
     assert len(tags(sliced)) < len(tags(separate))
-    assert results(made, sliced) == results(made, separate)
+    assert strict_outputs(made, sliced) == strict_outputs(made, separate)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -69,7 +55,7 @@ def test_near_the_reference_where_sums_have_another_order(name: str) -> None:
     made = NETS[name]()
     sliced = compile_graph(made, "fp32")
     assert "sliced" in tags(sliced)
-    results(made, sliced)
+    strict_outputs(made, sliced)
 
 
 @pytest.mark.parametrize("seed", range(3, 90, 5))
@@ -91,7 +77,7 @@ def with_cut(made: Graph, tiles: int, folder: Path, **choices: str) -> Program:
 def test_every_way_to_what_all_tiles_need(whole: str, tiles: int, tmp_path: Path) -> None:
     made = whole_operand()
     program = with_cut(made, tiles, tmp_path, whole=whole)
-    assert results(made, program) == results(made, compile_graph(made, "fp16", residency="off"))
+    assert strict_outputs(made, program) == strict_outputs(made, compile_graph(made, "fp16", residency="off"))
     assert ("dte.broadcast" in program.text) == (whole == "dte")
 
 
@@ -116,21 +102,21 @@ def test_shares_of_another_number_of_rows_than_the_tiles(whole: str, tiles: int,
     """97 rows are 14 shares of 7 or 9 of 11, 50 rows are 13 of 4; what is left over has none of its own."""
     made = whole_operand(50, 97)
     program = with_cut(made, tiles, tmp_path, whole=whole)
-    assert results(made, program) == results(made, compile_graph(made, "fp16", residency="off"))
+    assert strict_outputs(made, program) == strict_outputs(made, compile_graph(made, "fp16", residency="off"))
 
 
 @pytest.mark.parametrize("tiles", [16, 11, 5])
 def test_overlapping_shares_that_are_many_runs(tiles: int, tmp_path: Path) -> None:
     made = uneven()
     program = with_cut(made, tiles, tmp_path, axis="2")
-    assert results(made, program) == results(made, compile_graph(made, "fp16", residency="off"))
+    assert strict_outputs(made, program) == strict_outputs(made, compile_graph(made, "fp16", residency="off"))
 
 
 def test_less_scratchpad_for_the_stages(tmp_path: Path) -> None:
     made = rows()
     cut = {"tiles": {"slices": 16}, "sizes": {"part": 4}, "choices": {"axis": "0"}}
     plan = plan_with_cut(made, "fp16", 16, "sliced", cut, tmp_path)
-    results(made, compile_graph(made, "fp16", plan=plan))
+    strict_outputs(made, compile_graph(made, "fp16", plan=plan))
 
 
 @pytest.mark.parametrize(

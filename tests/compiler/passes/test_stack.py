@@ -18,7 +18,7 @@ from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError
 from compiler.passes import PIPELINE
 from compiler.passes.base import Context, operations
-from compiler.passes.groups import borders, group_stack
+from compiler.passes.groups import borders, sequences
 from compiler.passes.groups.group_stack import GroupStackPass
 from compiler.passes.patterns import PatternError, load_patterns
 from compiler.search import SearchResult, Template, Trial
@@ -64,7 +64,7 @@ def priced(monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int]) -> None
         trial = Trial(next(iter(template_cuts(template))), 1000 * count - saved(count))
         return SearchResult(template.key, trial, (trial,))
 
-    monkeypatch.setattr(group_stack, "stack_decisions", lambda context: decision)
+    monkeypatch.setattr(sequences, "stack_decisions", lambda context: decision)
     monkeypatch.setattr(
         borders.Borders, "gain", lambda self, groups, trial: 1000 * len(groups) - trial.cycles
     )

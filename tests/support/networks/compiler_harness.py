@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 
 import compiler
+import emulator
+from asm.image import read_image, write_image
 from compiler.driver import Program
 from compiler.evaluation.infer import build_graph
 from compiler.graph import Array, Description, Graph, Node, Tensor
@@ -92,3 +94,15 @@ def assert_right(
         nodes = [str(node) for node in made.nodes]
         assert found.as_the_format_allows, f"{nodes} {dtype} {tiles} tiles, {name}: {found.verdict.text}"
     return program
+
+
+def strict_outputs(made: Graph, program: Program) -> dict[str, bytes]:
+    """The outputs, which are near the reference and the same on two threads, without hazards."""
+    inputs = run.random_inputs(made, {}, 7)
+    assert all(verdict.ok for verdict in run.check(program, inputs).verdicts.values())
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    found = loaded.run(inputs, strict=True)
+    assert loaded.hazards == ()
+    again = loaded.run(inputs, threads=2)
+    assert all(again[name].tobytes() == value.tobytes() for name, value in found.items())
+    return {name: value.tobytes() for name, value in found.items()}

@@ -99,3 +99,73 @@ def uneven() -> Graph:
         {},
         opset=20,
     )
+
+
+def stored_and_read() -> Graph:
+    """A result that another operator reads, and two results that nothing reads."""
+    return graph(
+        [
+            ("MatMul", ["x", "w"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 1}),
+            ("ReduceMax", ["b", "axes"], ["y"], {}),
+            ("MatMul", ["b", "v"], ["c"], {}),
+            ("Softmax", ["c"], ["z"], {"axis": 1}),
+        ],
+        {"x": (97, 80), "w": (80, 72), "v": (72, 40)},
+        {"axes": ints(1)},
+        ("b", "y", "z"),
+        "float16",
+        opset=20,
+    )
+
+
+def stored_and_needed_whole(rows: int = 48, terms: int = 96) -> Graph:
+    """A result of which every tile needs all, as the right operand of a product."""
+    return graph(
+        [
+            ("MatMul", ["x", "w"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 1}),
+            ("MatMul", ["s", "b"], ["c"], {}),
+            ("Softmax", ["c"], ["y"], {"axis": 1}),
+        ],
+        {"x": (terms, 128), "w": (128, 64), "s": (rows, terms)},
+        {},
+        ("b", "y"),
+        "float16",
+        opset=20,
+    )
+
+
+def stored_in_two_shapes() -> Graph:
+    """A value that is read and a result in another shape, and a result that is many runs of DDR."""
+    return graph(
+        [
+            ("Softmax", ["x"], ["a"], {"axis": 2}),
+            ("Reshape", ["a", "flat"], ["y"], {}),
+            ("Transpose", ["a"], ["b"], {"perm": (0, 2, 1)}),
+            ("Softmax", ["b"], ["z"], {"axis": 2}),
+            ("Reshape", ["y", "rows"], ["c"], {}),
+            ("ReduceMax", ["c", "axes"], ["u"], {}),
+        ],
+        {"x": (4, 32, 24)},
+        {"flat": ints(4 * 32 * 24), "rows": ints(128, 24), "axes": ints(1)},
+        ("y", "z", "u"),
+        "float16",
+        opset=20,
+    )
+
+
+def siblings() -> Graph:
+    """Results of one input: a number, and two of which each has an axis of its own that tiles can share."""
+    return graph(
+        [
+            ("ReduceMax", ["x", "axes"], ["u"], {}),
+            ("Softmax", ["x"], ["y"], {"axis": 1}),
+            ("Softmax", ["x"], ["z"], {"axis": 0}),
+        ],
+        {"x": (64, 48)},
+        {"axes": ints(0, 1)},
+        ("u", "y", "z"),
+        "float16",
+        opset=20,
+    )

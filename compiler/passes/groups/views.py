@@ -7,11 +7,12 @@ Slice whose result is one range of its operand's bytes is a view of the operand.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
+from compiler.dialect.ops import GroupOp, InputOp, NodeOperation, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.planes import BLOCK, image_bytes
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
@@ -19,8 +20,10 @@ from compiler.graph import Shape
 from compiler.operators.record import Call
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
-from compiler.passes.base import Context
+from compiler.passes.base import Context, is_alias
 from compiler.passes.work import call_of
+
+from .dependences import Edges
 
 View = tuple[SSAValue, int]
 """The value that a view is a part of, and the byte offset of the view in it."""
@@ -120,3 +123,43 @@ def _call(context: Context, operation: TensorOperation, member: NodeOperation) -
 def outside(operation: TensorOperation, value: SSAValue) -> SSAValue | None:
     """The value outside of the group that a member's operand is; None if a member computes it."""
     return operation.outer(value) if isinstance(operation, GroupOp) else value
+
+
+def same_memory(value: SSAValue) -> SSAValue:
+    """The value that a value is in another shape."""
+    while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
+        value = value.owner.operands[0]
+    return value
+
+
+def memory_root(value: SSAValue) -> SSAValue:
+    """The value whose memory may hold a value: of which it is a part, perhaps in another shape."""
+    value = same_memory(value)
+    while isinstance(value.owner, TensorOperation) and (part := sole_member(value.owner, "Slice")):
+        whole = outside(value.owner, part.operands[0])
+        if whole is None:
+            break
+        value = same_memory(whole)
+    return value
+
+
+def state_edges(found: Sequence[TensorOperation]) -> Edges:
+    """The edges by which what makes the new value of a state comes after what reads the old one."""
+    inputs = {each.node.data: each.results[0] for each in found if isinstance(each, InputOp)}
+    edges: dict[TensorOperation, set[TensorOperation]] = defaultdict(set)
+    for each in found:
+        if isinstance(each, OutputOp) and each.state is not None:
+            old, writer = inputs[each.state.data], same_memory(each.operands[0]).owner
+            readers = {other for other in found if any(memory_root(value) is old for value in other.operands)}
+            if isinstance(writer, TensorOperation):
+                edges[writer] |= readers - {writer, each}
+    return edges
+
+
+def users_of(value: SSAValue) -> Iterator[Operation]:
+    """The operations that use a value in any shape, other than to give it one."""
+    for use in value.uses:
+        if isinstance(use.operation, TensorOperation) and is_alias(use.operation):
+            yield from users_of(use.operation.results[0])
+        else:
+            yield use.operation

@@ -1,0 +1,146 @@
+"""Growth: groups become one where a value that both need, or that one makes for the other, can stay on chip.
+
+What others need of it is stored too, so the group has several results. Of all groups around a value those are
+joined that save the most cycles, again and again, until none saves any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.dialect.ops import GroupOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.types import stored_bytes
+from compiler.passes.base import Context, operations
+from compiler.search import SearchResult
+
+from .borders import Borders
+from .dependences import RunOrder, in_order
+from .layer_cost import LayerCost, RowPrices
+from .sequences import Joint, Sequences
+from .views import state_edges, users_of
+
+_MOST_AROUND = 6
+"""Groups around a value of which all pairs are tried."""
+
+_UNKNOWN = 10**18
+"""The gain of a joint that has not been computed, so that it is."""
+
+_Groups = tuple[GroupOp, ...]
+
+
+def grown(context: Context, module: ModuleOp, sequences: Sequences) -> list[SearchResult]:
+    """Let the groups of a module grow; the decisions for those that were made, also on the way to others."""
+    growth, made = _Growth(context, module, sequences), list[SearchResult]()
+    while (best := growth.best()) is not None:
+        growth.make(best)
+        made.append(best.result)
+    return made
+
+
+class _Growth:
+    """``gains`` has what joints saved when they were last priced: what was made since may change that."""
+
+    def __init__(self, context: Context, module: ModuleOp, sequences: Sequences) -> None:
+        self.context, self.module, self.sequences = context, module, sequences
+        self.prices = RowPrices(context, sequences)
+        self.known: dict[_Groups, Joint | None] = {}
+        self.gains: dict[Joint, int] = {}
+        self.most = len(sequences.by_key) + context.effort.grown
+
+    def best(self) -> Joint | None:
+        """The groups that save the most cycles as one, of those that are tried."""
+        found = list(operations(self.module))
+        possible = {each for each in found if isinstance(each, GroupOp) and self._can_grow(each)}
+        candidates = self._candidates(found, possible)
+        if not candidates:
+            return None
+        groups = [each for each in found if isinstance(each, GroupOp)]
+        borders = Borders(self.context, groups, self.sequences.decided)
+        cost = LayerCost(borders, self.prices)
+        self._try(candidates, borders, cost)
+        joints = [joint for each in candidates if (joint := self.known.get(each)) is not None]
+        return self._best_of(joints, cost)
+
+    def _best_of(self, joints: Sequence[Joint], cost: LayerCost) -> Joint | None:
+        """The joint that saves most, if it saves any.
+
+        Those that saved most before are asked first, and others only if these save less now.
+        """
+        fresh = set[Joint]()
+        while joints:
+            best = max(joints, key=lambda joint: self.gains.get(joint, _UNKNOWN))
+            asked = [best]
+            if best in fresh:
+                asked = [joint for joint in joints if joint not in fresh]
+                if self.gains[best] or not asked:
+                    return best if self.gains[best] else None
+            self.gains |= {joint: cost.gain(joint) for joint in asked}
+            fresh.update(asked)
+        return None
+
+    def _try(self, candidates: Mapping[_Groups, int], borders: Borders, cost: LayerCost) -> None:
+        """Search for new candidates: for those first that save layers, then for those around large values."""
+        new = [each for each in candidates if each not in self.known]
+        new.sort(key=lambda each: (-cost.layers_saved(each), -candidates[each]))
+        for each in new:
+            more = self.context.plan is not None or len(self.sequences.by_key) < self.most
+            self.known[each] = self.sequences.searched(each, borders, more)
+
+    def _can_grow(self, group: GroupOp) -> bool:
+        """Whether a group can be a part of another; one that makes the new value of a state cannot."""
+        users = (user for value in group.results for user in users_of(value))
+        states = any(isinstance(user, OutputOp) and user.state is not None for user in users)
+        return not states and self.sequences.takes(group)
+
+    def _candidates(self, found: Sequence[TensorOperation], possible: set[GroupOp]) -> dict[_Groups, int]:
+        """Groups that can be one, in their order, with the bytes of a value that they are around.
+
+        Groups that are between those around a value belong to them.
+        """
+        order, sizes = RunOrder(found, state_edges(found)), dict[_Groups, int]()
+        for some, size in _around_values(found, possible):
+            together = sorted({*some, *order.between(some)}, key=order.place.__getitem__)
+            groups = tuple(each for each in together if isinstance(each, GroupOp))
+            if possible.issuperset(groups) and self._is_short(groups):
+                sizes[groups] = max(size, sizes.get(groups, 0))
+        return sizes
+
+    def _is_short(self, groups: Sequence[GroupOp]) -> bool:
+        return sum(len(self.sequences.stages_of(each)) for each in groups) <= self.sequences.pattern.most
+
+    def make(self, joint: Joint) -> None:
+        """Replace the groups by one, where the first of them was, or behind what it needs."""
+        found = list(operations(self.module))
+        made = self.sequences.make(joint)
+        block = made.parent_block()
+        assert block is not None
+        at_place = [
+            made if each is joint.groups[0] else each for each in found if each not in joint.groups[1:]
+        ]
+        ordered = in_order([each for each in at_place if each.parent_block() is block], defaultdict(set))
+        assert ordered is not None
+        for operation in ordered:
+            block.detach_op(operation)
+        block.add_ops(ordered)
+
+
+def _around_values(
+    found: Sequence[TensorOperation], possible: set[GroupOp]
+) -> Iterator[tuple[set[GroupOp], int]]:
+    """What makes a value and what uses it: all of these groups, and pairs; with the bytes of the value."""
+    for operation in found:
+        for value in operation.results if not isinstance(operation, LoadConstOp) else ():
+            around = [
+                each
+                for each in dict.fromkeys((operation, *users_of(value)))
+                if isinstance(each, GroupOp) and each in possible
+            ]
+            size = stored_bytes(value.type)
+            if len(around) > 2:
+                yield {*around}, size
+            if len(around) <= _MOST_AROUND:
+                yield from ((set(pair), size) for pair in combinations(around, 2))
