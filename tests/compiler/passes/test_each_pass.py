@@ -155,7 +155,7 @@ EFFECTS = {
     "layout_transmit": Effect(pooled, phases),
     "layout_align": Effect(pooled, wrong),
     "align_opt": Effect(pooled, phases),
-    "cse": Effect(computed_twice, phases),
+    "cse": Effect(computed_twice, cycles),
     "move_const": Effect(constants_of_two_sizes, place_of_the_largest),
     "const_norm": Effect(added_constant, phases),
     "cast_fusion": Effect(large_product, phases, "off"),
