@@ -19,7 +19,7 @@ _start:
         srli    t0, t0, 4
         addi    t0, t0, 7
         la      t1, %core(y)
-        li      t2, 60000
+        li      t2, 600000
 again:
         lw      t3, 0(t1)
         add     t3, t3, t0
@@ -37,5 +37,5 @@ def test_a_frequent_loop_adds_in_the_ddr_of_its_chip() -> None:
     program = Program(asm.assemble(SOURCE), load_machine("tx81").of_chips(2, 2))
     outputs = program.run({})
     sums = [int(outputs[f"chip{chip}.y"][0]) for chip in range(4)]
-    assert sums == [60000 * (chip + 7) for chip in range(4)]
+    assert sums == [600000 * (chip + 7) for chip in range(4)]
     assert all(not np.any(outputs[f"chip{chip}.y"][1:]) for chip in range(4))
