@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from asm.image.chips import OF_CHIPS
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
 from asm.syntax.expressions import Address, CircularValue, Node, UnknownValue, Value, evaluate, number_of
@@ -317,7 +318,9 @@ class Program:
             window = windows.ddr_engine if section.far else windows.ddr_cached
             if section.base is None:
                 section.base = window + offset
-            if section.size:
+            if section.name.startswith(OF_CHIPS) and DDR in self.sections:
+                section.base = self.sections[DDR].base
+            elif section.size:
                 start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
                 offset = -(-(start + section.size) // SECTION_GRAIN) * SECTION_GRAIN
         self.closed = True

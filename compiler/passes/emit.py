@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
 
 from asm.image import Image
@@ -14,6 +15,9 @@ from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, Tensor
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
+from compiler.lowering.chips.opening import opening
+from compiler.operators import call_of
+from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import result_range
 from compiler.passes.layouts.move_const import bank_threshold
@@ -55,6 +59,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
     start = program.prologue(context.tiles, context.machine.tiles)
+    start += _chips_opened(context)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
@@ -69,6 +74,17 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants
+
+
+def _chips_opened(context: Context) -> list[str]:
+    """What comes before the first exchange between chips; nothing in a program without any."""
+    nodes = [node for node in context.graph.nodes if node.op in COLLECTIVES]
+    chips = context.machine.chips
+    if not nodes or chips is UNSET:
+        return []
+    return opening(
+        context.machine, chips, [g for node in nodes for g in groups_of(call_of(context.graph, node))]
+    )
 
 
 def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:

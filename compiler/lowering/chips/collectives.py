@@ -1,0 +1,151 @@
+"""All-reduce, all-gather and reduce-scatter between chips."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import UNSET
+
+from compiler.codegen.expr import Value, minimum
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import DdrTensor, dma_format, stretches
+from compiler.graph import GraphError
+from compiler.lowering.record import Engine, Work, lowering
+from compiler.operators.domains.chips.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    axis_from,
+    groups_of,
+)
+from tx8isa.numbers.division import ceil_div, round_up
+
+from .member import Member
+from .ring import Ring
+
+GRAIN = 64
+"""Chunks are multiples of so many elements."""
+_RESERVED_BYTES = 4096
+"""Scratchpad bytes for the ends of lines that buffers do not fill."""
+
+
+def chunk_of(elements: int, members: int) -> int:
+    """Elements of a member's chunk; the last chunks may have fewer, or none."""
+    return round_up(ceil_div(elements, members), GRAIN)
+
+
+@lowering(ALL_REDUCE, engines=(Engine.VECTOR,))
+def all_reduce(kernel: Kernel, work: Work) -> None:
+    """Every tile has the same part of each chunk: it makes the sums of these, and gives them to all."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    each = chunk_of(source.size, member.size)
+    part = _part(kernel, source, each, member.size)
+    base = kernel.buffer("chunks", member.size * part * source.bytes_each)
+    if member.size * each > source.size:
+        kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * part * source.bytes_each)
+    first = 0
+    for stretch in stretches(each, part):
+        with kernel.items(stretch.count, first) as item:
+            begin = kernel.let(item * stretch.size + stretch.start)
+            ring = Ring(kernel, member, base, source.fmt, stretch.size)
+            _move(ring, source, "rdma", each, begin)
+            kernel.emit("ncc.wait")
+            ring.reduce()
+            ring.gather()
+            _move(ring, target, "wdma", each, begin)
+            kernel.emit("ncc.wait")
+        first += stretch.count
+
+
+def _move(ring: Ring, tensor: DdrTensor, engine: str, each: int, begin: Value) -> None:
+    """Load or store a part of every chunk, as far as the tensor has it."""
+    kernel = ring.kernel
+    for number in range(ring.member.size):
+        rest = tensor.size - number * each
+        if rest <= 0:
+            return
+        with kernel.if_below(begin, rest):
+            count = minimum(ring.elements, rest - begin)
+            place, here = tensor.at(begin + number * each), ring.chunk(number)
+            dst, src = (here, place) if engine == "rdma" else (place, here)
+            kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, n=count)
+
+
+def _member(kernel: Kernel, work: Work) -> Member:
+    chips = kernel.target.machine.chips
+    if chips is UNSET:
+        raise GraphError(
+            [f"node '{work.name}' is for several chips; machine {kernel.target.machine.name} is one"]
+        )
+    return Member(kernel, chips, groups_of(work.spec))
+
+
+def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:
+    """Elements of a chunk that a tile has at a time: few enough for every tile to have some, if they fit."""
+    fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each) // GRAIN * GRAIN
+    return max(GRAIN, min(fit, round_up(ceil_div(each, kernel.target.tiles), GRAIN)))
+
+
+@lowering(ALL_GATHER, engines=(Engine.DMA,))
+def all_gather(kernel: Kernel, work: Work) -> None:
+    """Every tile has some rows of each member's tensor."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    outer, width = _rows(work, source)
+    rows = _rows_of_tile(kernel, source, outer, width, member.size)
+    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * source.bytes_each)
+    first = 0
+    for stretch in stretches(outer, rows):
+        with kernel.items(stretch.count, first) as item:
+            row = kernel.let(item * stretch.size + stretch.start)
+            ring = Ring(kernel, member, base, source.fmt, round_up(stretch.size * width, GRAIN))
+            own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
+            kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
+            kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=stretch.size * width)
+            kernel.emit("ncc.wait")
+            ring.gather()
+            for number in range(member.size):
+                at = target.at(row * (member.size * width) + number * width)
+                rowwise = {"stride0": member.size * width, "iter0": stretch.size}
+                kernel.emit(f"wdma.{token}", dst=at, src=ring.chunk(number), n=width, **rowwise)
+            kernel.emit("ncc.wait")
+        first += stretch.count
+
+
+@lowering(REDUCE_SCATTER, engines=(Engine.VECTOR,))
+def reduce_scatter(kernel: Kernel, work: Work) -> None:
+    """Every tile has some rows of the sums: the chunk of a member is what it has of them."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    outer, width = _rows(work, target)
+    rows = _rows_of_tile(kernel, source, outer, width, member.size)
+    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * source.bytes_each)
+    first = 0
+    for stretch in stretches(outer, rows):
+        with kernel.items(stretch.count, first) as item:
+            row = kernel.let(item * stretch.size + stretch.start)
+            ring = Ring(kernel, member, base, source.fmt, round_up(stretch.size * width, GRAIN))
+            token = dma_format(source.fmt).token
+            kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
+            for number in range(member.size):
+                at = source.at(row * (member.size * width) + number * width)
+                rowwise = {"stride0": member.size * width, "iter0": stretch.size}
+                kernel.emit(f"rdma.{token}", dst=ring.chunk(number), src=at, n=width, **rowwise)
+            kernel.emit("ncc.wait")
+            ring.reduce()
+            own = kernel.let(ring.chunk(member.place))
+            kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=stretch.size * width)
+            kernel.emit("ncc.wait")
+        first += stretch.count
+
+
+def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
+    """A member's tensor as a matrix whose rows are apart in the tensor of all: their number and width."""
+    axis = axis_from(work.spec)
+    return math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis:])
+
+
+def _rows_of_tile(kernel: Kernel, tensor: DdrTensor, outer: int, width: int, members: int) -> int:
+    fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each * width)
+    return max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
