@@ -126,7 +126,7 @@ _Options = tuple[str | None, int | None, str, str, Path | None, str]
 def _compile_for_chips(
     graph: Graph, machine: Machine, parallel: Degrees, options: _Options, after_pass: AfterPass | None
 ) -> Program:
-    """One program for all chips: a compilation for each set of constants, all with the decisions of chip 0."""
+    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
     from compiler.passes.compilation import context_of, run_passes, written, written_for_chips
     from compiler.passes.report import report_of
     from compiler.search.chips import spread_graph

@@ -1,4 +1,4 @@
-"""All-reduce, all-gather and reduce-scatter between chips."""
+"""All-reduce, all-gather, reduce-scatter and broadcast between chips."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.domains.chips.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
+    BROADCAST,
     REDUCE_SCATTER,
     axis_from,
     groups_of,
@@ -149,3 +150,22 @@ def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
 def _rows_of_tile(kernel: Kernel, tensor: DdrTensor, outer: int, width: int, members: int) -> int:
     fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each * width)
     return max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
+
+
+@lowering(BROADCAST, engines=(Engine.DMA,))
+def broadcast(kernel: Kernel, work: Work) -> None:
+    """Every tile gives on some elements of the first member's tensor."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    part = _part(kernel, source, source.size, 1)
+    base, token = kernel.buffer("chunks", part * source.bytes_each), dma_format(source.fmt).token
+    first = 0
+    for stretch in stretches(source.size, part):
+        with kernel.items(stretch.count, first) as item:
+            begin = kernel.let(item * stretch.size + stretch.start)
+            kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=stretch.size)
+            kernel.emit("ncc.wait")
+            Ring(kernel, member, base, source.fmt, stretch.size).broadcast()
+            kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=stretch.size)
+            kernel.emit("ncc.wait")
+        first += stretch.count

@@ -67,3 +67,14 @@ class Ring:
             chunk = kernel.let(self.chunk(self._before(step, 0)))
             member.exchange(chunk, chunk, self.bytes)
         kernel.keep_alive(self.base)
+
+    def broadcast(self) -> None:
+        """Give every member the chunk of the first one; it goes along the ring."""
+        kernel, member = self.kernel, self.member
+        kernel.receive(self.base)
+        with kernel.unless_zero(member.place):
+            member.allow()
+            member.written()
+        with kernel.if_below(member.place, member.size - 1):
+            member.send(self.base, self.base, self.bytes)
+        kernel.keep_alive(self.base)

@@ -27,7 +27,8 @@ class Degrees:
     tp: int = 1
 
     def __str__(self) -> str:
-        return f"dp={self.dp},tp={self.tp}"
+        named = [f"{kind}={getattr(self, kind)}" for kind in KINDS if getattr(self, kind) > 1]
+        return ",".join(named) or "dp=1"
 
     @property
     def chips(self) -> int:
@@ -37,7 +38,7 @@ class Degrees:
         """GraphError unless there are as many chips as the degrees say."""
         if self.chips != chips.count:
             mesh = f"{chips.x}x{chips.y} chips are {chips.count}"
-            raise GraphError([f"--parallel {self}: needs {self.chips} chips; {mesh}"])
+            raise GraphError([f"--parallel {self}: is for {self.chips} chips; {mesh}"])
 
     def rings(self, chips: Chips) -> list[tuple[int, ...]]:
         """The tensor-parallel groups, each in the order of its ring."""
