@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
-    from compiler.search.chips import Degrees, Spread
+    from compiler.search.chips import Degrees, SpreadGraph
 
     from .graph import Graph
     from .search import SearchProgress
@@ -45,7 +45,7 @@ class Program:
     """A line for each state of the graph: what writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
-    spread: Spread | None = None
+    spread: SpreadGraph | None = None
     """How several chips share the graph; None on one."""
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, Tensor
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
-from compiler.lowering.chips.opening import opening
+from compiler.lowering.movement.chips.opening import opening
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
@@ -58,8 +58,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     name = " ".join(context.graph.name.split())
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
-    start = program.prologue(context.tiles, context.machine.tiles)
-    start += _chips_opened(context)
+    start = program.prologue(context.tiles, context.machine.tiles) + _chips_opened(context)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):

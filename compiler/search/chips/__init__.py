@@ -5,6 +5,6 @@ The result is one graph that all chips compute, with operators that exchange val
 """
 
 from .degrees import Degrees, parsed_degrees
-from .spread import Spread, spread_graph
+from .spread import SpreadGraph, spread_graph
 
-__all__ = ["Degrees", "Spread", "parsed_degrees", "spread_graph"]
+__all__ = ["Degrees", "SpreadGraph", "parsed_degrees", "spread_graph"]

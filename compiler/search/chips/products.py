@@ -8,12 +8,12 @@ from compiler.graph import AttrValue, Node
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_REDUCE
 
-from .rules import Parts, Undividable, constants_divided
+from .rules import ChipParts, NeedsWhole, constants_divided
 
 PRODUCTS = ("MatMul", "Gemm")
 
 
-def weights_of(parts: Parts, node: Node) -> str | None:
+def weights_of(parts: ChipParts, node: Node) -> str | None:
     """The constant matrix of a product; None for a product of computed values, and for other operators."""
     if node.op not in PRODUCTS or node.inputs[0] in parts.graph.constants:
         return None
@@ -23,7 +23,7 @@ def weights_of(parts: Parts, node: Node) -> str | None:
     )
 
 
-def by_columns(parts: Parts, node: Node) -> Node | None:
+def by_columns(parts: ChipParts, node: Node) -> Node | None:
     """The product of each chip's own columns of the weights; None if they cannot be divided."""
     result = node.outputs[0]
     axis = len(parts.graph.tensors[result].shape) - 1
@@ -39,7 +39,7 @@ def by_columns(parts: Parts, node: Node) -> Node | None:
     return replace(node, inputs=tuple(names))
 
 
-def sums_over(parts: Parts, node: Node) -> bool:
+def sums_over(parts: ChipParts, node: Node) -> bool:
     """Whether the divided axis of the first operand is the one over which a product sums."""
     x = node.inputs[0]
     if weights_of(parts, node) is None or node.attrs.get("transA") or x not in parts.axes:
@@ -48,8 +48,8 @@ def sums_over(parts: Parts, node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Groups of chips as attributes of an exchange."""
+class ChipGroups:
+    """ChipGroups of chips as attributes of an exchange."""
 
     chips: tuple[int, ...]
     members: int
@@ -59,12 +59,12 @@ class Groups:
         return {"chips": self.chips, "members": self.members}
 
 
-def by_rows(parts: Parts, node: Node, groups: Groups) -> list[Node]:
+def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
     """The product of each chip's own rows of the weights, the sum over the chips, and then the bias."""
     x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else None
     if bias is not None and node.attrs.get("beta", 1.0) != 1.0:
-        raise Undividable(f"{node} has a factor for its bias")
+        raise NeedsWhole(f"{node} has a factor for its bias")
     part = parts.part_of_constant(weights, 1 if node.attrs.get("transB") else 0)
     product, total = f"{result}.partial", result if bias is None else f"{result}.sum"
     found = [

@@ -29,16 +29,16 @@ LIKE_PLACES = frozenset(
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
-class Undividable(Exception):
+class NeedsWhole(Exception):
     """A node cannot be computed in parts; the text says why."""
 
 
-class UnevenHeads(Undividable):
+class UnevenHeads(NeedsWhole):
     """An axis is written as several, and the first of them cannot be divided."""
 
 
 @dataclass
-class Parts:
+class ChipParts:
     """Values that are divided into ``count`` parts: axes by name."""
 
     graph: Graph
@@ -73,19 +73,19 @@ class Parts:
         return name
 
 
-def divided(parts: Parts, node: Node) -> Node:
-    """The node as each chip computes it; ``parts`` gets the axes of its results. Undividable if it cannot."""
+def divided(parts: ChipParts, node: Node) -> Node:
+    """The node as each chip computes it; ``parts`` gets the axes of its results. NeedsWhole if it cannot."""
     if node.op in RESHAPES:
         return _reshaped(parts, node)
     if node.op == "Expand":
         return _expanded(parts, node)
     if node.op not in LIKE_PLACES and OPERATORS[node.op].needs is not elementwise:
-        raise Undividable(f"{node} needs its operands whole")
+        raise NeedsWhole(f"{node} needs its operands whole")
     call = call_of(parts.graph, node)
     chosen = [_axis_of(parts, node, call, number) for number, name in enumerate(node.outputs) if name]
     inputs = chosen[0][1]
     if any(other[1] != inputs for other in chosen):
-        raise Undividable(f"{node} needs its operands whole")
+        raise NeedsWhole(f"{node} needs its operands whole")
     for name, (axis, _) in zip((n for n in node.outputs if n), chosen, strict=True):
         parts.axes[name] = axis
     names = list(node.inputs)
@@ -94,7 +94,7 @@ def divided(parts: Parts, node: Node) -> Node:
     return replace(node, inputs=tuple(names))
 
 
-def _axis_of(parts: Parts, node: Node, call: Call, number: int) -> tuple[int, dict[int, int]]:
+def _axis_of(parts: ChipParts, node: Node, call: Call, number: int) -> tuple[int, dict[int, int]]:
     """The axis along which a result is divided, and the axes of constant operands that are."""
     shape = parts.graph.tensors[node.outputs[number]].shape
     for axis, extent in enumerate(shape):
@@ -102,10 +102,12 @@ def _axis_of(parts: Parts, node: Node, call: Call, number: int) -> tuple[int, di
             constants = constants_divided(parts, node, call, number, axis)
             if constants is not None:
                 return axis, constants
-    raise Undividable(f"{node} needs its operands whole")
+    raise NeedsWhole(f"{node} needs its operands whole")
 
 
-def constants_divided(parts: Parts, node: Node, call: Call, number: int, axis: int) -> dict[int, int] | None:
+def constants_divided(
+    parts: ChipParts, node: Node, call: Call, number: int, axis: int
+) -> dict[int, int] | None:
     """The axes of the constant operands, if a result can be divided along an axis; None if it cannot.
 
     Every part of the result must need the same part of each divided operand, and nothing else of it.
@@ -117,13 +119,15 @@ def constants_divided(parts: Parts, node: Node, call: Call, number: int, axis: i
         boxes[number] = parts.box(shape, axis, place)
         needed = OPERATORS[node.op].needed(call, boxes)
         for at, name in enumerate(node.inputs):
-            problem = _fits(parts, name, needed[at], place, at, found)
+            problem = _hinders(parts, name, needed[at], place, at, found)
             if problem:
                 return None
     return found
 
 
-def _fits(parts: Parts, name: str, needed: Box | None, place: int, at: int, found: dict[int, int]) -> bool:
+def _hinders(
+    parts: ChipParts, name: str, needed: Box | None, place: int, at: int, found: dict[int, int]
+) -> bool:
     """Whether an operand is a hindrance; ``found`` gets the axis of a constant of which a part is needed."""
     if not name:
         return False
@@ -139,7 +143,7 @@ def _fits(parts: Parts, name: str, needed: Box | None, place: int, at: int, foun
     return axis is None or found.setdefault(at, axis) != axis
 
 
-def _reshaped(parts: Parts, node: Node) -> Node:
+def _reshaped(parts: ChipParts, node: Node) -> Node:
     """The same elements in another shape: an axis of the result begins where the divided one does."""
     source = node.inputs[0]
     before, after = (parts.graph.tensors[name].shape for name in (source, node.outputs[0]))
@@ -152,15 +156,15 @@ def _reshaped(parts: Parts, node: Node) -> Node:
             local = parts.local(node.outputs[0])
             shape = parts.literal(f"{node.name}.shape", np.array(local, np.int64))
             return Node("Reshape", node.name, (source, shape), node.outputs, {"allowzero": 0})
-    raise Undividable(f"{node} has no axis that begins with the divided one")
+    raise NeedsWhole(f"{node} has no axis that begins with the divided one")
 
 
-def _expanded(parts: Parts, node: Node) -> Node:
+def _expanded(parts: ChipParts, node: Node) -> Node:
     source, target = node.inputs[0], node.outputs[0]
     before, after = (parts.graph.tensors[name].shape for name in (source, target))
     axis = parts.axes[source] + len(after) - len(before)
     if after[axis] != before[parts.axes[source]]:
-        raise Undividable(f"{node} repeats along the divided axis")
+        raise NeedsWhole(f"{node} repeats along the divided axis")
     parts.axes[target] = axis
     shape = parts.literal(f"{node.name}.shape", np.array(parts.local(target), np.int64))
     return replace(node, inputs=(source, shape))

@@ -14,21 +14,21 @@ from compiler.operators.domains.chips.collectives import ALL_GATHER
 from tx8isa.machine.description import Machine
 
 from .degrees import Degrees
-from .products import Groups, by_columns, by_rows, sums_over, weights_of
-from .rules import Parts, Undividable, UnevenHeads, divided
-from .stage import Stage
+from .products import ChipGroups, by_columns, by_rows, sums_over, weights_of
+from .rules import ChipParts, NeedsWhole, UnevenHeads, divided
+from .stage import ChipDivision
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpreadGraph:
     """A graph on several chips. ``batch`` deals the batch, ``tensor`` the products; None: degree 1."""
 
     graph: Graph
     degrees: Degrees
     places: tuple[tuple[int, int], ...]
     """By chip: its place in the batch, and in the ring of its group."""
-    batch: Stage | None
-    tensor: Stage | None
+    batch: ChipDivision | None
+    tensor: ChipDivision | None
 
     @cached_property
     def parts(self) -> dict[tuple[int, int], tuple[int, ...]]:
@@ -70,7 +70,7 @@ class Spread:
         return found
 
 
-def spread_graph(graph: Graph, machine: Machine, degrees: Degrees) -> Spread:
+def spread_graph(graph: Graph, machine: Machine, degrees: Degrees) -> SpreadGraph:
     """The graph on the chips of a machine; GraphError for one that cannot be divided so."""
     chips = machine.chips
     if chips is UNSET:
@@ -81,14 +81,14 @@ def spread_graph(graph: Graph, machine: Machine, degrees: Degrees) -> Spread:
     batch = _batch_dealt(graph, degrees.dp) if degrees.dp > 1 else None
     local = graph if batch is None else batch.graph_of(graph, 0)
     rings = degrees.rings(chips)
-    groups = Groups(tuple(chip for ring in rings for chip in ring), degrees.tp)
+    groups = ChipGroups(tuple(chip for ring in rings for chip in ring), degrees.tp)
     tensor = _products_shared(local, groups) if degrees.tp > 1 else None
-    return Spread(graph, degrees, tuple(degrees.places(chips)), batch, tensor)
+    return SpreadGraph(graph, degrees, tuple(degrees.places(chips)), batch, tensor)
 
 
-def _batch_dealt(graph: Graph, count: int) -> Stage:
+def _batch_dealt(graph: Graph, count: int) -> ChipDivision:
     """The batch in ``count`` parts; chips exchange nothing."""
-    parts = Parts(graph, count)
+    parts = ChipParts(graph, count)
     for tensor in graph.inputs:
         if not tensor.shape or tensor.shape[0] % count:
             found = f"input '{tensor.name}' is {'x'.join(map(str, tensor.shape)) or 'a scalar'}"
@@ -98,19 +98,19 @@ def _batch_dealt(graph: Graph, count: int) -> Stage:
     for node in graph.nodes:
         try:
             nodes.append(divided(parts, node) if any(name in parts.axes for name in node.inputs) else node)
-        except Undividable as error:
+        except NeedsWhole as error:
             raise GraphError([f"dp={count}: {error}, so the batch cannot be dealt to chips"]) from None
-    return Stage(parts, tuple(nodes))
+    return ChipDivision(parts, tuple(nodes))
 
 
-def _products_shared(graph: Graph, groups: Groups) -> Stage:
+def _products_shared(graph: Graph, groups: ChipGroups) -> ChipDivision:
     """Products in ``groups.members`` parts, as many as can be; the others are computed by every chip."""
     whole: set[str] = set()
     first = ""
     while True:
         attempt = _Attempt(graph, groups, whole)
         found = attempt.run()
-        if isinstance(found, Stage):
+        if isinstance(found, ChipDivision):
             break
         first = first or str(found)
         whole |= attempt.blamed
@@ -123,24 +123,24 @@ def _products_shared(graph: Graph, groups: Groups) -> Stage:
 class _Attempt:
     """Divides the products whose names are not in ``whole``; ``blamed``: those that led to a hindrance."""
 
-    def __init__(self, graph: Graph, groups: Groups, whole: set[str]) -> None:
+    def __init__(self, graph: Graph, groups: ChipGroups, whole: set[str]) -> None:
         self.graph, self.groups, self.whole = graph, groups, whole
-        self.parts = Parts(graph, groups.members)
+        self.parts = ChipParts(graph, groups.members)
         self.blamed: frozenset[str] = frozenset()
         self._sources: dict[str, frozenset[str]] = {}
         """By value that is divided: the products that have divided it."""
 
-    def run(self) -> Stage | Undividable:
+    def run(self) -> ChipDivision | NeedsWhole:
         nodes: list[Node] = []
         for node in self.graph.nodes:
             try:
                 nodes += self._divided(node)
             except UnevenHeads as error:
                 raise GraphError([f"tp={self.groups.members}: {error}"]) from None
-            except Undividable as error:
+            except NeedsWhole as error:
                 self.blamed = self._sources_of(node)
                 return error
-        return Stage(self.parts, tuple(self._gathered(nodes)))
+        return ChipDivision(self.parts, tuple(self._gathered(nodes)))
 
     def _divided(self, node: Node) -> list[Node]:
         parts = self.parts

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from compiler.graph import Array, Graph, Node, Tensor
 from compiler.operators.record import OPERATORS, resolve
 
-from .rules import Parts
+from .rules import ChipParts
 
 
 @dataclass(frozen=True)
-class Stage:
+class ChipDivision:
     """One division of a graph: the same nodes for all chips; only the parts of constants differ."""
 
-    parts: Parts
+    parts: ChipParts
     nodes: tuple[Node, ...]
 
     @property

@@ -10,14 +10,14 @@ import pytest
 from compiler.evaluation.reference import run_reference
 from compiler.graph import Graph, GraphError
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE
-from compiler.search.chips import Degrees, Spread, parsed_degrees, spread_graph
+from compiler.search.chips import Degrees, SpreadGraph, parsed_degrees, spread_graph
 from compiler.search.chips.degrees import ring_order
 from compiler_harness import draw, graph, ints
 from sharded_nets import gated, mlp, normalized_first, normalized_last
 from tx8isa.machine.description import load_machine
 
 
-def spread(made: Graph, x: int, y: int, degrees: str) -> Spread:
+def spread(made: Graph, x: int, y: int, degrees: str) -> SpreadGraph:
     return spread_graph(made, load_machine(None).of_chips(x, y), parsed_degrees(degrees))
 
 

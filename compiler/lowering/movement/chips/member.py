@@ -28,7 +28,7 @@ def table_of_groups(chips: Chips, groups: list[tuple[int, ...]]) -> Array:
     return table.astype(np.uint32).view(np.int32)
 
 
-class Member:
+class RingMember:
     """Writes the code of a member; its registers are taken to the end of the enclosing scope."""
 
     def __init__(self, kernel: Kernel, chips: Chips, groups: list[tuple[int, ...]]) -> None:

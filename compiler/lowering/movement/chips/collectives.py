@@ -21,7 +21,7 @@ from compiler.operators.domains.chips.collectives import (
 )
 from tx8isa.numbers.division import ceil_div, round_up
 
-from .member import Member
+from .member import RingMember
 from .ring import Ring
 
 GRAIN = 64
@@ -73,13 +73,13 @@ def _move(ring: Ring, tensor: DdrTensor, engine: str, each: int, begin: Value) -
             kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, n=count)
 
 
-def _member(kernel: Kernel, work: Work) -> Member:
+def _member(kernel: Kernel, work: Work) -> RingMember:
     chips = kernel.target.machine.chips
     if chips is UNSET:
         raise GraphError(
             [f"node '{work.name}' is for several chips; machine {kernel.target.machine.name} is one"]
         )
-    return Member(kernel, chips, groups_of(work.spec))
+    return RingMember(kernel, chips, groups_of(work.spec))
 
 
 def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:

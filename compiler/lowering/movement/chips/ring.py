@@ -15,7 +15,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.vector import WIDE
 from tx8isa.numbers.formats import Format
 
-from .member import Member
+from .member import RingMember
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Ring:
     """Chunks of ``elements`` elements, one after another in the scratchpad from ``base`` on."""
 
     kernel: Kernel
-    member: Member
+    member: RingMember
     base: Value
     fmt: Format
     elements: int
