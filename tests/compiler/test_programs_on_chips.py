@@ -31,8 +31,8 @@ def batch() -> Graph:
     ("made", "mesh", "degrees"),
     [
         (normalized_first(), (2, 1), "tp=2"),
-        (gated(), (2, 2), "tp=4"),
         (batch(), (2, 1), "dp=2"),
+        pytest.param(gated(), (2, 2), "tp=4", marks=pytest.mark.long),
         pytest.param(normalized_last(), (2, 2), "tp=4", marks=pytest.mark.long),
         pytest.param(batch(), (2, 2), "dp=2,tp=2", marks=pytest.mark.long),
         pytest.param(normalized_first(), (4, 2), "tp=8", marks=pytest.mark.long),
