@@ -15,7 +15,7 @@ from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, Tensor
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
-from compiler.lowering.movement.chips.opening import opening
+from compiler.lowering.movement.chips.opening import greeting, opening
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
@@ -58,7 +58,8 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     name = " ".join(context.graph.name.split())
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
-    start = program.prologue(context.tiles, context.machine.tiles) + _chips_opened(context)
+    start = program.prologue(context.tiles, context.machine.tiles)
+    _open_chips(context, start, code)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
@@ -75,15 +76,16 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     return "\n".join(line for part in parts for line in part) + "\n", constants
 
 
-def _chips_opened(context: Context) -> list[str]:
-    """What comes before the first exchange between chips; nothing in a program without any."""
-    nodes = [node for node in context.graph.nodes if node.op in COLLECTIVES]
+def _open_chips(context: Context, start: list[str], code: list[list[str]]) -> None:
+    """Add what comes before the first exchange between chips, if there is one."""
+    nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
     chips = context.machine.chips
     if not nodes or chips is UNSET:
-        return []
-    return opening(
-        context.machine, chips, [g for node in nodes for g in groups_of(call_of(context.graph, node))]
-    )
+        return
+    groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
+    first = next(number for number, (name, _) in enumerate(context.phases) if name in nodes)
+    start += opening(context.machine)
+    code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
 
 
 def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:

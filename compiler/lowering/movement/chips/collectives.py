@@ -26,6 +26,8 @@ from .ring import Ring
 
 GRAIN = 64
 """Chunks are multiples of so many elements."""
+_MOST_TURNS, _SMALLEST_PART = 8, 1 << 15
+"""Parts of its share that a tile has one after another, and bytes of the smallest of several."""
 _RESERVED_BYTES = 4096
 """Scratchpad bytes for the ends of lines that buffers do not fill."""
 
@@ -52,6 +54,7 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
             ring = Ring(kernel, member, base, source.fmt, stretch.size)
             _move(ring, source, "rdma", each, begin)
             kernel.emit("ncc.wait")
+            member.expects(ring.bytes)
             ring.reduce()
             ring.gather()
             _move(ring, target, "wdma", each, begin)
@@ -83,9 +86,14 @@ def _member(kernel: Kernel, work: Work) -> RingMember:
 
 
 def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:
-    """Elements of a chunk that a tile has at a time: few enough for every tile to have some, if they fit."""
+    """Elements of a chunk that a tile has at a time: few enough for every tile to have some, if they fit.
+
+    Of a large tensor a tile has parts one after another, so that links work while other tiles load and store.
+    """
     fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each) // GRAIN * GRAIN
-    return max(GRAIN, min(fit, round_up(ceil_div(each, kernel.target.tiles), GRAIN)))
+    share = ceil_div(each, kernel.target.tiles)
+    turns = min(_MOST_TURNS, max(1, share * tensor.bytes_each // _SMALLEST_PART))
+    return max(GRAIN, min(fit, round_up(ceil_div(share, turns), GRAIN)))
 
 
 @lowering(ALL_GATHER, engines=(Engine.DMA,))
@@ -105,6 +113,7 @@ def all_gather(kernel: Kernel, work: Work) -> None:
             kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
             kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=stretch.size * width)
             kernel.emit("ncc.wait")
+            member.expects(ring.bytes)
             ring.gather()
             for number in range(member.size):
                 at = target.at(row * (member.size * width) + number * width)
@@ -134,6 +143,7 @@ def reduce_scatter(kernel: Kernel, work: Work) -> None:
                 rowwise = {"stride0": member.size * width, "iter0": stretch.size}
                 kernel.emit(f"rdma.{token}", dst=ring.chunk(number), src=at, n=width, **rowwise)
             kernel.emit("ncc.wait")
+            member.expects(ring.bytes)
             ring.reduce()
             own = kernel.let(ring.chunk(member.place))
             kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=stretch.size * width)
@@ -165,7 +175,9 @@ def broadcast(kernel: Kernel, work: Work) -> None:
             begin = kernel.let(item * stretch.size + stretch.start)
             kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=stretch.size)
             kernel.emit("ncc.wait")
-            Ring(kernel, member, base, source.fmt, stretch.size).broadcast()
+            ring = Ring(kernel, member, base, source.fmt, stretch.size)
+            member.expects(ring.bytes)
+            ring.broadcast()
             kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=stretch.size)
             kernel.emit("ncc.wait")
         first += stretch.count

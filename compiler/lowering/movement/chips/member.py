@@ -50,6 +50,10 @@ class RingMember:
         tile = row  # the row is not needed any more
         core.emit("slli", tile, kernel.registers.compute(kernel.tile), "8")
         core.emit("or", self._high, self._high, tile)
+        self._user = core.register()
+        core.emit("slli", self._user, me, "10")
+        core.emit("li", tile, hex(at.packet_of_stream(at.WRITTEN)))
+        core.emit("or", self._user, self._user, tile)
         core.emit("slli", me, me, "4")
         core.emit("ori", me, me, "1")
         self._me = me
@@ -58,8 +62,16 @@ class RingMember:
         """Let the chip before write here, once; the engines must be done with the place."""
         self._update(self._before, at.ALLOWED)
 
+    def expects(self, size: int) -> None:
+        """From now on so many bytes are sent here at a time; nothing may be on its way."""
+        core = self.core
+        with self.kernel.registers.scope():
+            place, value = core.number(at.CONFIG + 4 * at.WRITTEN), core.register()
+            core.emit("li", value, hex(at.config(size)))
+            core.emit("sw", value, f"0({place})")
+
     def send(self, source: Value, target: Value, size: int) -> None:
-        """Write to the next chip once it allows it: bytes here to the same tile there."""
+        """Begin to write to the next chip once it allows it: bytes here to the same tile there."""
         self._expect(self._next, at.ALLOWED)
         kernel, core = self.kernel, self.core
         kernel.keep_alive(source)
@@ -70,25 +82,30 @@ class RingMember:
                 with kernel.registers.scope():
                     core.emit("sw", kernel.registers.compute(given), f"{place}({block})")
             core.emit("sw", self._high, f"{at.TARGET_HIGH}({block})")
-            core.emit("sw", "zero", f"{at.USER_ID}({block})")
+            core.emit("sw", self._user, f"{at.USER_ID}({block})")
             core.emit("li", value, str(size))
             core.emit("sw", value, f"{at.LENGTH}({block})")
             core.emit("fence")
             core.emit("li", value, "1")
             core.emit("sw", value, f"{at.START}({block})")
+
+    def sent(self) -> None:
+        """Wait until what was sent last is there; then the bytes here may change."""
+        kernel, core = self.kernel, self.core
+        with kernel.registers.scope():
+            block, value = core.number(at.dte_block(kernel.target.machine)), core.register()
             kernel.out.label("1")
             core.emit("lw", value, f"{at.STATUS}({block})")
             core.emit("andi", value, value, str(at.FINISHED))
             core.emit("beqz", value, "1b")
             core.emit("sw", value, f"{at.STATUS}({block})")
-        self._update(self._next, at.WRITTEN)
 
     def written(self) -> None:
         """Wait until the chip before has written here."""
         self._expect(self._before, at.WRITTEN)
 
     def exchange(self, source: Value, target: Value, size: int) -> None:
-        """Send to the next chip while the chip before sends here."""
+        """Send to the next chip while the chip before sends here; ``sent`` has to follow."""
         self.allow()
         self.send(source, target, size)
         self.written()

@@ -26,12 +26,18 @@ def partners(chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[list[int]]
     return [sorted(others) for others in found]
 
 
-def opening(machine: Machine, chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[str]:
-    """Open the streams; then copy a word to every partner, again and again until its streams are open too."""
+def opening(machine: Machine) -> list[str]:
+    """Open the streams, at the start of the program."""
+    out = Emitter()
+    _open_streams(out, machine.spm.reserved + _SCRATCH)
+    return out.lines
+
+
+def greeting(machine: Machine, chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[str]:
+    """Copy a word to every partner, again and again until its streams are open; before the first exchange."""
     out = Emitter()
     others = partners(chips, groups)
     width = max(map(len, others)) + 1
-    scratch = machine.spm.reserved + _SCRATCH
     out.directive(".section .rodata")
     out.directive(".balign 4")
     out.label(_TABLE)
@@ -39,8 +45,7 @@ def opening(machine: Machine, chips: Chips, groups: Iterable[tuple[int, ...]]) -
         words = [at.upper_word(chips.xy(other)) for other in chip]
         out.directive(f".word {', '.join(map(hex, [*words, *[0] * (width - len(words))]))}")
     out.directive(".text")
-    _open_streams(out, scratch)
-    _greet(out, machine, scratch, width)
+    _greet(out, machine, machine.spm.reserved + _SCRATCH, width)
     return out.lines
 
 
@@ -51,7 +56,7 @@ def _open_streams(out: Emitter, scratch: int) -> None:
         out.instruction("sw", "t0", "0(t1)")
         out.instruction("sw", "zero", "4(t1)")
         out.instruction("li", "t1", hex(at.CONFIG + 4 * stream))
-        out.instruction("li", "t2", hex(1 << 31 | at.PACKETS - 1 << 24 | 4))
+        out.instruction("li", "t2", hex(at.config(4)))
         out.instruction("sw", "t2", "0(t1)")
 
 

@@ -34,6 +34,11 @@ def upper_word(xy: tuple[int, int]) -> int:
     return x << 24 | y << 16 | OTHER_CHIP
 
 
+def config(size: int) -> int:
+    """The word that opens a stream with packets of so many bytes."""
+    return 1 << 31 | PACKETS - 1 << 24 | size
+
+
 def packet_of_stream(stream: int) -> int:
     """The user id of a copy whose bytes count for packet 0 of a stream of the receiver."""
     return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15

@@ -57,6 +57,7 @@ class Ring:
             got = kernel.let(self.chunk(self._before(step, 2)))
             kernel.emit(f"ct.add.vv.{token}", dst=got, src0=got, src1=arrived, n=self.elements)
             kernel.emit("ncc.wait")
+            member.sent()
         kernel.keep_alive(arrived)
 
     def gather(self) -> None:
@@ -66,6 +67,7 @@ class Ring:
         with kernel.loop(member.size - 1) as step:
             chunk = kernel.let(self.chunk(self._before(step, 0)))
             member.exchange(chunk, chunk, self.bytes)
+            member.sent()
         kernel.keep_alive(self.base)
 
     def broadcast(self) -> None:
@@ -77,4 +79,5 @@ class Ring:
             member.written()
         with kernel.if_below(member.place, member.size - 1):
             member.send(self.base, self.base, self.bytes)
+            member.sent()
         kernel.keep_alive(self.base)
