@@ -3,8 +3,8 @@
     python benchmarks/chips.py [WIDTH [MB ...]]     the width of the block, megabytes of the all-reduces
 
 The bound of an all-reduce over a ring of p chips is 2 (p - 1) latencies and 2 (p - 1) / p of its bytes at the
-rate of a link. What the program takes besides is its start, loads and stores. The block runs on one chip and on
-four.
+rate of a link. What the program takes besides is its start, loads and stores. The block runs on one chip and
+on four.
 """
 
 from __future__ import annotations
