@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asm
+from asm.disassembler import disassemble_image
 from asm.image import Image, ImageError, image_of_chip, read_image, write_image
 from emulator.program import Program
 from tx8isa.machine.description import load_machine
@@ -76,3 +77,10 @@ def test_another_size_is_refused() -> None:
     longer = [replace(s, size=s.size + 16) if "chips" in s.section else s for s in image.segments]
     with pytest.raises(ImageError, match=r"expected the address, size and flags of \.ddr"):
         write_image(replace(image, segments=tuple(longer)))
+
+
+def test_the_text_of_the_image_gives_the_same_image() -> None:
+    image = read_image(write_image(made()), "prog.bin")
+    again = asm.assemble(disassemble_image(image), "prog.s")
+    assert [replace(s, data=bytes(s.data)) for s in again.segments] == list(image.segments)
+    assert again.symbols["c"].address == image.symbols["c"].address
