@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chip_nets import on_chips, on_one, run_on_chips
+from chip_nets import llama, on_chips, on_one, run_on_chips
 from compiler.graph import Graph
 from compiler_harness import draw, graph, ints
 from mpi_tools import emulate, needs_mpi
@@ -31,6 +31,7 @@ def batch() -> Graph:
     ("made", "mesh", "degrees"),
     [
         (normalized_first(), (2, 1), "tp=2"),
+        (llama(), (2, 1), "tp=2"),
         (batch(), (2, 1), "dp=2"),
         pytest.param(gated(), (2, 2), "tp=4", marks=pytest.mark.long),
         pytest.param(normalized_last(), (2, 2), "tp=4", marks=pytest.mark.long),

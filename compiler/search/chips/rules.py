@@ -6,6 +6,7 @@ For most operators that follows from what their records say a part of a result n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,6 +26,9 @@ LIKE_PLACES = frozenset(
     }
 )
 """Operators, besides those that compute each element by itself, that do the same everywhere on an axis."""
+
+_COUNT_CHANNELS = ("Conv", "GroupNormalization")
+"""Operators with an attribute that counts groups of channels: only their batch is divided."""
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -84,7 +88,8 @@ def divided(parts: ChipParts, node: Node) -> Node:
     call = call_of(parts.graph, node)
     chosen = [_axis_of(parts, node, call, number) for number, name in enumerate(node.outputs) if name]
     inputs = chosen[0][1]
-    if any(other[1] != inputs for other in chosen):
+    counted = node.op in _COUNT_CHANNELS and any(axis for axis, _ in chosen)
+    if counted or any(other[1] != inputs for other in chosen):
         raise NeedsWhole(f"{node} needs its operands whole")
     for name, (axis, _) in zip((n for n in node.outputs if n), chosen, strict=True):
         parts.axes[name] = axis
@@ -110,37 +115,37 @@ def constants_divided(
 ) -> dict[int, int] | None:
     """The axes of the constant operands, if a result can be divided along an axis; None if it cannot.
 
-    Every part of the result must need the same part of each divided operand, and nothing else of it.
+    Every part of the result must need the same part of each divided operand, along its axis, and of the other
+    operands the same for all parts.
     """
     shape = parts.graph.tensors[node.outputs[number]].shape
-    found: dict[int, int] = {}
+    needs = []
     for place in range(parts.count):
         boxes: list[Box | None] = [None] * len(node.outputs)
         boxes[number] = parts.box(shape, axis, place)
-        needed = OPERATORS[node.op].needed(call, boxes)
-        for at, name in enumerate(node.inputs):
-            problem = _hinders(parts, name, needed[at], place, at, found)
-            if problem:
+        needs.append(OPERATORS[node.op].needed(call, boxes))
+    found: dict[int, int] = {}
+    for at, name in enumerate(node.inputs):
+        needed = [each[at] for each in needs]
+        if name in parts.axes:
+            if not _are_parts(parts, name, needed, parts.axes[name]):
                 return None
+        elif any(box != needed[0] for box in needed):
+            axes = range(parts.graph.tensors[name].rank if name in parts.graph.constants else 0)
+            fitting = [axis for axis in axes if _are_parts(parts, name, needed, axis)]
+            if not fitting:
+                return None
+            found[at] = fitting[0]
     return found
 
 
-def _hinders(
-    parts: ChipParts, name: str, needed: Box | None, place: int, at: int, found: dict[int, int]
-) -> bool:
-    """Whether an operand is a hindrance; ``found`` gets the axis of a constant of which a part is needed."""
-    if not name:
-        return False
+def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], axis: int) -> bool:
+    """Whether the boxes of an operand are its parts along an axis."""
     shape = parts.graph.tensors[name].shape
-    if name in parts.axes:
-        return needed != parts.box(shape, parts.axes[name], place)
-    if needed is None or needed == Box.whole(shape):
-        return found.get(at) is not None
-    if name not in parts.graph.constants:
-        return True
-    axes = [a for a, extent in enumerate(shape) if extent % parts.count == 0]
-    axis = next((a for a in axes if needed == parts.box(shape, a, place)), None)
-    return axis is None or found.setdefault(at, axis) != axis
+    if shape[axis] % parts.count:
+        return False
+    wanted = [parts.box(shape, axis, place).intervals[axis] for place in range(parts.count)]
+    return [None if box is None else box.intervals[axis] for box in needed] == wanted
 
 
 def _reshaped(parts: ChipParts, node: Node) -> Node:

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from chip_nets import llama
 from compiler.evaluation.reference import run_reference
 from compiler.graph import Graph, GraphError
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE
@@ -27,7 +28,13 @@ def operators(made: Graph) -> Counter[str]:
 
 @pytest.mark.parametrize(
     ("made", "sums", "divided"),
-    [(mlp(), 1, 3), (normalized_first(), 2, 10), (normalized_last(), 2, 10), (gated(), 1, 3)],
+    [
+        (mlp(), 1, 3),
+        (normalized_first(), 2, 10),
+        (normalized_last(), 2, 10),
+        (gated(), 1, 3),
+        (llama(), 2, 7),
+    ],
 )
 def test_a_sum_behind_each_product_by_rows(made: Graph, sums: int, divided: int) -> None:
     for tp in (2, 4):

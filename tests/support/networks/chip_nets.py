@@ -16,7 +16,9 @@ from compiler.operators.record import OPERATORS, resolve
 from compiler.passes.compilation import context_of, run_passes, written
 from compiler.search.chips import parsed_degrees
 from compiler.tools.run import random_inputs
+from compiler_harness import ints
 from emulator.program import Program as Loaded
+from sharded_nets import Net
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.division import ceil_div, round_up
 
@@ -84,3 +86,46 @@ def ring_sum(parts: list[Array], ring: tuple[int, ...], grain: int = 64) -> Arra
             total = total + flat[(chunk + after) % members][part]
         found[part] = total
     return found.reshape(parts[0].shape)
+
+
+def llama(rows: int = 32, columns: int = 128, heads: int = 8, keys: int = 4) -> Graph:
+    """A block like Llama's: rotary embeddings, heads that share keys, a causal mask, a gated MLP."""
+    net, depth = Net(rows, columns), columns // heads
+    normal = net.normalization("x", columns, "RMSNormalization")
+    angles = np.outer(np.arange(rows), 10000.0 ** (-np.arange(0, depth, 2) / depth))
+    tables = [
+        net.constant(np.asarray(np.tile(of(angles), 2), np.float32).reshape(1, 1, rows, depth))
+        for of in (np.cos, np.sin)
+    ]
+
+    def split(count: int) -> str:
+        shape = net.constant(ints(1, rows, count, depth))
+        made = net.product(normal, columns, count * depth, bias=False)
+        return net.node("Transpose", net.node("Reshape", made, shape), perm=(0, 2, 1, 3))
+
+    def turned(x: str) -> str:
+        first, second = (
+            net.node("Slice", x, *(net.constant(ints(at)) for at in (begin, begin + depth // 2, 3)))
+            for begin in (0, depth // 2)
+        )
+        other = net.node("Concat", net.node("Neg", second), first, axis=3)
+        return net.node("Add", net.node("Mul", x, tables[0]), net.node("Mul", other, tables[1]))
+
+    def repeated(x: str) -> str:
+        more = net.node("Unsqueeze", x, net.constant(ints(2)))
+        wide = net.node("Expand", more, net.constant(ints(1, keys, heads // keys, rows, depth)))
+        return net.node("Reshape", wide, net.constant(ints(1, heads, rows, depth)))
+
+    query, key, value = turned(split(heads)), repeated(turned(split(keys))), repeated(split(keys))
+    scores = net.node("MatMul", query, net.node("Transpose", key, perm=(0, 1, 3, 2)))
+    scaled = net.node("Mul", scores, net.constant(np.float32(depth**-0.5)))
+    mask = net.constant(np.triu(np.full((rows, rows), -1e4, np.float32), 1))
+    weights = net.node("Softmax", net.node("Add", scaled, mask), axis=-1)
+    mixed = net.node("Transpose", net.node("MatMul", weights, value), perm=(0, 2, 1, 3))
+    flat = net.node("Reshape", mixed, net.constant(ints(1, rows, columns)))
+    middle = net.node("Add", "x", net.product(flat, columns, columns, bias=False))
+    after = net.normalization(middle, columns, "RMSNormalization")
+    gate = net.node("Swish", net.product(after, columns, 3 * columns, bias=False))
+    both = net.node("Mul", net.product(after, columns, 3 * columns, bias=False), gate)
+    net.node("Add", middle, net.product(both, 3 * columns, columns, bias=False))
+    return net.graph()
