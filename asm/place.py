@@ -318,7 +318,7 @@ class Program:
             window = windows.ddr_engine if section.far else windows.ddr_cached
             of_chips = section.name.startswith(OF_CHIPS) and DDR in self.sections
             if section.base is None:
-                section.base = self.sections[DDR].base if of_chips else window + offset
+                section.base = (self.sections[DDR].base or 0) if of_chips else window + offset
             if section.size and not of_chips:
                 start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
                 offset = -(-(start + section.size) // SECTION_GRAIN) * SECTION_GRAIN
