@@ -57,9 +57,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
             data.space(entry.symbol, entry.size)
     name = " ".join(context.graph.name.split())
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
-    code = [program.phase(node, lines) for node, lines in context.phases]
-    start = program.prologue(context.tiles, context.machine.tiles)
-    _open_chips(context, start, code)
+    start, code = _start_and_phases(context)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
@@ -76,16 +74,18 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     return "\n".join(line for part in parts for line in part) + "\n", constants
 
 
-def _open_chips(context: Context, start: list[str], code: list[list[str]]) -> None:
-    """Add what comes before the first exchange between chips, if there is one."""
+def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
+    """The start and the phases, with what comes before the first exchange between chips, if there is one."""
+    start = program.prologue(context.tiles, context.machine.tiles)
+    code = [program.phase(node, lines) for node, lines in context.phases]
     nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
     chips = context.machine.chips
-    if not nodes or chips is UNSET:
-        return
-    groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
-    first = next(number for number, (name, _) in enumerate(context.phases) if name in nodes)
-    start += opening(context.machine)
-    code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
+    if nodes and chips is not UNSET:
+        groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
+        first = next(number for number, (name, _) in enumerate(context.phases) if name in nodes)
+        start += opening(context.machine)
+        code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
+    return start, code
 
 
 def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:
