@@ -82,7 +82,7 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     chips = context.machine.chips
     if nodes and chips is not UNSET:
         groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
-        first = next(number for number, (name, _) in enumerate(context.phases) if name in nodes)
+        first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         start += opening(context.machine)
         code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
     return start, code
