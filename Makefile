@@ -12,7 +12,7 @@ DIGITS := examples/digits
 NETWORKS := examples/networks
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo test long jax triton zoo fuzz bench coverage site constraints clean
+.PHONY: help demo demo-chips test long jax triton zoo fuzz bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make triton    installs Triton and runs the tests of its kernels with it'
 	@echo 'make zoo       trained networks on real data, their metrics beside those of onnxruntime; fills docs/zoo.md'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
+	@echo 'make demo-chips  a transformer block on four chips over two processes, and the bytes of one process'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'
@@ -41,6 +42,22 @@ demo: $(VENV)/demo.stamp
 		--input data_0=$(BUILD)/squeezenet/image.npy -o $(BUILD)/squeezenet --output-dir $(BUILD)/squeezenet
 	$(BIN)/python $(NETWORKS)/compare.py $(BUILD)/squeezenet/squeezenet.onnx $(BUILD)/squeezenet/image.npy \
 		$(BUILD)/squeezenet/softmaxout_1.npy --dtype fp16
+
+# All outputs and the table of links of a run over two processes must be those of a run in one.
+CHIPS := $(BUILD)/chips
+BLOCK := transformer-128x256
+demo-chips: $(VENV)/test.stamp
+	@rm -rf $(CHIPS)
+	$(BIN)/python $(NETWORKS)/make.py $(BLOCK) $(CHIPS)
+	$(BIN)/tx8cc $(CHIPS)/$(BLOCK).onnx --dtype fp16 --chips 2x2 --parallel tp=4 --run \
+		--input x=$(CHIPS)/tokens.npy -o $(CHIPS)
+	$(BIN)/tx8emu $(CHIPS)/prog.bin --input x=$(CHIPS)/tokens.npy -q --output-dir $(CHIPS)/one \
+		--stats --trace $(CHIPS)/links.json > $(CHIPS)/one.txt
+	$(BIN)/mpiexec -n 2 $(BIN)/tx8emu $(CHIPS)/prog.bin --input x=$(CHIPS)/tokens.npy -q \
+		--output-dir $(CHIPS)/two --stats > $(CHIPS)/two.txt
+	@sed -n '/^link/,/^$$/p' $(CHIPS)/one.txt
+	diff -r $(CHIPS)/one $(CHIPS)/two && diff $(CHIPS)/one.txt $(CHIPS)/two.txt
+	@echo 'equal bytes over two processes; $(CHIPS)/links.json shows the links in time (docs/trace.md)'
 
 # Tests start the tools hundreds of times, which takes half the time when Python keeps their byte code.
 export PYTHONDONTWRITEBYTECODE :=

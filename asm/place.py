@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from asm.image.chips import OF_CHIPS
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
 from asm.syntax.expressions import Address, CircularValue, Node, UnknownValue, Value, evaluate, number_of
@@ -313,11 +314,12 @@ class Program:
         """Give every section its address: .text, the others as they came, then what the engines address."""
         windows, offset = self.machine.windows, 0
         sections = list(self.sections.values())
-        for section in sorted(sections, key=lambda section: section.far):
+        for section in sorted(sections, key=lambda section: (section.far, section.name.startswith(OF_CHIPS))):
             window = windows.ddr_engine if section.far else windows.ddr_cached
+            of_chips = section.name.startswith(OF_CHIPS) and DDR in self.sections
             if section.base is None:
-                section.base = window + offset
-            if section.size:
+                section.base = (self.sections[DDR].base or 0) if of_chips else window + offset
+            if section.size and not of_chips:
                 start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
                 offset = -(-(start + section.size) // SECTION_GRAIN) * SECTION_GRAIN
         self.closed = True

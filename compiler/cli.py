@@ -121,6 +121,8 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)
+    if options.chips is not None:
+        machine = machine.of_chips(*options.chips)
     graph = stateful(options, read(path))
     check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
@@ -171,7 +173,7 @@ def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Pr
         if options.verbose:
             print(f"tx8cc: {text}", file=sys.stderr)
 
-    if options.no_cache:
+    if options.no_cache or options.parallel is not None:  # the cache has programs for one chip
         return compiled()
     observed = options.timing or options.print_ir_after or options.report or options.save_plan
     return compile_cached(graph, machine, compile_options(options), compiled, say, not observed)
@@ -213,6 +215,8 @@ def _after_pass(options: argparse.Namespace, progress: ProgressLine) -> Callable
 def _summary(program: Program, folder: Path) -> str:
     lines, size = program.text.count("\n"), len(program.constants)
     what = f"{len(program.graph.nodes)} nodes, {program.dtype}, {program.tiles} tiles"
+    if program.spread is not None:
+        what += f" of each of {program.machine.chip_count} chips ({program.spread.degrees})"
     made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
     return one_line(f"{program.graph.name}: {what}; {made}")
 

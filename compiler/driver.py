@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from asm.image import Image, image_parts
 from compiler.codegen import write_program
-from tx8isa.machine.description import Machine
+from tx8isa.machine.description import Machine, load_machine
 
 if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
+    from compiler.search.chips import Degrees, SpreadGraph
 
     from .graph import Graph
     from .search import SearchProgress
@@ -44,6 +45,8 @@ class Program:
     """A line for each state of the graph: what writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
+    spread: SpreadGraph | None = None
+    """How several chips share the graph; None on one."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"
@@ -75,6 +78,7 @@ def compile_graph(
     plan: Path | None = None,
     search_progress: SearchProgress | None = None,
     residency: str = "on",
+    parallel: Degrees | None = None,
 ) -> Program:
     """Compile a checked graph.
 
@@ -84,11 +88,15 @@ def compile_graph(
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
     tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
-    groups are in DDR. GraphError for a graph that cannot be compiled.
+    groups are in DDR. ``parallel`` says how the chips of a machine with several share the graph. GraphError
+    for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
 
+    if parallel is not None:
+        options = (dtype, tiles, patterns, search, plan, residency)
+        return _compile_for_chips(graph, machine or load_machine(None), parallel, options, after_pass)
     context = context_of(graph, dtype, tiles, machine, patterns, search, plan, residency)
     context.search_progress = search_progress
     timing: dict[str, float] = {}
@@ -109,4 +117,38 @@ def compile_graph(
         report,
         tuple(map(str, report.states)),
         report.core_work,
+    )
+
+
+_Options = tuple[str | None, int | None, str, str, Path | None, str]
+
+
+def _compile_for_chips(
+    graph: Graph, machine: Machine, parallel: Degrees, options: _Options, after_pass: AfterPass | None
+) -> Program:
+    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
+    from compiler.passes.compilation import context_of, run_passes, written, written_for_chips
+    from compiler.passes.report import report_of
+    from compiler.search.chips import spread_graph
+
+    dtype, tiles, patterns, search, plan, residency = options
+    spread = spread_graph(graph, machine, parallel)
+    timing: dict[str, float] = {}
+    parts: dict[tuple[int, ...], tuple[str, bytes, Image]] = {}
+    report: Report | None = None
+    for place, chips in spread.parts.items():
+        local = spread.graph_of(place)
+        context = context_of(local, dtype, tiles, machine, patterns, search, plan, residency, spread=True)
+        if report is not None:
+            context.plan = report.plan
+        module = run_passes(context, timing, after_pass if report is None else None)
+        parts[chips] = written(context, module)
+        report = report or report_of(context, module, parts[chips][2])
+    start = time.perf_counter()
+    text, constants, image = written_for_chips(parts, machine)
+    timing["assemble"] = time.perf_counter() - start
+    assert report is not None
+    more = (tuple(map(str, report.states)), report.core_work, spread)
+    return Program(
+        graph, context.compute.token, context.tiles, text, constants, image, machine, timing, report, *more
     )

@@ -10,6 +10,8 @@ from zlib import crc32
 
 from . import elf
 from .check import ddr_offset, problem
+from .chips import image_of_chip
+from .chips import section_of as section_of_chips
 from .dwarf import debug_sections
 from .lines import named_place
 from .note import SegmentNote, check_version, decode_note, encode_note, image_fields
@@ -44,9 +46,11 @@ __all__ = [
     "Window",
     "ddr_offset",
     "ddr_windows",
+    "image_of_chip",
     "image_parts",
     "named_place",
     "read_image",
+    "section_of_chips",
     "write_image",
 ]
 

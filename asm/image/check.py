@@ -10,6 +10,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
 
+from .chips import OF_CHIPS, problems_of_chips
 from .dwarf import SECTIONS as DEBUG_SECTIONS
 from .types import VERSION, Buffer, Image, Segment, Window
 
@@ -41,6 +42,7 @@ def _problems(image: Image) -> Iterator[str]:
         yield from _segment_problems(segment, image.windows)
     yield from _name_problems("segments of section", [segment.section for segment in image.segments])
     yield from _overlaps(image)
+    yield from problems_of_chips(image)
     yield from _entry_problems(image)
     for buffer in image.buffers:
         yield from _buffer_problems(buffer, image.windows)
@@ -81,6 +83,7 @@ def _overlaps(image: Image) -> Iterator[str]:
     placed = sorted(
         (ddr_offset(segment.address, image.windows) or 0, segment.size, segment.section)
         for segment in image.segments
+        if not segment.section.startswith(OF_CHIPS)
     )
     for (start, size, name), (following, _, other) in pairwise(placed):
         if following < start + size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
 from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.graph import Graph, GraphError
+from compiler.passes.ddr.chip_constants import same_code, with_chips
 from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
 from tx8isa.machine.description import Machine, load_machine
@@ -48,15 +49,20 @@ def context_of(
     search: str = "fast",
     plan: Path | None = None,
     residency: str = "on",
+    spread: bool = False,
 ) -> Context:
-    """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``."""
+    """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``.
+
+    ``spread``: the graph is what each of several chips computes, with the exchanges between them.
+    """
     machine = machine if machine is not None else load_machine(None)
     tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
     most = min(machine.tiles, _BARRIER_TILES)
     if not 1 <= tiles <= most:
         raise GraphError([f"{tiles} tiles: expected 1 to {most} on machine {machine.name}"])
-    if machine.chip_count > 1:
-        raise GraphError([f"machine {machine.name} has {machine.chip_count} chips; programs are for one"])
+    if machine.chip_count > 1 and not spread:
+        ways = "--parallel says how they share the work, such as tp=2"
+        raise GraphError([f"machine {machine.name} has {machine.chip_count} chips: {ways}"])
     if search not in EFFORTS:
         near = hint(search, EFFORTS)
         raise GraphError([f"unknown search '{search}'; allowed are {', '.join(EFFORTS)}{near}"])
@@ -125,6 +131,25 @@ def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:
         recorded = _assemble(f"        ecall\n{records}", b"", context.machine).buffers
         image = replace(image, buffers=(*image.buffers, *recorded))
     return text, constants, image
+
+
+def written_for_chips(
+    parts: Mapping[tuple[int, ...], tuple[str, bytes, Image]], machine: Machine
+) -> tuple[str, bytes, Image]:
+    """The program of all chips, from those of the chips that have the same constants, chip 0 first.
+
+    GraphError if their texts differ: constants of special values make other code.
+    """
+    (_, (text, constants, image)), *others = parts.items()
+    for chips, (other, _, _) in others:
+        if not same_code(text, other):
+            what = "some of its constants are alike, or zeros, only there"
+            raise GraphError([f"chip {chips[0]} would need other code than chip 0: {what}"])
+    if not others:
+        return text, constants, image
+    made = {chips: part[2] for chips, part in others}
+    text, constants = with_chips(text, constants, image, made)
+    return text, constants, _assemble(text, constants, machine)
 
 
 def _assemble(text: str, constants: bytes, machine: Machine) -> Image:

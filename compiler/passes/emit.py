@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
 
 from asm.image import Image
@@ -14,6 +15,9 @@ from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, Tensor
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
+from compiler.lowering.movement.chips.opening import greeting, opening
+from compiler.operators import call_of
+from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import range_of
 from compiler.passes.layouts.move_const import bank_threshold
@@ -54,8 +58,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
             data.space(entry.symbol, entry.size)
     name = " ".join(context.graph.name.split())
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
-    code = [program.phase(node, lines) for node, lines in context.phases]
-    start = program.prologue(context.tiles, context.machine.tiles)
+    start, code = _start_and_phases(context)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
@@ -76,6 +79,20 @@ def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
     """The symbols of the memory to which the phases refer."""
     values = (value for operation in sources for value in operation.results)
     return {range_of(value).symbol for value in values if symbol_of(value) in context.used}
+
+
+def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
+    """The start and the phases, with what comes before the first exchange between chips, if there is one."""
+    start = program.prologue(context.tiles, context.machine.tiles)
+    code = [program.phase(node, lines) for node, lines in context.phases]
+    nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
+    chips = context.machine.chips
+    if nodes and chips is not UNSET:
+        groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
+        first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
+        start += opening(context.machine)
+        code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
+    return start, code
 
 
 def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.driver import Program
     from compiler.graph import Array, Graph
     from compiler.quantise import DecisionTable
+    from compiler.search.chips import Degrees
     from tx8isa.machine.description import Machine
 
     from .run import Outcome, RunFault, Watch
@@ -38,7 +39,17 @@ def compile_options(options: argparse.Namespace) -> dict[str, Any]:
         "search": options.search,
         "residency": options.residency,
         "plan": plan,
+        "parallel": parallel_of(options),
     }
+
+
+def parallel_of(options: argparse.Namespace) -> Degrees | None:
+    """How chips share the work; None on one."""
+    if options.parallel is None:
+        return None
+    from compiler.search.chips import parsed_degrees
+
+    return parsed_degrees(options.parallel)
 
 
 def float_format(options: argparse.Namespace) -> str | None:

@@ -25,6 +25,8 @@ from tx8isa.tools.overwrite import Role
 from tx8isa.tools.suggestions import hint
 
 if TYPE_CHECKING:
+    import emulator
+    from compiler.search.chips import SpreadGraph
     from emulator.chip.system import System
     from emulator.cli.verdict import HazardData
     from emulator.watch.stats.types import Report as StatsReport
@@ -131,6 +133,8 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
 
     image = read_image(write_image(program.image), "prog.bin")
     loaded = emulator.Program(image, program.machine)
+    if program.spread is not None:
+        return _run_on_chips(loaded, program.spread, inputs, threads, watch)
     statistics = bool(watch.statistics or watch.phases)
     with Watching(
         Views(watch.title, statistics, watch.page, None, watch.trace), image, program.machine
@@ -151,6 +155,30 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
     outputs = loaded.results(system)
     ends = None if wanted.least is None or wanted.most is None else (int(wanted.least), int(wanted.most))
     return _Run(outputs, instructions, system.cycles, ends, tuple(shown), made, hazards, unwritten)
+
+
+def _run_on_chips(
+    loaded: emulator.Program, spread: SpreadGraph, inputs: Mapping[str, Array], threads: int, watch: Watch
+) -> _Run:
+    """Run all chips; inputs and outputs are those of the whole graph."""
+    import emulator
+    from emulator.cli.verdict import hazard_data
+    from emulator.watch.strict.hazards import show_hazards
+
+    mesh = loaded.start_chips(spread.dealt(inputs), threads=threads, strict=watch.strict)
+    try:
+        mesh.run()
+    except emulator.Fault as fault:
+        raise RunFault(str(fault)) from None
+    hazards = mesh.hazards() if watch.strict else None
+    if hazards is not None:
+        checks = [chip.sanitizer for chip in mesh.chips if chip.sanitizer]
+        lost, gave_up = any(each.more for each in checks), any(each.gave_up for each in checks)
+        show_hazards(hazards, lost, gave_up, watch.title)
+    instructions = sum(tile.retired for chip in mesh.chips for tile in chip.tiles)
+    outputs = spread.joined(loaded.results_of_chips(mesh))
+    data = None if hazards is None else tuple(map(hazard_data, hazards))
+    return _Run(outputs, instructions, mesh.cycles, None, (), None, data, ())
 
 
 def _go(system: System, watch: Watch) -> str:

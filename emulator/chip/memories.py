@@ -62,6 +62,7 @@ class Memories:
         check_machine(image, machine)
         self.image, self.machine = image, machine
         self.code: Code = beside.code if beside else load_code(image, machine)
+        self.code.translation.several_chips |= beside is not None
         ends = [self.offset(segment.address) + segment.size for segment in image.segments]
         self.ddr = map_ddr(machine, max(ends, default=0))
         self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)

@@ -14,7 +14,7 @@ from typing import TypeVar, Unpack
 import numpy as np
 from msgspec import UNSET
 
-from asm.image import Image
+from asm.image import Image, image_of_chip
 from emulator.chip.memories import Memories
 from emulator.chip.options import DEFAULTS, RunOptions
 from emulator.chip.pause import UNLIMITED
@@ -62,8 +62,9 @@ class ChipMesh:
         self.chips: list[LinkedChip] = []
         for number in range(machine.chips.count) if numbers is None else numbers:
             own: RunOptions = {**options, "sinks": watch(number) if watch else ()}
-            memories = Memories(image, machine, self.chips[0].memories if self.chips else None, pages)
-            chip = LinkedChip(image, machine, machine.chips, number, memories, **own)
+            loaded = image_of_chip(image, number)
+            memories = Memories(loaded, machine, self.chips[0].memories if self.chips else None, pages)
+            chip = LinkedChip(loaded, machine, machine.chips, number, memories, **own)
             chip.show = partial(_keep, self._printed, chip.time, number, count())
             self.chips.append(chip)
         self._here = {chip.number: chip for chip in self.chips}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tx8isa.tools.caches import add_cache_options
-from tx8isa.tools.command_line import html_file, named_file, port, report_file
+from tx8isa.tools.command_line import html_file, mesh, named_file, port, report_file
 from tx8isa.tools.version import VERSION
 
 from .warm import Warm
@@ -195,14 +195,6 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "chip, such as 0,0,1,1",
     )
     add("--chip", type=_number, default=0, metavar="N", help="the chip of which the dumps are (0)")
-
-
-def mesh(text: str) -> tuple[int, int]:
-    """How many chips ``--chips`` asks for, as columns and rows."""
-    x, times, y = text.partition("x")
-    if not (times and x.isdecimal() and y.isdecimal() and min(int(x), int(y)) > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not columns x rows of chips, such as 2x2")
-    return int(x), int(y)
 
 
 def _number(text: str) -> int:

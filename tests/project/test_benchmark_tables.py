@@ -105,7 +105,7 @@ def test_sections_of_some_scripts_replace_theirs(benchmark: SimpleNamespace) -> 
 def test_scripts_are_chosen_by_name(benchmark: SimpleNamespace) -> None:
     assert benchmark.summary.chosen([]) == benchmark.summary.scripts()
     assert benchmark.summary.chosen(["schedule", "core"]) == [HERE / "schedule.py", HERE / "core.py"]
-    with pytest.raises(SystemExit, match="no benchmark shedule; there are assembler, core, few_bits, "):
+    with pytest.raises(SystemExit, match="no benchmark shedule; there are assembler, chips, core, "):
         benchmark.summary.chosen(["shedule"])
 
 

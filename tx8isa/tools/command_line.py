@@ -124,3 +124,11 @@ def port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
     return int(text)
+
+
+def mesh(text: str) -> tuple[int, int]:
+    """How many chips an option asks for, as columns and rows."""
+    x, times, y = text.partition("x")
+    if not (times and x.isdecimal() and y.isdecimal() and min(int(x), int(y)) > 0):
+        raise ArgumentTypeError(f"'{text}' is not columns x rows of chips, such as 2x2")
+    return int(x), int(y)

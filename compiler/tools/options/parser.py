@@ -10,6 +10,7 @@ from tx8isa.tools.command_line import html_file, named_file, port, report_file, 
 from tx8isa.tools.version import VERSION
 
 from .quantising import add_quantising_options, check_quantising
+from .spreading import add_chip_options, check_chips
 
 _EXAMPLES = """examples:
   tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
@@ -46,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
         "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several",
     )
     _add_target_options(parser)
+    add_chip_options(parser)
     _add_binding_options(parser)
     _add_state_options(parser)
     _add_launch_options(parser)
@@ -301,6 +303,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
     _check_binding(parser, options)
     check_quantising(parser, options)
+    check_chips(parser, options)
     if not options.run:
         for name in _OF_A_RUN:
             if getattr(options, name) is not None and getattr(options, name) is not False:

@@ -45,6 +45,8 @@ FIXED = (
     state.DDR_MARKS,
 )
 """Words of the state that are the same in all tiles of a chip, and never change."""
+_OF_A_CHIP = (state.DDR, state.DDR_MARKS)
+"""Those that differ between chips with the same program."""
 
 
 def enabled() -> bool:
@@ -59,6 +61,8 @@ class Translation:
         self.words = words
         self.dispatch = words
         """What the loop reads: ``words``, or a copy with entrances."""
+        self.several_chips = False
+        """Whether tiles of several chips run it."""
         self.covered: set[int] = set()
         self._quanta = 0
         self._functions: list[Any] = []
@@ -99,7 +103,8 @@ class Translation:
         from .instructions import Region
         from .machine_code import MachineCode
 
-        known = {place: int(tile[place]) for place in FIXED}
+        places = (place for place in FIXED if not (self.several_chips and place in _OF_A_CHIP))
+        known = {place: int(tile[place]) for place in places}
         function = MachineCode(Region(self.layout, blocks, known).text())
         self._functions.append(function)
         if self.dispatch is self.words:

@@ -1,0 +1,183 @@
+"""All-reduce, all-gather, reduce-scatter and broadcast between chips."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import UNSET
+
+from compiler.codegen.expr import Value, minimum
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import DdrTensor, dma_format, stretches
+from compiler.graph import GraphError
+from compiler.lowering.record import Engine, Work, lowering
+from compiler.operators.domains.chips.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE_SCATTER,
+    axis_from,
+    groups_of,
+)
+from tx8isa.numbers.division import ceil_div, round_up
+
+from .member import RingMember
+from .ring import Ring
+
+GRAIN = 64
+"""Chunks are multiples of so many elements."""
+_MOST_TURNS, _SMALLEST_PART = 8, 1 << 15
+"""Parts of its share that a tile has one after another, and bytes of the smallest of several."""
+_RESERVED_BYTES = 4096
+"""Scratchpad bytes for the ends of lines that buffers do not fill."""
+
+
+def chunk_of(elements: int, members: int) -> int:
+    """Elements of a member's chunk; the last chunks may have fewer, or none."""
+    return round_up(ceil_div(elements, members), GRAIN)
+
+
+@lowering(ALL_REDUCE, engines=(Engine.VECTOR,))
+def all_reduce(kernel: Kernel, work: Work) -> None:
+    """Every tile has the same part of each chunk: it makes the sums of these, and gives them to all."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    each = chunk_of(source.size, member.size)
+    part = _part(kernel, source, each, member.size)
+    base = kernel.buffer("chunks", member.size * part * source.bytes_each)
+    if member.size * each > source.size:
+        kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * part * source.bytes_each)
+    first = 0
+    for stretch in stretches(each, part):
+        with kernel.items(stretch.count, first) as item:
+            begin = kernel.let(item * stretch.size + stretch.start)
+            ring = Ring(kernel, member, base, source.fmt, stretch.size)
+            _move(ring, source, "rdma", each, begin)
+            kernel.emit("ncc.wait")
+            member.expects(ring.bytes)
+            ring.reduce()
+            ring.gather()
+            _move(ring, target, "wdma", each, begin)
+            kernel.emit("ncc.wait")
+        first += stretch.count
+
+
+def _move(ring: Ring, tensor: DdrTensor, engine: str, each: int, begin: Value) -> None:
+    """Load or store a part of every chunk, as far as the tensor has it."""
+    kernel = ring.kernel
+    for number in range(ring.member.size):
+        rest = tensor.size - number * each
+        if rest <= 0:
+            return
+        with kernel.if_below(begin, rest):
+            count = minimum(ring.elements, rest - begin)
+            place, here = tensor.at(begin + number * each), ring.chunk(number)
+            dst, src = (here, place) if engine == "rdma" else (place, here)
+            kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, n=count)
+
+
+def _member(kernel: Kernel, work: Work) -> RingMember:
+    chips = kernel.target.machine.chips
+    if chips is UNSET:
+        raise GraphError(
+            [f"node '{work.name}' is for several chips; machine {kernel.target.machine.name} is one"]
+        )
+    return RingMember(kernel, chips, groups_of(work.spec))
+
+
+def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:
+    """Elements of a chunk that a tile has at a time: few enough for every tile to have some, if they fit.
+
+    Of a large tensor a tile has parts one after another, so that links work while other tiles load and store.
+    """
+    fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each) // GRAIN * GRAIN
+    share = ceil_div(each, kernel.target.tiles)
+    turns = min(_MOST_TURNS, max(1, share * tensor.bytes_each // _SMALLEST_PART))
+    return max(GRAIN, min(fit, round_up(ceil_div(share, turns), GRAIN)))
+
+
+@lowering(ALL_GATHER, engines=(Engine.DMA,))
+def all_gather(kernel: Kernel, work: Work) -> None:
+    """Every tile has some rows of each member's tensor."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    outer, width = _rows(work, source)
+    rows = _rows_of_tile(kernel, source, outer, width, member.size)
+    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * source.bytes_each)
+    first = 0
+    for stretch in stretches(outer, rows):
+        with kernel.items(stretch.count, first) as item:
+            row = kernel.let(item * stretch.size + stretch.start)
+            ring = Ring(kernel, member, base, source.fmt, round_up(stretch.size * width, GRAIN))
+            own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
+            kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
+            kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=stretch.size * width)
+            kernel.emit("ncc.wait")
+            member.expects(ring.bytes)
+            ring.gather()
+            for number in range(member.size):
+                at = target.at(row * (member.size * width) + number * width)
+                rowwise = {"stride0": member.size * width, "iter0": stretch.size}
+                kernel.emit(f"wdma.{token}", dst=at, src=ring.chunk(number), n=width, **rowwise)
+            kernel.emit("ncc.wait")
+        first += stretch.count
+
+
+@lowering(REDUCE_SCATTER, engines=(Engine.VECTOR,))
+def reduce_scatter(kernel: Kernel, work: Work) -> None:
+    """Every tile has some rows of the sums: the chunk of a member is what it has of them."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    outer, width = _rows(work, target)
+    rows = _rows_of_tile(kernel, source, outer, width, member.size)
+    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * source.bytes_each)
+    first = 0
+    for stretch in stretches(outer, rows):
+        with kernel.items(stretch.count, first) as item:
+            row = kernel.let(item * stretch.size + stretch.start)
+            ring = Ring(kernel, member, base, source.fmt, round_up(stretch.size * width, GRAIN))
+            token = dma_format(source.fmt).token
+            kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
+            for number in range(member.size):
+                at = source.at(row * (member.size * width) + number * width)
+                rowwise = {"stride0": member.size * width, "iter0": stretch.size}
+                kernel.emit(f"rdma.{token}", dst=ring.chunk(number), src=at, n=width, **rowwise)
+            kernel.emit("ncc.wait")
+            member.expects(ring.bytes)
+            ring.reduce()
+            own = kernel.let(ring.chunk(member.place))
+            kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=stretch.size * width)
+            kernel.emit("ncc.wait")
+        first += stretch.count
+
+
+def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
+    """A member's tensor as a matrix whose rows are apart in the tensor of all: their number and width."""
+    axis = axis_from(work.spec)
+    return math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis:])
+
+
+def _rows_of_tile(kernel: Kernel, tensor: DdrTensor, outer: int, width: int, members: int) -> int:
+    fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each * width)
+    return max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
+
+
+@lowering(BROADCAST, engines=(Engine.DMA,))
+def broadcast(kernel: Kernel, work: Work) -> None:
+    """Every tile gives on some elements of the first member's tensor."""
+    source, target = work.input(0), work.output
+    member = _member(kernel, work)
+    part = _part(kernel, source, source.size, 1)
+    base, token = kernel.buffer("chunks", part * source.bytes_each), dma_format(source.fmt).token
+    first = 0
+    for stretch in stretches(source.size, part):
+        with kernel.items(stretch.count, first) as item:
+            begin = kernel.let(item * stretch.size + stretch.start)
+            kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=stretch.size)
+            kernel.emit("ncc.wait")
+            ring = Ring(kernel, member, base, source.fmt, stretch.size)
+            member.expects(ring.bytes)
+            ring.broadcast()
+            kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=stretch.size)
+            kernel.emit("ncc.wait")
+        first += stretch.count

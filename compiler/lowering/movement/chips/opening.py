@@ -1,0 +1,115 @@
+"""The start of a program on several chips: streams are open before anybody sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compiler.codegen.emitter import Emitter
+from compiler.codegen.registers import TILE
+from tx8isa.machine.chips import Chips
+from tx8isa.machine.description import Machine
+
+from . import registers as at
+
+_SCRATCH = 0x1000
+"""Where greetings come, in the part of the scratchpad that is kept for the core; the stack is far above."""
+_TABLE = "chips.partners"
+
+
+def partners(chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[list[int]]:
+    """By chip the chips with which it exchanges: its neighbours in the rings."""
+    found: list[set[int]] = [set() for _ in range(chips.count)]
+    for group in groups:
+        for one, other in zip(group, (*group[1:], group[0]), strict=True):
+            found[one].add(other)
+            found[other].add(one)
+    return [sorted(others) for others in found]
+
+
+def opening(machine: Machine) -> list[str]:
+    """Open the streams, at the start of the program."""
+    out = Emitter()
+    _open_streams(out, machine.spm.reserved + _SCRATCH)
+    return out.lines
+
+
+def greeting(machine: Machine, chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[str]:
+    """Copy a word to every partner, again and again until its streams are open; before the first exchange."""
+    out = Emitter()
+    others = partners(chips, groups)
+    width = max(map(len, others)) + 1
+    out.directive(".section .rodata")
+    out.directive(".balign 4")
+    out.label(_TABLE)
+    for chip in others:
+        words = [at.upper_word(chips.xy(other)) for other in chip]
+        out.directive(f".word {', '.join(map(hex, [*words, *[0] * (width - len(words))]))}")
+    out.directive(".text")
+    _greet(out, machine, machine.spm.reserved + _SCRATCH, width)
+    return out.lines
+
+
+def _open_streams(out: Emitter, scratch: int) -> None:
+    out.instruction("li", "t0", hex(scratch))
+    for stream in (at.ALLOWED, at.WRITTEN, at.HELLO):
+        out.instruction("li", "t1", hex(at.BASE + 8 * stream))
+        out.instruction("sw", "t0", "0(t1)")
+        out.instruction("sw", "zero", "4(t1)")
+        out.instruction("li", "t1", hex(at.CONFIG + 4 * stream))
+        out.instruction("li", "t2", hex(at.config(4)))
+        out.instruction("sw", "t2", "0(t1)")
+
+
+def _greet(out: Emitter, machine: Machine, scratch: int, width: int) -> None:
+    """t0: this chip; t1: its row of the table; t2: the block of the DTE."""
+    source = scratch + 4 * at.PACKETS
+    out.instruction("li", "t1", hex(machine.windows.spm_weak + source))
+    out.instruction("sw", "zero", "0(t1)")
+    out.instruction("csrr", "t0", "mhartid")
+    out.instruction("li", "t1", str(machine.tiles))
+    out.instruction("divu", "t0", "t0", "t1")
+    out.instruction("li", "t2", str(4 * width))
+    out.instruction("mul", "t2", "t2", "t0")
+    out.instruction("la", "t1", _TABLE)
+    out.instruction("add", "t1", "t1", "t2")
+    out.instruction("li", "t2", hex(at.dte_block(machine)))
+    out.instruction("li", "t3", hex(source))
+    out.instruction("sw", "t3", f"{at.SOURCE}(t2)")
+    out.instruction("slli", "t3", "t0", "2")
+    out.instruction("li", "t4", hex(scratch))
+    out.instruction("add", "t3", "t3", "t4")
+    out.instruction("sw", "t3", f"{at.TARGET}(t2)")
+    out.instruction("slli", "t3", "t0", "10")
+    out.instruction("li", "t4", hex(at.packet_of_stream(at.HELLO)))
+    out.instruction("or", "t3", "t3", "t4")
+    out.instruction("sw", "t3", f"{at.USER_ID}(t2)")
+    out.instruction("li", "t3", "4")
+    out.instruction("sw", "t3", f"{at.LENGTH}(t2)")
+    out.instruction("slli", "t5", TILE, "8")
+    out.instruction("fence")
+    _greet_each(out)
+
+
+def _greet_each(out: Emitter) -> None:
+    """A greeting fails as long as the other one has not opened its streams."""
+    out.label("1")
+    out.instruction("lw", "t3", "0(t1)")
+    out.instruction("beqz", "t3", "4f")
+    out.instruction("or", "t3", "t3", "t5")
+    out.instruction("sw", "t3", f"{at.TARGET_HIGH}(t2)")
+    out.label("2")
+    out.instruction("li", "t3", str(at.FINISHED | at.FAILED))
+    out.instruction("sw", "t3", f"{at.STATUS}(t2)")
+    out.instruction("li", "t3", "1")
+    out.instruction("sw", "t3", f"{at.START}(t2)")
+    out.label("3")
+    out.instruction("lw", "t3", f"{at.STATUS}(t2)")
+    out.instruction("andi", "t4", "t3", str(at.FINISHED))
+    out.instruction("beqz", "t4", "3b")
+    out.instruction("andi", "t4", "t3", str(at.FAILED))
+    out.instruction("bnez", "t4", "2b")
+    out.instruction("addi", "t1", "t1", "4")
+    out.instruction("j", "1b")
+    out.label("4")
+    out.instruction("li", "t3", str(at.FINISHED))
+    out.instruction("sw", "t3", f"{at.STATUS}(t2)")

@@ -1,0 +1,44 @@
+"""The registers of the DTE and of streams that exchanges between chips use (docs/isa.md, docs/chips.md)."""
+
+from __future__ import annotations
+
+from tx8isa.machine.description import Machine
+
+ALLOWED, WRITTEN, HELLO = 61, 62, 63
+"""Streams: a packet for each chip that allows this one to write, that has written here, that greets."""
+
+SOURCE, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x008, 0x00C, 0x010, 0x018
+START, STATUS = 0x038, 0x040
+FINISHED, FAILED = 1, 0x100
+"""Bits of the status of a copy; written as 1 they are forgotten."""
+OTHER_CHIP = 0x80
+"""Bit 39 of an address, in its upper word."""
+
+STREAMS = 0x620000
+CONFIG, BASE, READY, COUNTERS = STREAMS + 0xE8, STREAMS + 0x1F0, STREAMS + 0x7A8, STREAMS + 0x8A8
+PACKETS = 32
+"""Packets of a stream, one for each chip."""
+UPDATES = 0x670000
+"""Packet counter updates of other tiles; the tile's number stands from bit 23 on."""
+UPDATES_OF_CHIPS = 0x18000
+
+
+def dte_block(machine: Machine) -> int:
+    """The address of the last block of the DTE, which no instruction uses."""
+    return machine.windows.dte + (machine.tile.dte_blocks - 1) * machine.windows.dte_stride
+
+
+def upper_word(xy: tuple[int, int]) -> int:
+    """The upper word of addresses on the chip at (x, y), without the tile."""
+    x, y = xy
+    return x << 24 | y << 16 | OTHER_CHIP
+
+
+def config(size: int) -> int:
+    """The word that opens a stream with packets of so many bytes."""
+    return 1 << 31 | PACKETS - 1 << 24 | size
+
+
+def packet_of_stream(stream: int) -> int:
+    """The user id of a copy whose bytes count for packet 0 of a stream of the receiver."""
+    return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15

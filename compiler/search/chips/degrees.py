@@ -1,0 +1,100 @@
+"""Degrees of parallelism, and the chips that work together: ``dp=2,tp=2`` on 2x2 chips.
+
+Chips of a tensor-parallel group have numbers that follow each other; a group is a rectangle of the mesh
+where that can be.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from compiler.graph import GraphError
+from tx8isa.machine.chips import Chips
+from tx8isa.tools.suggestions import hint
+
+KINDS = {"dp": "data", "tp": "tensor"}
+"""The kinds of parallelism."""
+_DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Chips among which the batch is dealt (``dp``), each time as many (``tp``) share the products."""
+
+    dp: int = 1
+    tp: int = 1
+
+    def __str__(self) -> str:
+        named = [f"{kind}={getattr(self, kind)}" for kind in KINDS if getattr(self, kind) > 1]
+        return ",".join(named) or "dp=1"
+
+    @property
+    def chips(self) -> int:
+        return self.dp * self.tp
+
+    def check(self, chips: Chips) -> None:
+        """GraphError unless there are as many chips as the degrees say."""
+        if self.chips != chips.count:
+            mesh = f"{chips.x}x{chips.y} chips are {chips.count}"
+            raise GraphError([f"--parallel {self}: is for {self.chips} chips; {mesh}"])
+
+    def rings(self, chips: Chips) -> list[tuple[int, ...]]:
+        """The tensor-parallel groups, each in the order of its ring."""
+        numbers = range(self.dp * self.tp)
+        return [ring_order(chips, tuple(numbers[at : at + self.tp])) for at in numbers[:: self.tp]]
+
+    def places(self, chips: Chips) -> list[tuple[int, int]]:
+        """By chip: its place in the batch, and in the ring of its group."""
+        found = {
+            chip: (batch, place)
+            for batch, ring in enumerate(self.rings(chips))
+            for place, chip in enumerate(ring)
+        }
+        return [found[chip] for chip in range(self.chips)]
+
+
+def parsed_degrees(text: str) -> Degrees:
+    """The degrees of --parallel; GraphError for a text that names none, or a kind twice."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        match = _DEGREE.fullmatch(part)
+        if match is None:
+            raise GraphError(
+                [f"--parallel {text}: '{part.strip()}' is no degree; expected such as dp=2,tp=2"]
+            )
+        kind, degree = match[1], int(match[2])
+        if kind not in KINDS:
+            allowed = ", ".join(f"{name} ({what} parallel)" for name, what in KINDS.items())
+            raise GraphError(
+                [f"--parallel {text}: unknown kind '{kind}'; allowed are {allowed}{hint(kind, KINDS)}"]
+            )
+        if kind in found:
+            raise GraphError([f"--parallel {text}: {kind} is given twice"])
+        if degree < 1:
+            raise GraphError([f"--parallel {text}: {kind} is {degree}, expected 1 or more"])
+        found[kind] = degree
+    return Degrees(**found)
+
+
+def ring_order(chips: Chips, group: tuple[int, ...]) -> tuple[int, ...]:
+    """Chips in an order in which those that follow each other are as near as can be.
+
+    In a rectangle with an even side the ring has single links only: down the first column, and to and fro
+    through the rest of the others. In other groups the order is that of the numbers.
+    """
+    spots = {chips.xy(chip): chip for chip in group}
+    columns, rows = (sorted({spot[axis] for spot in spots}) for axis in (0, 1))
+    if len(columns) < 2 or len(rows) < 2 or len(columns) * len(rows) != len(group):
+        return group
+    if len(columns) % 2:
+        columns, rows, spots = rows, columns, {(y, x): chip for (x, y), chip in spots.items()}
+    if len(columns) % 2:
+        return group
+    first, *others = rows
+    way = [(column, first) for column in columns]
+    for number, column in enumerate(reversed(columns)):
+        way += [(column, row) for row in (others if number % 2 == 0 else others[::-1])]
+    assert len(way) == math.prod((len(columns), len(rows)))
+    return tuple(spots[spot] for spot in way)

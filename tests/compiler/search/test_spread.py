@@ -1,0 +1,172 @@
+"""Graphs divided over chips: which products are, what is exchanged, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from chip_nets import llama
+from compiler.evaluation.reference import run_reference
+from compiler.graph import Graph, GraphError
+from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE
+from compiler.search.chips import Degrees, SpreadGraph, parsed_degrees, spread_graph
+from compiler.search.chips.degrees import ring_order
+from compiler_harness import draw, graph, ints
+from sharded_nets import gated, mlp, normalized_first, normalized_last
+from tx8isa.machine.description import load_machine
+
+
+def spread(made: Graph, x: int, y: int, degrees: str) -> SpreadGraph:
+    return spread_graph(made, load_machine(None).of_chips(x, y), parsed_degrees(degrees))
+
+
+def operators(made: Graph) -> Counter[str]:
+    return Counter(node.op for node in made.nodes)
+
+
+@pytest.mark.parametrize(
+    ("made", "sums", "divided"),
+    [
+        (mlp(), 1, 3),
+        (normalized_first(), 2, 10),
+        (normalized_last(), 2, 10),
+        (gated(), 1, 3),
+        (llama(), 2, 7),
+    ],
+)
+def test_a_sum_behind_each_product_by_rows(made: Graph, sums: int, divided: int) -> None:
+    for tp in (2, 4):
+        found = spread(made, tp, 1, f"tp={tp}")
+        assert found.tensor is not None
+        assert operators(found.graph_of((0, 0)))[ALL_REDUCE] == sums
+        assert len(found.tensor.parts.constants) == divided
+        assert found.parts == {(0, place): (place,) for place in range(tp)}
+
+
+def test_heads_are_dealt_to_chips() -> None:
+    local = spread(normalized_first(heads=8), 2, 2, "tp=4").graph_of((0, 2))
+    softmax = next(node for node in local.nodes if node.op == "Softmax")
+    assert local.tensors[softmax.outputs[0]].shape == (1, 2, 64, 64)
+
+
+def test_the_parts_of_weights_are_those_of_the_places() -> None:
+    made = mlp(rows=8, columns=64, bias=False)
+    for place in range(2):
+        local = spread(made, 2, 1, "tp=2").graph_of((0, place))
+        first, second = (made.constants[name] for name in ("c0", "c1"))
+        half = slice(64 * place, 64 * place + 64)
+        assert np.array_equal(local.constants["c0.part1"], first[:, half])
+        assert np.array_equal(local.constants["c1.part0"], second[half])
+
+
+def test_an_output_that_is_divided_is_gathered() -> None:
+    made = graph([("MatMul", ["x", "w"], ["y"], {})], {"x": (4, 8)}, {"w": draw(8, 12)})
+    local = spread(made, 3, 1, "tp=3").graph_of((0, 0))
+    assert [node.op for node in local.nodes] == ["MatMul", ALL_GATHER]
+    assert local.outputs[0].shape == (4, 12)
+
+
+def test_a_product_whose_columns_are_needed_whole_is_computed_by_all() -> None:
+    nodes = [
+        ("MatMul", ["x", "w"], ["a"], {}),
+        ("CumSum", ["a", "axis"], ["b"], {}),
+        ("MatMul", ["b", "u"], ["c"], {}),
+        ("Relu", ["c"], ["d"], {}),
+        ("MatMul", ["d", "v"], ["y"], {}),
+    ]
+    weights = {"w": draw(8, 8), "u": draw(8, 16), "v": draw(16, 8), "axis": np.array(1, np.int64)}
+    found = spread(graph(nodes, {"x": (4, 8)}, weights), 2, 1, "tp=2")
+    assert found.tensor is not None
+    assert set(found.tensor.parts.constants) == {"u.part1", "v.part0"}
+
+
+def test_gemm_adds_its_bias_once() -> None:
+    nodes = [("Gemm", ["x", "w", "b"], ["h"], {"transB": 1}), ("Gemm", ["h", "v", "c"], ["y"], {})]
+    weights = {"w": draw(16, 8), "b": draw(16), "v": draw(16, 8), "c": draw(8)}
+    local = spread(graph(nodes, {"x": (4, 8)}, weights), 2, 1, "tp=2").graph_of((0, 1))
+    assert [node.op for node in local.nodes] == ["Gemm", "Gemm", ALL_REDUCE, "Add"]
+    assert np.array_equal(local.constants["b.part0"], weights["b"][8:])
+
+
+def test_the_batch_is_dealt_without_exchanges() -> None:
+    nodes = [
+        ("Reshape", ["x", "s"], ["a"], {}),
+        ("MatMul", ["a", "w"], ["b"], {}),
+        ("Add", ["b", "m"], ["y"], {}),
+    ]
+    weights = {"s": ints(4, 6), "w": draw(6, 5), "m": draw(4, 5)}
+    made = graph(nodes, {"x": (4, 2, 3)}, weights)
+    found, x = spread(made, 2, 1, "dp=2"), draw(4, 2, 3, seed=9)
+    dealt = found.dealt({"x": x})
+    results = {}
+    for place in range(2):
+        local = found.graph_of((place, 0))
+        assert ALL_REDUCE not in operators(local)
+        results[f"chip{place}.y"] = run_reference(local, {"x": dealt[f"chip{place}.x"]})["y"]
+    assert np.array_equal(found.joined(results)["y"], run_reference(made, {"x": x})["y"])
+
+
+def test_both_at_once() -> None:
+    made = graph([("MatMul", ["x", "w"], ["y"], {})], {"x": (4, 8)}, {"w": draw(8, 12)})
+    found = spread(made, 2, 2, "dp=2,tp=2")
+    assert found.places == ((0, 0), (0, 1), (1, 0), (1, 1))
+    assert found.parts == {(0, 0): (0, 2), (0, 1): (1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("mesh", "ring"),
+    [((2, 2), (0, 2, 3, 1)), ((4, 1), (0, 1, 2, 3)), ((3, 2), None), ((2, 3), None), ((4, 4), None)],
+)
+def test_neighbours_in_a_ring_are_neighbours_in_the_mesh(
+    mesh: tuple[int, int], ring: tuple[int, ...] | None
+) -> None:
+    chips = load_machine(None).of_chips(*mesh).chips
+    found = ring_order(chips, tuple(range(chips.count)))
+    assert sorted(found) == list(range(chips.count))
+    if ring is not None:
+        assert found == ring
+    if min(mesh) > 1:
+        apart = [chips.distance(one, other) for one, other in zip(found, (*found[1:], found[0]), strict=True)]
+        assert apart == [1] * chips.count
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tp", "--parallel tp: 'tp' is no degree; expected such as dp=2,tp=2"),
+        ("tp=2,tp=2", "--parallel tp=2,tp=2: tp is given twice"),
+        ("tp=0", "--parallel tp=0: tp is 0, expected 1 or more"),
+        ("xp=2", "unknown kind 'xp'; allowed are dp .data parallel., tp .tensor parallel."),
+    ],
+)
+def test_texts_that_are_no_degrees_are_refused(text: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        parsed_degrees(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "mesh", "degrees", "message"),
+    [
+        (mlp(), (2, 2), "tp=2", "--parallel tp=2: is for 2 chips; 2x2 chips are 4"),
+        (normalized_first(heads=2), (4, 1), "tp=4", r"tp=4: node 'n3' .Reshape. makes 2 heads; expected"),
+        (mlp(), (3, 1), "tp=3", "tp=3: nothing can be shared by the chips"),
+        (mlp(), (2, 1), "dp=2", "dp=2: input 'x' is 1x64x256; its first axis must be a multiple of 2"),
+        (
+            graph([("ReduceSum", ["x"], ["y"], {"keepdims": 0})], {"x": (4, 8)}),
+            (2, 1),
+            "dp=2",
+            "dp=2: node 'n0' .ReduceSum. needs its operands whole, so the batch cannot be dealt to chips",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(made: Graph, mesh: tuple[int, int], degrees: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        spread(made, *mesh, degrees)
+
+
+def test_a_degree_of_one_divides_nothing() -> None:
+    found = spread_graph(mlp(), load_machine(None).of_chips(1, 1), Degrees())
+    assert found.batch is None
+    assert found.tensor is None

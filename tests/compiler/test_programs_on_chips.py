@@ -1,0 +1,79 @@
+"""Networks on several chips: against the reference and a single chip, without hazards, over ranks of MPI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chip_nets import llama, on_chips, on_one, run_on_chips
+from compiler.graph import Graph
+from compiler_harness import draw, graph, ints
+from mpi_tools import emulate, needs_mpi
+from sharded_nets import gated, mlp, normalized_first, normalized_last
+
+
+def batch() -> Graph:
+    """Images of a batch: a convolution, a pool, a product."""
+    nodes = [
+        ("Conv", ["x", "w"], ["a"], {"pads": (1, 1, 1, 1)}),
+        ("Relu", ["a"], ["b"], {}),
+        ("GlobalAveragePool", ["b"], ["c"], {}),
+        ("Reshape", ["c", "s"], ["d"], {}),
+        ("Gemm", ["d", "v", "u"], ["y"], {"transB": 1}),
+    ]
+    weights = {"w": draw(16, 3, 3, 3), "s": ints(4, 16), "v": draw(10, 16), "u": draw(10)}
+    return graph(nodes, {"x": (4, 3, 12, 12)}, weights)
+
+
+@pytest.mark.parametrize(
+    ("made", "mesh", "degrees"),
+    [
+        (normalized_first(), (2, 1), "tp=2"),
+        (llama(), (2, 1), "tp=2"),
+        (batch(), (2, 1), "dp=2"),
+        pytest.param(gated(), (2, 2), "tp=4", marks=pytest.mark.long),
+        pytest.param(normalized_last(), (2, 2), "tp=4", marks=pytest.mark.long),
+        pytest.param(batch(), (2, 2), "dp=2,tp=2", marks=pytest.mark.long),
+        pytest.param(normalized_first(), (4, 2), "tp=8", marks=pytest.mark.long),
+    ],
+)
+def test_networks(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
+    program = on_chips(made, *mesh, degrees)
+    outputs, judgements = run_on_chips(program)
+    assert all(found.as_the_format_allows for found in judgements.values())
+    assert program.spread is not None
+    alone, joined = on_one(made, "fp16"), program.spread.joined(outputs)
+    for name, wanted in alone.items():
+        np.testing.assert_allclose(joined[name], wanted, rtol=0.02, atol=0.02)
+    if "dp" not in degrees:
+        first = next(iter(outputs.values()))
+        assert all(np.array_equal(each, first) for each in outputs.values())
+
+
+def test_a_program_is_the_same_every_time() -> None:
+    one, other = (on_chips(mlp(), 2, 1, "tp=2") for _ in range(2))
+    assert one.text == other.text
+    assert one.constants == other.constants
+    assert b"".join(one.image_file) == b"".join(other.image_file)
+
+
+def test_a_chip_has_only_its_own_constants() -> None:
+    program = on_chips(mlp(rows=16, columns=512, bias=False), 2, 1, "tp=2")
+    by_name = {segment.section: segment.size for segment in program.image.segments}
+    whole = sum(array.size * 2 for array in program.graph.constants.values())
+    assert by_name[".ddr"] == by_name[".ddr.chips.1"]
+    assert by_name[".ddr"] < 0.6 * whole
+
+
+@needs_mpi
+def test_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
+    on_chips(mlp(rows=16, columns=128), 2, 1, "tp=2").write(tmp_path)
+    run = ["prog.bin", "--random", "0", "-q", "--stats=json"]
+    done = [emulate(ranks, *run, "--output-dir", f"out{ranks}", folder=tmp_path) for ranks in (1, 2)]
+    assert [(each.returncode, each.stderr) for each in done] == [(0, "")] * 2
+    assert done[0].stdout == done[1].stdout
+    files = [sorted((tmp_path / f"out{ranks}").iterdir()) for ranks in (1, 2)]
+    assert [path.name for path in files[0]] == ["chip0.y.npy", "chip1.y.npy"]
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
