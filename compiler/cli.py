@@ -136,6 +136,8 @@ def _run(options: argparse.Namespace, path: Path) -> int:
             say(options, table.summary())
         if program.core_work is not None:
             say(options, str(program.core_work))
+        if program.wide is not None:
+            say(options, str(program.wide))
         for line in program.states:
             say(options, line)
         if options.run or options.verify_nodes:

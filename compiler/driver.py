@@ -18,6 +18,7 @@ from tx8isa.machine.description import Machine
 
 if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
+    from compiler.evaluation.wide_values import WideValues
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
 
@@ -44,6 +45,8 @@ class Program:
     """A line for each state of the graph: what writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
+    wide: WideValues | None = None
+    """Values that FP16 cannot hold, as far as constants say it, and that stay in FP32; None if there are none."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"
@@ -109,4 +112,5 @@ def compile_graph(
         report,
         tuple(map(str, report.states)),
         report.core_work,
+        context.wide,
     )
