@@ -7,6 +7,7 @@ import atexit
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from compiler.tools.execution import (
     constants_of,
     execute,
     inputs_of,
-    quantised,
     report_text,
     say,
     say_random,
@@ -25,7 +25,7 @@ from compiler.tools.execution import (
     verify_nodes,
 )
 from compiler.tools.extensions import load_all
-from compiler.tools.options import check_usage, make_parser
+from compiler.tools.options import check_usage, chosen, make_parser
 from compiler.tools.outputs import check_files, check_files_of, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
@@ -124,10 +124,13 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     graph = stateful(options, read(path))
     check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
-    table = None
-    if options.calibrate:
-        graph, table = quantised(options, graph, machine)
+    made = chosen(options, graph, machine)
+    if made is not None:
+        graph, options = made.graph, argparse.Namespace(**{**vars(options), "dtype": made.dtype})
     program = _compiled(options, graph, machine)
+    if made is not None and made.wide is not None:
+        program = replace(program, wide=made.wide.joined(program.wide))
+    table = None if made is None else made.table
     folder = program_folder(options, path)
     program.write(folder, options.text_only, _extra_files(options, program, table))
     if not options.quiet:

@@ -46,7 +46,7 @@ class Program:
     core_work: CoreWork | None = None
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
     wide: WideValues | None = None
-    """Values that FP16 cannot hold, as far as constants say it, and that stay in FP32; None if there are none."""
+    """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"

@@ -105,29 +105,43 @@ class HostRun:
 
     def _computed(self, node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
         call = call_of(self.graph, node)
-        operands: list[Array | None] = [self._operand(name, values) if name else None for name in node.inputs]
+        operands: list[Array | None] = [
+            self._operand(node, name, values) if name else None for name in node.inputs
+        ]
         if node.op in _TERMS:
             bits = _bits(_TERMS[node.op](call))
             for at, name in enumerate(node.inputs[:2]):
-                operands[at] = self._on_grid(name, operands[at], bits)
+                operands[at] = self._on_grid(node, name, operands[at], bits)
         try:
             results = OPERATORS[node.op].reference(call, *operands)
         except GraphError as error:
             raise GraphError([f"{node}: {text}" for text in error.messages]) from None
-        return {name: _stored(result) for name, result in zip(node.outputs, results, strict=False) if name}
+        pairs = zip(node.outputs, results, strict=False)
+        return {name: self._stored(node, name, result) for name, result in pairs if name}
 
-    def _operand(self, name: str, values: Mapping[str, Array]) -> Array:
+    def _operand(self, node: Node, name: str, values: Mapping[str, Array]) -> Array:
+        """A value as a node reads it, floats in binary64."""
         return widened(values[name] if name in values else self._constants[name])
 
-    def _on_grid(self, name: str, operand: Array | None, bits: int) -> Array | None:
+    def _stored(self, node: Node, name: str, result: Array) -> Array:
+        """A result of a node as it is between nodes: floats in binary32."""
+        array = np.asarray(result)
+        return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
+
+    def _on_grid(self, node: Node, name: str, operand: Array | None, bits: int) -> Array | None:
         """An operand of a product on its grid, which is kept for a constant; integers as they are."""
         if operand is None or operand.dtype.kind != "f":
             return operand
         if name not in self._constants:
             return on_grid(operand, bits)
-        if name not in self._rounded:
-            self._rounded[name] = on_grid(operand, bits).astype(np.float32)
-        return widened(self._rounded[name])
+        kept = self._kept_as(node, name)
+        if kept not in self._rounded:
+            self._rounded[kept] = on_grid(operand, bits).astype(np.float32)
+        return widened(self._rounded[kept])
+
+    def _kept_as(self, node: Node, name: str) -> str:
+        """The name under which a constant is kept on its grid as a node reads it."""
+        return name
 
     def _fold(self, node: Node) -> None:
         """Compute a node on constants once."""
@@ -138,12 +152,6 @@ class HostRun:
 def _bits(terms: int) -> int:
     """Bits of both operands of a sum of ``terms`` products that is exact in binary64."""
     return (_EXACT - max(terms - 1, 0).bit_length()) // 2
-
-
-def _stored(result: Array) -> Array:
-    """A result between nodes: floats in binary32."""
-    array = np.asarray(result)
-    return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
 
 
 def dependents(graph: Graph, names: Iterable[str]) -> set[str]:

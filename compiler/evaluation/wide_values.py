@@ -14,6 +14,10 @@ class WideValues:
 
     values: Mapping[str, float]
 
+    def joined(self, other: WideValues | None) -> WideValues:
+        """These values and others."""
+        return self if other is None else WideValues({**self.values, **other.values})
+
     def __str__(self) -> str:
         names = [f"'{name}' (up to {size:.3g})" for name, size in self.values.items()]
         rest = len(names) - _MOST_NAMES

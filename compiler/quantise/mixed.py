@@ -1,35 +1,55 @@
-"""The search for the fewest nodes that stay in float for a loss within a limit."""
+"""The search for the fewest nodes that stay in a wider format for a loss within a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Protocol
 
 from compiler.evaluation.host_run import HostRun, dependents
-from compiler.graph import Array, Graph
+from compiler.graph import Array, Graph, Node
 
 from .metric import Metric, Outputs, distance, joined
-from .quantiser import Quantiser
 from .ranges.observation import Progress
+from .ranges.samples import Samples
 
 _SENSITIVITY_SAMPLES = 4
 """Samples from which sensitivities are found: they only say which nodes are tried first."""
 _MOST_RETURNS = 8
-"""Nodes in float that are tried with bytes again once the limit is kept."""
+"""Nodes in the wide format that are tried in the narrow one again once the limit is kept."""
+
+
+class Choosable(Protocol):
+    """A network some of whose nodes can be in a narrow format: in which ones is what a search finds."""
+
+    source: Graph
+    """The network in binary32."""
+    samples: Samples
+    narrow: str
+    wide: str
+
+    @property
+    def candidates(self) -> Mapping[str, Node]:
+        """The nodes, by name, that are in the narrow or in the wide format."""
+        ...
+
+    def run_of(self, formats: Mapping[str, str]) -> HostRun:
+        """What runs the network with some formats; nodes without one are in the wide format."""
+        ...
 
 
 class FormatSearch:
     """Compares choices of formats with the float network, on the samples."""
 
-    def __init__(self, quantiser: Quantiser, metric: Metric, progress: Progress) -> None:
-        self._quantiser, self._metric, self._progress = quantiser, metric, progress
-        self._expected = self._outputs(quantiser.source, "float network")
+    def __init__(self, network: Choosable, metric: Metric, progress: Progress) -> None:
+        self._network, self._metric, self._progress = network, metric, progress
+        self._expected = self._outputs(HostRun(network.source), "float network")
         self._losses: dict[frozenset[str], float] = {}
 
     def loss(self, formats: Mapping[str, str]) -> float:
         """The loss with some formats, as the metric defines it."""
         key = frozenset(f"{name} {found}" for name, found in formats.items())
         if key not in self._losses:
-            found = self._outputs(self._quantiser.graph(formats), "loss of a choice")
+            found = self._outputs(self._network.run_of(formats), "loss of a choice")
             self._losses[key] = self._metric.loss(self._expected, found)
         return self._losses[key]
 
@@ -37,7 +57,7 @@ class FormatSearch:
         """Formats whose loss is at most ``limit``, 0 or more, and the sensitivities of the nodes."""
         losses = self.sensitivities()
         order = sorted(losses, key=lambda name: (-losses[name], name))
-        low, high = 0, len(order)  # nodes in float, the most sensitive ones; none is tried first
+        low, high = 0, len(order)  # nodes in the wide format, the most sensitive ones; none is tried first
         middle = 0
         while low < high:
             if self._loss_of(order[:middle]) <= limit:
@@ -59,18 +79,21 @@ class FormatSearch:
         return self.loss(self._formats(kept))
 
     def _formats(self, kept: Collection[str]) -> dict[str, str]:
-        """Bytes but for some nodes."""
-        return {name: "fp16" if name in kept else "int8" for name in self._quantiser.places.candidates}
+        """The narrow format but for some nodes."""
+        narrow, wide = self._network.narrow, self._network.wide
+        return {name: wide if name in kept else narrow for name in self._network.candidates}
 
     def sensitivities(self) -> dict[str, float]:
-        """For each node, the cosine that the outputs lose when only that node computes with bytes.
+        """For each node, the cosine that the outputs lose when only that node is in the narrow format.
 
         Values that do not depend on the node are those of the float network.
         """
-        few = self._quantiser.samples.first(_SENSITIVITY_SAMPLES)
-        source, names = self._quantiser.source, list(self._quantiser.places.candidates)
-        runs = {name: HostRun(self._quantiser.graph({name: "int8"})) for name in names}
-        depending = {name: dependents(source, self._quantiser.places.node(name).outputs) for name in names}
+        few = self._network.samples.first(_SENSITIVITY_SAMPLES)
+        source, names = self._network.source, list(self._network.candidates)
+        runs = {name: self._network.run_of({name: self._network.narrow}) for name in names}
+        depending = {
+            name: dependents(source, node.outputs) for name, node in self._network.candidates.items()
+        }
         found: dict[str, list[dict[str, Array]]] = {name: [] for name in names}
         plain = HostRun(source)
         for at, inputs in enumerate(few):
@@ -83,8 +106,8 @@ class FormatSearch:
         expected = {name: array[: few.count] for name, array in self._expected.items()}
         return {name: distance(expected, joined(found[name])) for name in names}
 
-    def _outputs(self, graph: Graph, what: str) -> Outputs:
-        run, found, samples = HostRun(graph), [], self._quantiser.samples
+    def _outputs(self, run: HostRun, what: str) -> Outputs:
+        found, samples = [], self._network.samples
         for at, inputs in enumerate(samples):
             self._progress(what, at, samples.count)
             found.append(run.run(inputs))

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from compiler.evaluation.host_run import HostRun
 from compiler.graph import Graph, GraphError, Node
 from compiler.operators import call_of
 from compiler.passes.rewrite import simplified
 from compiler.rewrite import RewrittenGraph
 from compiler.rewrite.quantised import QUANTISED, TABLES
 
+from .formats import FLOAT
 from .insertion import Insertion
 from .places import PRODUCTS, Places
 from .ranges.calibration import ByteScale, Settings, byte_scale, range_chooser
@@ -26,6 +28,8 @@ class Quantiser:
 
     GraphError for a network that is quantised already, or has nothing that computes with bytes.
     """
+
+    narrow, wide = "int8", FLOAT
 
     def __init__(self, graph: Graph, samples: Samples, settings: Settings, progress: Progress) -> None:
         old = next((node for node in graph.nodes if node.op in QUANTISED), None)
@@ -48,13 +52,22 @@ class Quantiser:
         self.places = Places(self.source, self._refused(places))
 
     def graph(self, formats: Mapping[str, str]) -> Graph:
-        """The graph in which nodes have formats; those without one have ``FLOAT``."""
+        """The graph in which nodes have formats; those without one have ``wide``."""
         chosen = [name for name in self.places.candidates if formats.get(name) == "int8"]
         scales = self._scales(self.places.values(chosen))
         precise = {name for name, found in formats.items() if found == "fp32"}
         for name in precise.intersection(self.places.candidates):
             precise = precise.union(node.name for node in self.places.tail(self.places.node(name)))
         return Insertion(self.places, chosen, scales, self.weights).graph(precise)
+
+    @property
+    def candidates(self) -> Mapping[str, Node]:
+        """The nodes that can compute with bytes."""
+        return self.places.candidates
+
+    def run_of(self, formats: Mapping[str, str]) -> HostRun:
+        """What runs the network with some formats, floats in binary32."""
+        return HostRun(self.graph(formats))
 
     def weights(self, node: Node) -> ByteWeights:
         """The weights of a product in bytes, with the bias that makes up for their mean error."""

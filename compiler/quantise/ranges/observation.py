@@ -16,6 +16,11 @@ from .samples import Samples
 Progress = Callable[[str, int, int], None]
 """Is called with what is being done, how much of it is done, and how much there is."""
 
+
+def silent(what: str, done: int, total: int) -> None:
+    """A progress that shows nothing."""
+
+
 Channels = tuple[str, int]
 """A value and the axis of its channels."""
 

@@ -37,7 +37,7 @@ _KEEPING = (
 
 @dataclass(frozen=True)
 class LargeNumbers:
-    """``values`` that a format cannot hold, each with its magnitude, and the ``nodes`` that make or read them."""
+    """``values`` that a format cannot hold, with magnitudes, and the ``nodes`` that make or read them."""
 
     values: Mapping[str, float]
     nodes: frozenset[str]

@@ -1,4 +1,4 @@
-"""Values that FP16 cannot hold, as far as constants say it: found before the run, kept in FP32, with a note."""
+"""Values that constants make too large for FP16: found before the run, kept in FP32, with a note."""
 
 from __future__ import annotations
 
@@ -98,13 +98,19 @@ ORDINARY: dict[str, tuple[list[NodeSpec], Constants]] = {
         ],
         {"one": number(1), "lowest": number(-3.4e38)},
     ),
-    "a smaller mask": ([("Add", ["x", "mask"], ["y"], {})], {"mask": np.float32([[0.0] * 7 + [-1e9]])}),
+    "a smaller mask": (
+        [("Add", ["x", "mask"], ["y"], {})],
+        {"mask": np.array([[0.0] * 7 + [-1e9]], np.float32)},
+    ),
     "limits that are none": (
         [("Clip", ["x", "low", "high"], ["y"], {})],
         {"low": number(-3e38), "high": number(3e38)},
     ),
     "ordinary weights": ([("MatMul", ["x", "w"], ["y"], {})], {"w": draw(8, 8)}),
-    "infinities": ([("Add", ["x", "mask"], ["y"], {})], {"mask": np.float32([[-np.inf, np.inf] * 4])}),
+    "infinities": (
+        [("Add", ["x", "mask"], ["y"], {})],
+        {"mask": np.array([[-np.inf, np.inf] * 4], np.float32)},
+    ),
 }
 
 
