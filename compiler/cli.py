@@ -24,7 +24,7 @@ from compiler.tools.execution import (
     stateful,
     verify_nodes,
 )
-from compiler.tools.extensions import load_all
+from compiler.tools.extensions import failure_in, load_all
 from compiler.tools.options import check_usage, chosen, make_parser
 from compiler.tools.outputs import check_files, check_files_of, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
@@ -81,6 +81,10 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
         return _fail(*_mistakes(error))
     except OSError as error:
         return _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+    except Exception as error:
+        if (text := failure_in(options.operators, error)) is None:
+            raise
+        return _fail(text)
 
 
 def _fail(*texts: str) -> int:

@@ -40,9 +40,12 @@ class Choosable(Protocol):
 class FormatSearch:
     """Compares choices of formats with the float network, on the samples."""
 
-    def __init__(self, network: Choosable, metric: Metric, progress: Progress) -> None:
+    def __init__(
+        self, network: Choosable, metric: Metric, progress: Progress, expected: Outputs | None = None
+    ) -> None:
+        """``expected``: what the float network gives, if that is known."""
         self._network, self._metric, self._progress = network, metric, progress
-        self._expected = self._outputs(HostRun(network.source), "float network")
+        self.expected = expected or self._outputs(HostRun(network.source), "float network")
         self._losses: dict[frozenset[str], float] = {}
 
     def loss(self, formats: Mapping[str, str]) -> float:
@@ -50,7 +53,7 @@ class FormatSearch:
         key = frozenset(f"{name} {found}" for name, found in formats.items())
         if key not in self._losses:
             found = self._outputs(self._network.run_of(formats), "loss of a choice")
-            self._losses[key] = self._metric.loss(self._expected, found)
+            self._losses[key] = self._metric.loss(self.expected, found)
         return self._losses[key]
 
     def within(self, limit: float) -> tuple[dict[str, str], dict[str, float]]:
@@ -103,7 +106,7 @@ class FormatSearch:
                 self._progress("sensitivity of nodes", at * len(names) + place, few.count * len(names))
                 known = {key: array for key, array in values.items() if key not in depending[name]}
                 found[name].append(runs[name].run(inputs, known=known))
-        expected = {name: array[: few.count] for name, array in self._expected.items()}
+        expected = {name: array[: few.count] for name, array in self.expected.items()}
         return {name: distance(expected, joined(found[name])) for name in names}
 
     def _outputs(self, run: HostRun, what: str) -> Outputs:

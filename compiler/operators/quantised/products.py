@@ -36,7 +36,7 @@ from compiler.operators.windows.geometry import (
     window_fits,
 )
 
-from .quantisation import BYTES, SCALE, quantised
+from .quantisation import BYTES, SCALE, quantised, scales_usable
 
 _INT32, _FLOAT32 = CAST_NUMBERS["int32"], CAST_NUMBERS["float32"]
 
@@ -148,7 +148,7 @@ composite(
     ),
     outputs=(Output("y", _RESULT),),
     expansion=_qlinear_matmul,
-    rules=(quantised_inner_sizes_agree,),
+    rules=(quantised_inner_sizes_agree, scales_usable((1, 4), (6,))),
     precise=True,
 )
 
@@ -270,6 +270,6 @@ composite(
     outputs=(Output("y", _RESULT),),
     expansion=_qlinear_conv,
     attributes=_ATTRIBUTES,
-    rules=_of_conv(3),
+    rules=(*_of_conv(3), scales_usable((1, 4), (6,))),
     precise=True,
 )

@@ -10,14 +10,14 @@ from compiler.graph import Graph, GraphError
 from compiler.quantise.cycles import CyclesOf
 from compiler.quantise.formats import (
     FLOAT,
+    ComparedFormats,
     Decision,
     DecisionTable,
     SavedFormats,
-    ComparedFormats,
     check_nodes,
     saved_formats,
 )
-from compiler.quantise.metric import Metric
+from compiler.quantise.metric import Metric, Outputs
 from compiler.quantise.mixed import FormatSearch
 from compiler.quantise.places import PRODUCTS, Places
 from compiler.quantise.quantise import Goal, Quantised, quantise
@@ -93,6 +93,7 @@ class _Comparison:
         self._metric = allowed.goal.metric or Metric()
         self._within: list[_Choice] = []
         self._beyond: list[ComparedFormats] = []
+        self._expected: Outputs | None = None
 
     def floats(self) -> None:
         """Formats of two bytes; if nodes must be in FP32 with them, also formats of four bytes."""
@@ -145,7 +146,9 @@ class _Comparison:
         return network, self._search(network).loss(dict.fromkeys(network.candidates, dtype))
 
     def _search(self, network: FloatNetwork) -> FormatSearch:
-        return FormatSearch(network, self._metric, self._progress)
+        search = FormatSearch(network, self._metric, self._progress, self._expected)
+        self._expected = search.expected
+        return search
 
     def _whole(self, network: FloatNetwork, loss: float) -> None:
         """A format for all nodes, compiled unless another of its size, or a shorter one, is so already."""

@@ -139,7 +139,7 @@ def test_what_two_bytes_cannot_hold_is_compared_with_other_formats() -> None:
 def cancelling() -> Graph:
     """Two products, and a difference of nearly equal numbers, of which formats of two bytes keep nothing."""
     rng = np.random.default_rng(6)
-    constants = {
+    constants: dict[str, Array] = {
         "w": rng.standard_normal((64, 64)).astype(np.float32) / 8,
         "much": np.array(3000, np.float32),
     }
