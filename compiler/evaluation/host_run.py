@@ -30,6 +30,16 @@ _TERMS: dict[str, Callable[[Call], int]] = {
 """Operators that are sums of products of two operands, and how many products a sum has."""
 
 
+def multiplications(graph: Graph) -> int:
+    """How many products of numbers a run computes."""
+    calls = [(node, call_of(graph, node)) for node in graph.nodes if node.op in _TERMS]
+    return sum(graph.tensors[node.outputs[0]].size * _TERMS[node.op](call) for node, call in calls)
+
+
+KeptGrids = dict[tuple[int, int], tuple[Array, Array]]
+"""Constants as they are on their grids, by identity and bits, with the arrays that they were."""
+
+
 def on_grid(values: Array, bits: int) -> Array:
     """Values rounded to multiples of a power of two, of which the largest is at most 2**bits.
 
@@ -46,12 +56,12 @@ def on_grid(values: Array, bits: int) -> Array:
 
 
 class HostRun:
-    """Runs one graph, any number of times."""
+    """Runs one graph, any number of times; runs of similar graphs can share what is ``kept`` of constants."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, kept: KeptGrids | None = None) -> None:
         self.graph = graph
         self._constants = dict(graph.constants)
-        self._rounded: dict[str, Array] = {}
+        self._kept: KeptGrids = {} if kept is None else kept
         known = set(self._constants)
         nodes = []
         for node in graph.nodes:
@@ -134,14 +144,15 @@ class HostRun:
             return operand
         if name not in self._constants:
             return on_grid(operand, bits)
-        kept = self._kept_as(node, name)
-        if kept not in self._rounded:
-            self._rounded[kept] = on_grid(operand, bits).astype(np.float32)
-        return widened(self._rounded[kept])
+        array = self._constant(node, name)
+        key = id(array), bits
+        if key not in self._kept:
+            self._kept[key] = array, on_grid(operand, bits).astype(np.float32)
+        return widened(self._kept[key][1])
 
-    def _kept_as(self, node: Node, name: str) -> str:
-        """The name under which a constant is kept on its grid as a node reads it."""
-        return name
+    def _constant(self, node: Node, name: str) -> Array:
+        """A constant as a node reads it."""
+        return self._constants[name]
 
     def _fold(self, node: Node) -> None:
         """Compute a node on constants once."""

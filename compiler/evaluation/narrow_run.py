@@ -16,7 +16,7 @@ from compiler.operators.expansion.builder import widened
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, widen
 from tx8isa.numbers.rounding import rounded
 
-from .host_run import HostRun
+from .host_run import HostRun, KeptGrids
 from .reference import QUANTISING
 from .storage import within_range
 
@@ -28,9 +28,11 @@ class NarrowRun(HostRun):
     cannot hold. ``held``: these values, each with the largest magnitude seen.
     """
 
-    def __init__(self, graph: Graph, fmt: Format, precise: Collection[str] = ()) -> None:
+    def __init__(
+        self, graph: Graph, fmt: Format, precise: Collection[str] = (), kept: KeptGrids | None = None
+    ) -> None:
         self._narrows = False  # constants that are computed when compiling are not rounded before
-        super().__init__(graph)
+        super().__init__(graph, kept)
         self.fmt, self.precise = fmt, set(precise)
         self.held: dict[str, float] = {}
         self._limit = _largest(fmt)
@@ -64,8 +66,8 @@ class NarrowRun(HostRun):
             self._narrow[name] = self._in_format(within_range(array, self.fmt)).astype(np.float32)
         return widened(self._narrow[name])
 
-    def _kept_as(self, node: Node, name: str) -> str:
-        return f"{name} in {self.fmt.token}" if self._rounds(node) else name
+    def _constant(self, node: Node, name: str) -> Array:
+        return self._narrow[name] if self._rounds(node) else super()._constant(node, name)
 
     def _stored(self, node: Node, name: str, result: Array) -> Array:
         array = super()._stored(node, name, result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from compiler.evaluation.host_run import HostRun, dependents
+from compiler.evaluation.host_run import HostRun, dependents, multiplications
 from compiler.graph import Array, Graph, Node
 
 from .metric import Metric, Outputs, distance, joined
@@ -14,6 +14,11 @@ from .ranges.samples import Samples
 
 _SENSITIVITY_SAMPLES = 4
 """Samples from which sensitivities are found: they only say which nodes are tried first."""
+_SENSITIVITY_WORK, _CHOICE_WORK = 300_000_000_000, 17_000_000_000
+"""Multiplications of all sensitivities, half a run each, and of one choice that is tried: of large networks
+fewer samples are run. What is chosen is run on all of them."""
+_STEPS_BACK = 20
+"""Parts of the nodes that go into the wide format at once if a choice loses more on all samples."""
 _MOST_RETURNS = 8
 """Nodes in the wide format that are tried in the narrow one again once the limit is kept."""
 
@@ -26,6 +31,8 @@ class Choosable(Protocol):
     samples: Samples
     narrow: str
     wide: str
+    expected: Outputs | None
+    """The outputs in binary32, if they are known."""
 
     @property
     def candidates(self) -> Mapping[str, Node]:
@@ -40,20 +47,26 @@ class Choosable(Protocol):
 class FormatSearch:
     """Compares choices of formats with the float network, on the samples."""
 
-    def __init__(
-        self, network: Choosable, metric: Metric, progress: Progress, expected: Outputs | None = None
-    ) -> None:
-        """``expected``: what the float network gives, if that is known."""
+    def __init__(self, network: Choosable, metric: Metric, progress: Progress) -> None:
         self._network, self._metric, self._progress = network, metric, progress
-        self.expected = expected or self._outputs(HostRun(network.source), "float network")
-        self._losses: dict[frozenset[str], float] = {}
+        self._count = network.samples.count
+        self.expected = network.expected or self._outputs(
+            HostRun(network.source), self._count, "float network"
+        )
+        self._losses: dict[tuple[frozenset[str], int], float] = {}
+        work = max(multiplications(network.source), 1)
+        runs = max(_SENSITIVITY_WORK * 2 // (work * max(len(network.candidates), 1)), 1)
+        self._tried_first = min(self._count, _SENSITIVITY_SAMPLES, runs)
+        self._tried = self._count if self._metric.function else min(self._count, max(_CHOICE_WORK // work, 1))
 
-    def loss(self, formats: Mapping[str, str]) -> float:
-        """The loss with some formats, as the metric defines it."""
-        key = frozenset(f"{name} {found}" for name, found in formats.items())
+    def loss(self, formats: Mapping[str, str], count: int | None = None) -> float:
+        """The loss with some formats on the first samples, or on all, as the metric defines it."""
+        count = self._count if count is None else count
+        key = frozenset(f"{name} {found}" for name, found in formats.items()), count
         if key not in self._losses:
-            found = self._outputs(self._network.run_of(formats), "loss of a choice")
-            self._losses[key] = self._metric.loss(self.expected, found)
+            found = self._outputs(self._network.run_of(formats), count, "loss of a choice")
+            expected = {name: array[:count] for name, array in self.expected.items()}
+            self._losses[key] = self._metric.loss(expected, found)
         return self._losses[key]
 
     def within(self, limit: float) -> tuple[dict[str, str], dict[str, float]]:
@@ -68,7 +81,12 @@ class FormatSearch:
             else:
                 low = middle + 1
             middle = (low + high) // 2
-        return self._formats(self._returned(order[:high], limit)), losses
+        kept = self._returned(order[:high], limit)
+        others = [name for name in order if name not in kept]
+        while others and self.loss(self._formats(kept)) > limit:  # few samples were tried of a large network
+            more = max(len(order) // _STEPS_BACK, 1)
+            kept, others = kept + others[:more], others[more:]
+        return self._formats(kept), losses
 
     def _returned(self, kept: list[str], limit: float) -> list[str]:
         """The nodes that really have to stay in float: of the least sensitive ones some may go back."""
@@ -79,7 +97,7 @@ class FormatSearch:
         return kept
 
     def _loss_of(self, kept: Collection[str]) -> float:
-        return self.loss(self._formats(kept))
+        return self.loss(self._formats(kept), self._tried)
 
     def _formats(self, kept: Collection[str]) -> dict[str, str]:
         """The narrow format but for some nodes."""
@@ -91,7 +109,7 @@ class FormatSearch:
 
         Values that do not depend on the node are those of the float network.
         """
-        few = self._network.samples.first(_SENSITIVITY_SAMPLES)
+        few = self._network.samples.first(self._tried_first)
         source, names = self._network.source, list(self._network.candidates)
         runs = {name: self._network.run_of({name: self._network.narrow}) for name in names}
         depending = {
@@ -109,8 +127,8 @@ class FormatSearch:
         expected = {name: array[: few.count] for name, array in self.expected.items()}
         return {name: distance(expected, joined(found[name])) for name in names}
 
-    def _outputs(self, run: HostRun, what: str) -> Outputs:
-        found, samples = [], self._network.samples
+    def _outputs(self, run: HostRun, count: int, what: str) -> Outputs:
+        found, samples = [], self._network.samples.first(count)
         for at, inputs in enumerate(samples):
             self._progress(what, at, samples.count)
             found.append(run.run(inputs))

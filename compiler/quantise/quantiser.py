@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from compiler.evaluation.host_run import HostRun
+from compiler.evaluation.host_run import HostRun, KeptGrids
 from compiler.graph import Graph, GraphError, Node
 from compiler.operators import call_of
 from compiler.passes.rewrite import simplified
@@ -15,6 +15,7 @@ from compiler.rewrite.quantised import QUANTISED, TABLES
 
 from .formats import FLOAT
 from .insertion import Insertion
+from .metric import Outputs, joined
 from .places import PRODUCTS, Places
 from .ranges.calibration import ByteScale, Settings, byte_scale, range_chooser
 from .ranges.observation import Channels, Progress, observed
@@ -48,6 +49,7 @@ class Quantiser:
         choose = range_chooser(settings.method)
         self._ranges = {name: choose(histogram) for name, histogram in self._seen.histograms.items()}
         self._weights: dict[str, ByteWeights] = {}
+        self._kept: KeptGrids = {}
         self.places = places
         self.places = Places(self.source, self._refused(places))
 
@@ -65,9 +67,14 @@ class Quantiser:
         """The nodes that can compute with bytes."""
         return self.places.candidates
 
+    @property
+    def expected(self) -> Outputs | None:
+        """The outputs of the float network, which the calibration has seen."""
+        return joined(self._seen.outputs)
+
     def run_of(self, formats: Mapping[str, str]) -> HostRun:
         """What runs the network with some formats, floats in binary32."""
-        return HostRun(self.graph(formats))
+        return HostRun(self.graph(formats), self._kept)
 
     def weights(self, node: Node) -> ByteWeights:
         """The weights of a product in bytes, with the bias that makes up for their mean error."""

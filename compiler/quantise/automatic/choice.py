@@ -146,7 +146,8 @@ class _Comparison:
         return network, self._search(network).loss(dict.fromkeys(network.candidates, dtype))
 
     def _search(self, network: FloatNetwork) -> FormatSearch:
-        search = FormatSearch(network, self._metric, self._progress, self._expected)
+        network.expected = self._expected
+        search = FormatSearch(network, self._metric, self._progress)
         self._expected = search.expected
         return search
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from compiler.evaluation.host_run import HostRun
+from compiler.evaluation.host_run import HostRun, KeptGrids
 from compiler.evaluation.narrow_run import NarrowRun
 from compiler.evaluation.reference import QUANTISING
 from compiler.evaluation.wide_values import wide_or_none
 from compiler.graph import Graph, Node
 from compiler.passes.compilation import compute_format, default_dtype
 from compiler.passes.rewrite import simplified
+from compiler.quantise.metric import Outputs
 from compiler.quantise.places import MOVES
 from compiler.quantise.quantise import Chosen
 from compiler.quantise.ranges.observation import Progress, silent
@@ -51,11 +52,12 @@ class FloatNetwork:
     """The network ``source`` in the format ``narrow``, with FP32 around values that it cannot hold."""
 
     wide = _WIDE.token
+    expected: Outputs | None = None
 
     def __init__(self, source: Graph, samples: Samples, dtype: str, progress: Progress) -> None:
         self.source, self.samples, self.narrow = source, samples, dtype
         self._format = Format.parse(dtype)
-        self._always = self._known()
+        self._always, self._kept = self._known(), KeptGrids()
         run = NarrowRun(source, self._format, self._always)
         for at, inputs in enumerate(samples if self._format is Format.FP16 else ()):
             progress(f"values in {dtype}", at, samples.count)
@@ -70,9 +72,9 @@ class FloatNetwork:
     def run_of(self, formats: Mapping[str, str]) -> HostRun:
         """What runs the network with some formats, values between nodes rounded."""
         if self._format is _WIDE:
-            return HostRun(self.source)
+            return HostRun(self.source, self._kept)
         precise = {name for name in self.candidates if formats.get(name, self.wide) == self.wide}
-        return NarrowRun(self.source, self._format, precise | self.held.nodes | self._always)
+        return NarrowRun(self.source, self._format, precise | self.held.nodes | self._always, self._kept)
 
     def of(self, graph: Graph, formats: Mapping[str, str]) -> Graph:
         """The graph that the network was made of, with its nodes in some formats."""
