@@ -53,7 +53,8 @@ def lines() -> Iterator[str]:
     for name, cycles, lost, right in points():
         x, y = width(cycles), height(lost)
         yield f'<circle cx="{x}" cy="{y}" r="5" fill="#3b6ea5"/>'
-        yield f'<text x="{x + 9}" y="{y - 6}">{name}: {right} of 360</text>'
+        beside = f'x="{x - 9}" text-anchor="end"' if name == "fp16" else f'x="{x + 9}"'
+        yield f'<text {beside} y="{y - 6}">{name}: {right} of 360</text>'
 
 
 def width(cycles: float) -> float:

@@ -31,8 +31,11 @@ class Choosable(Protocol):
     samples: Samples
     narrow: str
     wide: str
-    expected: Outputs | None
-    """The outputs in binary32, if they are known."""
+
+    @property
+    def expected(self) -> Outputs | None:
+        """The outputs in binary32, if they are known."""
+        ...
 
     @property
     def candidates(self) -> Mapping[str, Node]:
