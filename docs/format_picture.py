@@ -50,11 +50,11 @@ def lines() -> Iterator[str]:
         yield f"<text {below}>{cycles:,}</text>"
     yield f'<text x="{(LEFT + RIGHT) // 2}" y="{BOTTOM + 42}" text-anchor="middle">simulated cycles</text>'
     yield f'<text x="14" y="{(TOP + BOTTOM) // 2}">cosine lost</text>'
-    for name, cycles, lost, right in points():
-        x, y = width(cycles), height(lost)
-        yield f'<circle cx="{x}" cy="{y}" r="5" fill="#3b6ea5"/>'
+    for name, taken, lost, right in points():
+        x, level = width(taken), height(lost)
+        yield f'<circle cx="{x}" cy="{level}" r="5" fill="#3b6ea5"/>'
         beside = f'x="{x - 9}" text-anchor="end"' if name == "fp16" else f'x="{x + 9}"'
-        yield f'<text {beside} y="{y - 6}">{name}: {right} of 360</text>'
+        yield f'<text {beside} y="{level - 6}">{name}: {right} of 360</text>'
 
 
 def width(cycles: float) -> float:
