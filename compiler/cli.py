@@ -7,6 +7,7 @@ import atexit
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,14 @@ from compiler.tools.execution import (
     constants_of,
     execute,
     inputs_of,
-    quantised,
     report_text,
     say,
     say_random,
     stateful,
     verify_nodes,
 )
-from compiler.tools.extensions import load_all
-from compiler.tools.options import check_usage, make_parser
+from compiler.tools.extensions import failure_in, load_all
+from compiler.tools.options import check_usage, chosen, make_parser
 from compiler.tools.outputs import check_files, check_files_of, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
@@ -81,6 +81,10 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
         return _fail(*_mistakes(error))
     except OSError as error:
         return _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+    except Exception as error:
+        if (text := failure_in(options.operators, error)) is None:
+            raise
+        return _fail(text)
 
 
 def _fail(*texts: str) -> int:
@@ -126,10 +130,13 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     graph = stateful(options, read(path))
     check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
-    table = None
-    if options.calibrate:
-        graph, table = quantised(options, graph, machine)
+    made = chosen(options, graph, machine)
+    if made is not None:
+        graph, options = made.graph, argparse.Namespace(**{**vars(options), "dtype": made.dtype})
     program = _compiled(options, graph, machine)
+    if made is not None and made.wide is not None:
+        program = replace(program, wide=made.wide.joined(program.wide))
+    table = None if made is None else made.table
     folder = program_folder(options, path)
     program.write(folder, options.text_only, _extra_files(options, program, table))
     if not options.quiet:
@@ -138,6 +145,8 @@ def _run(options: argparse.Namespace, path: Path) -> int:
             say(options, table.summary())
         if program.core_work is not None:
             say(options, str(program.core_work))
+        if program.wide is not None:
+            say(options, str(program.wide))
         for line in program.states:
             say(options, line)
         if options.run or options.verify_nodes:

@@ -18,6 +18,7 @@ from tx8isa.machine.description import Machine, load_machine
 
 if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
+    from compiler.evaluation.wide_values import WideValues
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
     from compiler.search.chips import Degrees, SpreadGraph
@@ -45,6 +46,8 @@ class Program:
     """A line for each state of the graph: what writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
+    wide: WideValues | None = None
+    """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
     spread: SpreadGraph | None = None
     """How several chips share the graph; None on one."""
 
@@ -117,6 +120,7 @@ def compile_graph(
         report,
         tuple(map(str, report.states)),
         report.core_work,
+        context.wide,
     )
 
 
@@ -136,6 +140,7 @@ def _compile_for_chips(
     timing: dict[str, float] = {}
     parts: dict[tuple[int, ...], tuple[str, bytes, Image]] = {}
     report: Report | None = None
+    wide: WideValues | None = None
     for place, chips in spread.parts.items():
         local = spread.graph_of(place)
         context = context_of(local, dtype, tiles, machine, patterns, search, plan, residency, spread=True)
@@ -143,12 +148,13 @@ def _compile_for_chips(
             context.plan = report.plan
         module = run_passes(context, timing, after_pass if report is None else None)
         parts[chips] = written(context, module)
-        report = report or report_of(context, module, parts[chips][2])
+        if report is None:
+            report, wide = report_of(context, module, parts[chips][2]), context.wide
     start = time.perf_counter()
     text, constants, image = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
     assert report is not None
-    more = (tuple(map(str, report.states)), report.core_work, spread)
+    more = (tuple(map(str, report.states)), report.core_work, wide, spread)
     return Program(
         graph, context.compute.token, context.tiles, text, constants, image, machine, timing, report, *more
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,9 +136,11 @@ def compile(
     ``machine``: a description or the path of one, by default the TX81; ``patterns``, ``search`` and
     ``residency`` as the options of tx8cc.
 
-    With ``dtype="int8"`` nodes compute with bytes and the rest in fp16. ``calibrate``: samples of the inputs,
-    arrays by name or a .npz file; ``calibration``: a method or ``compiler.quantise.Settings``; ``max_loss``,
-    a share, ``metric`` and ``formats`` as the options of tx8cc. GraphError for what cannot be compiled.
+    With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
+    fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
+    .npz file, which also say what a format of floats cannot hold; ``calibration``: a method or
+    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc.
+    GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
     from compiler.evaluation.states import with_states
@@ -149,9 +152,11 @@ def compile(
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency
     quantisation = Quantisation(calibrate, calibration, max_loss, metric, formats)
-    made, float_format, table = quantisation.applied(graph, dtype, options)
-    program = compile_graph(made, float_format, **options)
-    return Program(program.image, program.machine, graph.name, program, table)
+    made = quantisation.applied(graph, dtype, options)
+    program = compile_graph(made.graph, made.dtype, **options)
+    if made.wide is not None:
+        program = replace(program, wide=made.wide.joined(program.wide))
+    return Program(program.image, program.machine, graph.name, program, made.table)
 
 
 def assemble(

@@ -1,4 +1,4 @@
-"""What ``tx8.compile`` takes to quantise a network of floats."""
+"""What ``tx8.compile`` takes to quantise a network of floats, or to choose its formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from compiler.graph import Graph, GraphError
 
 if TYPE_CHECKING:
-    from compiler.quantise import DecisionTable, Quantised, Settings
+    from compiler.quantise import Chosen, CyclesOf, Goal, Quantised, Settings
+    from compiler.quantise import Samples as KnownSamples
 
 Samples = Mapping[str, Any] | str | Path
 """Samples of the inputs: arrays by name, or a .npz file of them."""
@@ -18,7 +19,7 @@ Samples = Mapping[str, Any] | str | Path
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How a network is quantised; the fields are arguments of ``tx8.compile``."""
+    """How a network gets its formats; the fields are arguments of ``tx8.compile``."""
 
     calibrate: Samples | None
     calibration: str | Settings
@@ -26,45 +27,70 @@ class Quantisation:
     metric: Callable[[dict[str, Any]], float] | None
     formats: str | Path | None
 
-    def applied(
-        self, graph: Graph, dtype: str | None, options: Mapping[str, Any]
-    ) -> tuple[Graph, str | None, DecisionTable | None]:
-        """The graph to compile, the format of its floats, and the decisions if it was quantised.
+    def applied(self, graph: Graph, dtype: str | None, options: Mapping[str, Any]) -> Chosen:
+        """The graph to compile, the format of its floats, and what was decided.
 
         ``options``: those of ``compile_graph``, with which cycles are estimated. GraphError for what cannot
         be quantised, and for arguments that say nothing without samples.
         """
-        if self.calibrate is None or dtype != "int8":
-            self._check(dtype)
-            return graph, dtype, None
-        made = self._quantised(graph, self.calibrate, options)
-        return made.graph, made.dtype, made.table
+        from compiler.quantise import Chosen, held_wide
+
+        if dtype == "auto":
+            return self._automatic(graph, options)
+        self._check(dtype)
+        if self.calibrate is None:
+            return Chosen(graph, dtype)
+        if dtype != "int8":
+            return held_wide(graph, self._samples(graph), dtype)
+        return self._quantised(graph, options).chosen
 
     def _check(self, dtype: str | None) -> None:
-        if self.calibrate is not None:
-            raise GraphError([f'calibrate needs dtype="int8"; found dtype={dtype!r}'])
         for name in ("max_loss", "metric", "formats"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is None:
+                continue
+            if dtype != "int8":
+                raise GraphError([f'{name} needs dtype="int8" or "auto"; found dtype={dtype!r}'])
+            if self.calibrate is None:
                 raise GraphError([f"{name} needs calibrate, samples of the inputs"])
 
-    def _quantised(self, graph: Graph, given: Samples, options: Mapping[str, Any]) -> Quantised:
-        from compiler.quantise import (
-            FLOAT,
-            Goal,
-            Metric,
-            Settings,
-            compiled_cycles,
-            quantise,
-            read_samples,
-            samples_of,
-        )
+    def _quantised(self, graph: Graph, options: Mapping[str, Any]) -> Quantised:
+        from compiler.quantise import FLOAT, compiled_cycles, quantise
 
-        settings = self.calibration
-        if isinstance(settings, str):
-            settings = Settings(settings)
-        samples = samples_of(given, graph) if isinstance(given, Mapping) else read_samples(Path(given), graph)
-        metric = Metric(getattr(self.metric, "__name__", "metric"), self.metric) if self.metric else None
-        goal = Goal(self.max_loss, metric, Path(self.formats) if self.formats is not None else None)
         decides = self.max_loss is not None or self.formats is not None
         cycles = compiled_cycles(dtype=FLOAT, **options) if decides else None
-        return quantise(graph, samples, settings, goal, cycles=cycles)
+        return quantise(graph, self._samples(graph), self._settings, self._goal, cycles=cycles)
+
+    def _automatic(self, graph: Graph, options: Mapping[str, Any]) -> Chosen:
+        from compiler.quantise import Allowed, automatic, compiled_cycles
+
+        origin = "on random inputs" if self.calibrate is None else ""
+        allowed = Allowed(self._goal, self._settings, self.calibrate is not None, origin)
+
+        def cycles(dtype: str) -> CyclesOf:
+            return compiled_cycles(dtype=dtype, **options)
+
+        return automatic(graph, self._samples(graph), allowed, cycles).chosen
+
+    @property
+    def _settings(self) -> Settings:
+        from compiler.quantise import Settings
+
+        return Settings(self.calibration) if isinstance(self.calibration, str) else self.calibration
+
+    @property
+    def _goal(self) -> Goal:
+        from compiler.quantise import Goal, Metric
+
+        metric = Metric(getattr(self.metric, "__name__", "metric"), self.metric) if self.metric else None
+        return Goal(self.max_loss, metric, Path(self.formats) if self.formats is not None else None)
+
+    def _samples(self, graph: Graph) -> KnownSamples:
+        """The samples that were given, or random ones."""
+        from compiler.quantise import read_samples, samples_of
+        from compiler.tools.run import random_samples
+
+        if self.calibrate is None:
+            return random_samples(graph, 0)
+        if isinstance(self.calibrate, Mapping):
+            return samples_of(self.calibrate, graph)
+        return read_samples(Path(self.calibrate), graph)

@@ -30,6 +30,16 @@ _TERMS: dict[str, Callable[[Call], int]] = {
 """Operators that are sums of products of two operands, and how many products a sum has."""
 
 
+def multiplications(graph: Graph) -> int:
+    """How many products of numbers a run computes."""
+    calls = [(node, call_of(graph, node)) for node in graph.nodes if node.op in _TERMS]
+    return sum(graph.tensors[node.outputs[0]].size * _TERMS[node.op](call) for node, call in calls)
+
+
+KeptGrids = dict[tuple[int, int], tuple[Array, Array]]
+"""Constants as they are on their grids, by identity and bits, with the arrays that they were."""
+
+
 def on_grid(values: Array, bits: int) -> Array:
     """Values rounded to multiples of a power of two, of which the largest is at most 2**bits.
 
@@ -46,12 +56,12 @@ def on_grid(values: Array, bits: int) -> Array:
 
 
 class HostRun:
-    """Runs one graph, any number of times."""
+    """Runs one graph, any number of times; runs of similar graphs can share what is ``kept`` of constants."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, kept: KeptGrids | None = None) -> None:
         self.graph = graph
         self._constants = dict(graph.constants)
-        self._rounded: dict[str, Array] = {}
+        self._kept: KeptGrids = {} if kept is None else kept
         known = set(self._constants)
         nodes = []
         for node in graph.nodes:
@@ -105,29 +115,44 @@ class HostRun:
 
     def _computed(self, node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
         call = call_of(self.graph, node)
-        operands: list[Array | None] = [self._operand(name, values) if name else None for name in node.inputs]
+        operands: list[Array | None] = [
+            self._operand(node, name, values) if name else None for name in node.inputs
+        ]
         if node.op in _TERMS:
             bits = _bits(_TERMS[node.op](call))
             for at, name in enumerate(node.inputs[:2]):
-                operands[at] = self._on_grid(name, operands[at], bits)
+                operands[at] = self._on_grid(node, name, operands[at], bits)
         try:
             results = OPERATORS[node.op].reference(call, *operands)
         except GraphError as error:
             raise GraphError([f"{node}: {text}" for text in error.messages]) from None
-        return {name: _stored(result) for name, result in zip(node.outputs, results, strict=False) if name}
+        pairs = zip(node.outputs, results, strict=False)
+        return {name: self._stored(node, name, result) for name, result in pairs if name}
 
-    def _operand(self, name: str, values: Mapping[str, Array]) -> Array:
+    def _operand(self, node: Node, name: str, values: Mapping[str, Array]) -> Array:
+        """A value as a node reads it, floats in binary64."""
         return widened(values[name] if name in values else self._constants[name])
 
-    def _on_grid(self, name: str, operand: Array | None, bits: int) -> Array | None:
+    def _stored(self, node: Node, name: str, result: Array) -> Array:
+        """A result of a node as it is between nodes: floats in binary32."""
+        array = np.asarray(result)
+        return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
+
+    def _on_grid(self, node: Node, name: str, operand: Array | None, bits: int) -> Array | None:
         """An operand of a product on its grid, which is kept for a constant; integers as they are."""
         if operand is None or operand.dtype.kind != "f":
             return operand
         if name not in self._constants:
             return on_grid(operand, bits)
-        if name not in self._rounded:
-            self._rounded[name] = on_grid(operand, bits).astype(np.float32)
-        return widened(self._rounded[name])
+        array = self._constant(node, name)
+        key = id(array), bits
+        if key not in self._kept:
+            self._kept[key] = array, on_grid(operand, bits).astype(np.float32)
+        return widened(self._kept[key][1])
+
+    def _constant(self, node: Node, name: str) -> Array:
+        """A constant as a node reads it."""
+        return self._constants[name]
 
     def _fold(self, node: Node) -> None:
         """Compute a node on constants once."""
@@ -138,12 +163,6 @@ class HostRun:
 def _bits(terms: int) -> int:
     """Bits of both operands of a sum of ``terms`` products that is exact in binary64."""
     return (_EXACT - max(terms - 1, 0).bit_length()) // 2
-
-
-def _stored(result: Array) -> Array:
-    """A result between nodes: floats in binary32."""
-    array = np.asarray(result)
-    return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
 
 
 def dependents(graph: Graph, names: Iterable[str]) -> set[str]:

@@ -22,6 +22,7 @@ from compiler.dialect.ops import (
 )
 from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of, readable_as, storage_permutation
+from compiler.evaluation.wide_values import WideValues
 from compiler.graph import Array, Graph
 from compiler.lowering import LOWERINGS
 from compiler.passes.patterns import PatternTrie
@@ -87,6 +88,8 @@ class Context:
     """The decision for each template; empty without search and plan."""
     replaceable: Mapping[str, Array] = field(default_factory=dict)
     """Inputs that are constants of the program, and what they are until a session replaces them."""
+    wide: WideValues | None = None
+    """Values that the compute format cannot hold, as far as constants say it."""
     updates: list[StateUpdate] = field(default_factory=list)
     """How the states of the graph get their new values."""
     steps: list[SearchResult] = field(default_factory=list)

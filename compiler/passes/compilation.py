@@ -94,9 +94,12 @@ def compute_format(dtype: str) -> Format:
     if dtype == "int8":
         wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
         raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
+    if dtype == "auto":
+        raise GraphError(["--dtype auto: formats are chosen by tx8cc and tx8.compile, before they compile"])
     if dtype not in STORAGE:
-        allowed = f"{', '.join(STORAGE)}, and int8 with samples of the inputs"
-        raise GraphError([f"unknown dtype '{dtype}'; allowed are {allowed}{hint(dtype, (*STORAGE, 'int8'))}"])
+        allowed = f"{', '.join(STORAGE)}, auto, and int8 with samples of the inputs"
+        near = hint(dtype, (*STORAGE, "auto", "int8"))
+        raise GraphError([f"unknown dtype '{dtype}'; allowed are {allowed}{near}"])
     return Format.parse(dtype)
 
 

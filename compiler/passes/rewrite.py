@@ -11,12 +11,13 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.attributes import encoded
+from compiler.evaluation.wide_values import wide_or_none
 from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
-from compiler.rewrite.norms import small_numbers, statistics
+from compiler.rewrite.norms import large_numbers, small_numbers, statistics
 from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 
 from .base import Context
@@ -34,7 +35,9 @@ class RewritePass:
     def run(self, context: Context, module: ModuleOp) -> None:
         applied: list[tuple[str, str]] = []
         graph = expand_graph(simplified(graph_of(context, module), applied))
-        wide = statistics(graph) | small_numbers(graph, context.compute)
+        large = large_numbers(graph, context.compute)
+        wide = statistics(graph) | small_numbers(graph, context.compute) | large.nodes
+        context.wide = wide_or_none(large.values)
         graph = context.graph = replace(graph, precise=graph.precise | wide)
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:

@@ -5,10 +5,11 @@ nodes that are to compute with bytes (docs/quantisation.md). The passes know not
 graph like one that came from a file.
 """
 
-from .cycles import compiled_cycles
+from .automatic import Allowed, automatic, held_wide
+from .cycles import CyclesOf, PhaseCycles, compiled_cycles
 from .formats import FLOAT, FORMATS, DecisionTable
 from .metric import Metric
-from .quantise import Goal, Quantised, quantise
+from .quantise import Chosen, Goal, Quantised, quantise
 from .ranges.calibration import METHODS, Settings
 from .ranges.samples import Samples, read_samples, samples_of
 
@@ -16,13 +17,19 @@ __all__ = [
     "FLOAT",
     "FORMATS",
     "METHODS",
+    "Allowed",
+    "Chosen",
+    "CyclesOf",
     "DecisionTable",
     "Goal",
     "Metric",
+    "PhaseCycles",
     "Quantised",
     "Samples",
     "Settings",
+    "automatic",
     "compiled_cycles",
+    "held_wide",
     "quantise",
     "read_samples",
     "samples_of",

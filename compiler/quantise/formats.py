@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from compiler.graph import GraphError
+from compiler.graph import Graph, GraphError
 from tx8isa.tools.suggestions import hint
 
 from .places import Places
 
 FORMATS = ("int8", "fp16", "fp32")
-"""Formats that a node can compute in."""
+"""Formats that a node of a quantised network can compute in."""
 FLOAT = "fp16"
 """The format of nodes that do not compute with bytes."""
 _VERSION = 1
@@ -25,14 +25,28 @@ _VERSION = 1
 class Decision:
     """The format of one node.
 
-    ``sensitivity``: what the outputs lose in cosine when this node alone computes with bytes. ``cycles``: how
-    many the compiler expects bytes to win. None: not known.
+    ``sensitivity``: what the outputs lose in cosine when this node alone computes in the narrow format.
+    ``cycles``: how many the compiler expects bytes to win. None: not known.
     """
 
     node: str
     operator: str
     format: str
     sensitivity: float | None = None
+    cycles: int | None = None
+
+
+@dataclass(frozen=True)
+class ComparedFormats:
+    """A choice of formats for a network that was compared with others.
+
+    ``aside``: how many nodes are in a wider format. ``loss``: the share that it loses. ``cycles``: how many
+    the compiler expects; None for one that was not compiled.
+    """
+
+    name: str
+    aside: int
+    loss: float
     cycles: int | None = None
 
 
@@ -51,6 +65,7 @@ class SavedFormats(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     graph: str
     nodes: dict[str, SavedDecision]
+    dtype: str = FLOAT
 
 
 @dataclass(frozen=True)
@@ -58,7 +73,9 @@ class DecisionTable:
     """The decisions for one graph, in the order of its nodes.
 
     ``loss``: the share that was lost by ``metric``, on the calibration data; None if it was not asked for.
-    ``others``: what else stays in float, as text.
+    ``others``: what else stays in float, as text. ``narrow``: the format of nodes that are in no wider one;
+    ``dtype``: that of the floats. ``trials``: what was compared, the chosen one first; empty without a
+    comparison. ``origin``: what the loss was measured on, if not on calibration data.
     """
 
     graph: str
@@ -66,31 +83,51 @@ class DecisionTable:
     others: str
     metric: str = "cosine"
     loss: float | None = None
+    narrow: str = "int8"
+    dtype: str = FLOAT
+    trials: tuple[ComparedFormats, ...] = ()
+    origin: str = ""
 
     def formats(self) -> dict[str, str]:
         """The formats by node."""
         return {decision.node: decision.format for decision in self.decisions}
 
     def summary(self) -> str:
-        """How many nodes compute with bytes, and what stays in float."""
-        names = [decision.node for decision in self.decisions if decision.format != "int8"]
-        count = len(self.decisions) - len(names)
-        text = f"int8: {count} of {len(self.decisions)} products and sums"
+        """How many nodes compute in the narrow format, and what is in a wider one."""
+        names = [decision.node for decision in self.decisions if decision.format != self.narrow]
+        count, with_bytes = len(self.decisions) - len(names), self.narrow == "int8"
+        what = "products and sums" if with_bytes else "nodes"
+        text = f"{self.narrow}: {count} of {len(self.decisions)} {what}"
         if names:
-            text += f"; in float: {', '.join(names)}"
+            text += f"; in {'float' if with_bytes else 'fp32'}: {', '.join(names)}"
         if self.others:
-            text += f"; in {FLOAT}: {self.others}"
-        return text if self.loss is None else f"{text}; {self.metric} lost {self.loss:.3%}"
+            text += f"; in {self.dtype}: {self.others}"
+        if self.loss is not None:
+            text += f"; {self.metric} lost {self.loss:.3%}"
+        return f"{text} {self.origin}".rstrip()
 
     def text(self) -> str:
-        """A line for each node."""
-        width = max(len("node"), *(len(decision.node) for decision in self.decisions))
-        lines = [f"{'node':<{width}}  {'operator':<8}  format  {'sensitivity':>11}  {'cycles won':>10}"]
+        """A line for each choice that was compared, then one for each node."""
+        width = max((len("node"), *(len(decision.node) for decision in self.decisions)))
+        lines = [*self._compared()]
+        lines.append(f"{'node':<{width}}  {'operator':<8}  format  {'sensitivity':>11}  {'cycles won':>10}")
         for item in self.decisions:
             loss = "-" if item.sensitivity is None else f"{item.sensitivity:.2e}"
             won = "-" if item.cycles is None else f"{item.cycles:,}"
             lines.append(f"{item.node:<{width}}  {item.operator:<8}  {item.format:<6}  {loss:>11}  {won:>10}")
         return "\n".join(lines)
+
+    def _compared(self) -> Iterator[str]:
+        """The lines of what was compared; the first is the chosen one."""
+        if not self.trials:
+            return
+        width = max((len("formats"), *(len(trial.name) for trial in self.trials)))
+        yield f"{'formats':<{width}}  {'in wider ones':>13}  {'lost':>9}  {'cycles':>11}"
+        for at, trial in enumerate(self.trials):
+            cycles = "-" if trial.cycles is None else f"{trial.cycles:,}"
+            line = f"{trial.name:<{width}}  {trial.aside:>13}  {trial.loss:>9.4%}  {cycles:>11}"
+            yield line if at else f"{line}  chosen"
+        yield ""
 
     def json(self) -> str:
         """The content of the file of ``--save-formats``: a line for each node, to be edited."""
@@ -99,7 +136,7 @@ class DecisionTable:
             for item in self.decisions
         }
         rows = [f"  {_json(name)}: {_json(saved)}" for name, saved in nodes.items()]
-        head = f'{{"version": {_VERSION}, "graph": {_json(self.graph)}, "nodes": {{'
+        head = f'{{"version": {_VERSION}, "graph": {_json(self.graph)}, "dtype": "{self.dtype}", "nodes": {{'
         return head + "\n" + ",\n".join(rows) + "\n}}\n"
 
 
@@ -109,26 +146,40 @@ def _json(value: object) -> str:
 
 def read_formats(path: Path, places: Places) -> dict[str, str]:
     """The formats in a file, by node; GraphError for a file that is none, or one for another graph."""
+    saved = saved_formats(path)
+    formats = {name: decision.format for name, decision in saved.nodes.items()}
+    _check(path, saved.graph, formats, places)
+    return formats
+
+
+def saved_formats(path: Path) -> SavedFormats:
+    """The content of a file of formats; GraphError for a file that is none."""
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=SavedFormats)
     except msgspec.DecodeError as error:
         raise GraphError([f"{path}: not a file of formats: {error}"]) from None
     if saved.version != _VERSION:
         raise GraphError([f"{path}: formats of version {saved.version}; known is {_VERSION}"])
-    formats = {name: decision.format for name, decision in saved.nodes.items()}
-    _check(path, saved.graph, formats, places)
-    return formats
+    return saved
+
+
+def check_nodes(
+    path: Path, made_for: str, formats: Mapping[str, str], graph: Graph, allowed: Collection[str]
+) -> None:
+    """GraphError unless the nodes of a file are in a graph, and their formats among those ``allowed``."""
+    names = {node.name for node in graph.nodes}
+    for name, found in formats.items():
+        if name not in names:
+            made = f"it was made for graph '{made_for}', this is '{graph.name}'"
+            raise GraphError([f"{path}: the graph has no node '{name}'; {made}{hint(name, names)}"])
+        if found not in allowed:
+            near = hint(found, allowed)
+            raise GraphError([f"{path}: node '{name}' in '{found}'; allowed are {', '.join(allowed)}{near}"])
 
 
 def _check(path: Path, graph: str, formats: Mapping[str, str], places: Places) -> None:
-    names = {node.name for node in places.graph.nodes}
+    check_nodes(path, graph, formats, places.graph, FORMATS)
     for name, found in formats.items():
-        if name not in names:
-            made = f"it was made for graph '{graph}', this is '{places.graph.name}'"
-            raise GraphError([f"{path}: the graph has no node '{name}'; {made}{hint(name, names)}"])
-        if found not in FORMATS:
-            near = hint(found, FORMATS)
-            raise GraphError([f"{path}: node '{name}' in '{found}'; allowed are {', '.join(FORMATS)}{near}"])
         if found == "int8" and name not in places.candidates:
             reason = "only products with known weights and sums between them compute with bytes"
             raise GraphError([f"{path}: node '{name}' cannot be int8: {reason}"])

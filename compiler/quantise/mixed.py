@@ -1,43 +1,82 @@
-"""The search for the fewest nodes that stay in float for a loss within a limit."""
+"""The search for the fewest nodes that stay in a wider format for a loss within a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Protocol
 
-from compiler.evaluation.host_run import HostRun, dependents
-from compiler.graph import Array, Graph
+from compiler.evaluation.host_run import HostRun, dependents, multiplications
+from compiler.graph import Array, Graph, Node
 
 from .metric import Metric, Outputs, distance, joined
-from .quantiser import Quantiser
 from .ranges.observation import Progress
+from .ranges.samples import Samples
 
 _SENSITIVITY_SAMPLES = 4
 """Samples from which sensitivities are found: they only say which nodes are tried first."""
+_SENSITIVITY_WORK, _CHOICE_WORK = 300_000_000_000, 17_000_000_000
+"""Multiplications of all sensitivities, half a run each, and of one choice that is tried: of large networks
+fewer samples are run. What is chosen is run on all of them."""
+_STEPS_BACK = 20
+"""Parts of the nodes that go into the wide format at once if a choice loses more on all samples."""
 _MOST_RETURNS = 8
-"""Nodes in float that are tried with bytes again once the limit is kept."""
+"""Nodes in the wide format that are tried in the narrow one again once the limit is kept."""
+
+
+class Choosable(Protocol):
+    """A network some of whose nodes can be in a narrow format: in which ones is what a search finds."""
+
+    source: Graph
+    """The network in binary32."""
+    samples: Samples
+    narrow: str
+    wide: str
+
+    @property
+    def expected(self) -> Outputs | None:
+        """The outputs in binary32, if they are known."""
+        ...
+
+    @property
+    def candidates(self) -> Mapping[str, Node]:
+        """The nodes, by name, that are in the narrow or in the wide format."""
+        ...
+
+    def run_of(self, formats: Mapping[str, str]) -> HostRun:
+        """What runs the network with some formats; nodes without one are in the wide format."""
+        ...
 
 
 class FormatSearch:
     """Compares choices of formats with the float network, on the samples."""
 
-    def __init__(self, quantiser: Quantiser, metric: Metric, progress: Progress) -> None:
-        self._quantiser, self._metric, self._progress = quantiser, metric, progress
-        self._expected = self._outputs(quantiser.source, "float network")
-        self._losses: dict[frozenset[str], float] = {}
+    def __init__(self, network: Choosable, metric: Metric, progress: Progress) -> None:
+        self._network, self._metric, self._progress = network, metric, progress
+        self._count = network.samples.count
+        self.expected = network.expected or self._outputs(
+            HostRun(network.source), self._count, "float network"
+        )
+        self._losses: dict[tuple[frozenset[str], int], float] = {}
+        work = max(multiplications(network.source), 1)
+        runs = max(_SENSITIVITY_WORK * 2 // (work * max(len(network.candidates), 1)), 1)
+        self._tried_first = min(self._count, _SENSITIVITY_SAMPLES, runs)
+        self._tried = self._count if self._metric.function else min(self._count, max(_CHOICE_WORK // work, 1))
 
-    def loss(self, formats: Mapping[str, str]) -> float:
-        """The loss with some formats, as the metric defines it."""
-        key = frozenset(f"{name} {found}" for name, found in formats.items())
+    def loss(self, formats: Mapping[str, str], count: int | None = None) -> float:
+        """The loss with some formats on the first samples, or on all, as the metric defines it."""
+        count = self._count if count is None else count
+        key = frozenset(f"{name} {found}" for name, found in formats.items()), count
         if key not in self._losses:
-            found = self._outputs(self._quantiser.graph(formats), "loss of a choice")
-            self._losses[key] = self._metric.loss(self._expected, found)
+            found = self._outputs(self._network.run_of(formats), count, "loss of a choice")
+            expected = {name: array[:count] for name, array in self.expected.items()}
+            self._losses[key] = self._metric.loss(expected, found)
         return self._losses[key]
 
     def within(self, limit: float) -> tuple[dict[str, str], dict[str, float]]:
         """Formats whose loss is at most ``limit``, 0 or more, and the sensitivities of the nodes."""
         losses = self.sensitivities()
         order = sorted(losses, key=lambda name: (-losses[name], name))
-        low, high = 0, len(order)  # nodes in float, the most sensitive ones; none is tried first
+        low, high = 0, len(order)  # nodes in the wide format, the most sensitive ones; none is tried first
         middle = 0
         while low < high:
             if self._loss_of(order[:middle]) <= limit:
@@ -45,7 +84,12 @@ class FormatSearch:
             else:
                 low = middle + 1
             middle = (low + high) // 2
-        return self._formats(self._returned(order[:high], limit)), losses
+        kept = self._returned(order[:high], limit)
+        others = [name for name in order if name not in kept]
+        while others and self.loss(self._formats(kept)) > limit:  # few samples were tried of a large network
+            more = max(len(order) // _STEPS_BACK, 1)
+            kept, others = kept + others[:more], others[more:]
+        return self._formats(kept), losses
 
     def _returned(self, kept: list[str], limit: float) -> list[str]:
         """The nodes that really have to stay in float: of the least sensitive ones some may go back."""
@@ -56,21 +100,24 @@ class FormatSearch:
         return kept
 
     def _loss_of(self, kept: Collection[str]) -> float:
-        return self.loss(self._formats(kept))
+        return self.loss(self._formats(kept), self._tried)
 
     def _formats(self, kept: Collection[str]) -> dict[str, str]:
-        """Bytes but for some nodes."""
-        return {name: "fp16" if name in kept else "int8" for name in self._quantiser.places.candidates}
+        """The narrow format but for some nodes."""
+        narrow, wide = self._network.narrow, self._network.wide
+        return {name: wide if name in kept else narrow for name in self._network.candidates}
 
     def sensitivities(self) -> dict[str, float]:
-        """For each node, the cosine that the outputs lose when only that node computes with bytes.
+        """For each node, the cosine that the outputs lose when only that node is in the narrow format.
 
         Values that do not depend on the node are those of the float network.
         """
-        few = self._quantiser.samples.first(_SENSITIVITY_SAMPLES)
-        source, names = self._quantiser.source, list(self._quantiser.places.candidates)
-        runs = {name: HostRun(self._quantiser.graph({name: "int8"})) for name in names}
-        depending = {name: dependents(source, self._quantiser.places.node(name).outputs) for name in names}
+        few = self._network.samples.first(self._tried_first)
+        source, names = self._network.source, list(self._network.candidates)
+        runs = {name: self._network.run_of({name: self._network.narrow}) for name in names}
+        depending = {
+            name: dependents(source, node.outputs) for name, node in self._network.candidates.items()
+        }
         found: dict[str, list[dict[str, Array]]] = {name: [] for name in names}
         plain = HostRun(source)
         for at, inputs in enumerate(few):
@@ -80,11 +127,11 @@ class FormatSearch:
                 self._progress("sensitivity of nodes", at * len(names) + place, few.count * len(names))
                 known = {key: array for key, array in values.items() if key not in depending[name]}
                 found[name].append(runs[name].run(inputs, known=known))
-        expected = {name: array[: few.count] for name, array in self._expected.items()}
+        expected = {name: array[: few.count] for name, array in self.expected.items()}
         return {name: distance(expected, joined(found[name])) for name in names}
 
-    def _outputs(self, graph: Graph, what: str) -> Outputs:
-        run, found, samples = HostRun(graph), [], self._quantiser.samples
+    def _outputs(self, run: HostRun, count: int, what: str) -> Outputs:
+        found, samples = [], self._network.samples.first(count)
         for at, inputs in enumerate(samples):
             self._progress(what, at, samples.count)
             found.append(run.run(inputs))

@@ -15,7 +15,7 @@ from compiler.rewrite.engine import RESHAPES
 PRODUCTS = ("Conv", "MatMul", "Gemm")
 JOINS = ("Add", "Sum")
 _LIMITS = ("Relu", "Clip")
-_MOVES = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
+MOVES = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
 """Operators whose results are elements of their first operand."""
 _CONV_RANK = 4
 _MATRIX_RANK = 2
@@ -138,7 +138,7 @@ class Places:
             return ()
         if node.op == "Concat":
             return () if any(name in self.graph.constants for name in node.inputs) else node.inputs
-        return node.inputs[:1] if node.op in _MOVES else ()
+        return node.inputs[:1] if node.op in MOVES else ()
 
     def tail(self, node: Node) -> list[Node]:
         """The nodes that one phase computes with a candidate: an added vector, then limits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from compiler.evaluation.wide_values import WideValues
 from compiler.graph import Graph, GraphError
 
 from .cycles import CyclesOf, cycles_won
@@ -13,7 +14,7 @@ from .metric import Metric
 from .mixed import FormatSearch
 from .quantiser import Quantiser
 from .ranges.calibration import Settings
-from .ranges.observation import Progress
+from .ranges.observation import Progress, silent
 from .ranges.samples import Samples
 
 
@@ -32,11 +33,30 @@ class Goal:
 
 @dataclass(frozen=True)
 class Quantised:
-    """A quantised graph, and the decisions that made it; floats in it are for the format ``dtype``."""
+    """A graph with formats for its nodes, and the decisions that made it; its floats are in ``dtype``."""
 
     graph: Graph
     table: DecisionTable
     dtype: str = FLOAT
+
+    @property
+    def chosen(self) -> Chosen:
+        """What is compiled."""
+        return Chosen(self.graph, self.dtype, self.table)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A graph whose floats are in ``dtype``, and what was decided.
+
+    ``table`` has the decisions, if nodes could be in several formats; ``wide`` the values of the samples that
+    one format of floats cannot hold.
+    """
+
+    graph: Graph
+    dtype: str | None
+    table: DecisionTable | None = None
+    wide: WideValues | None = None
 
 
 def quantise(
@@ -44,7 +64,7 @@ def quantise(
     samples: Samples,
     settings: Settings,
     goal: Goal,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
     cycles: CyclesOf | None = None,
 ) -> Quantised:
     """Quantise a float graph; ``cycles`` gives the expected cycles of a graph by phase, for the table.

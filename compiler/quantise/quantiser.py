@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from compiler.evaluation.host_run import HostRun, KeptGrids
 from compiler.graph import Graph, GraphError, Node
 from compiler.operators import call_of
 from compiler.passes.rewrite import simplified
 from compiler.rewrite import RewrittenGraph
 from compiler.rewrite.quantised import QUANTISED, TABLES
 
+from .formats import FLOAT
 from .insertion import Insertion
+from .metric import Outputs, joined
 from .places import PRODUCTS, Places
 from .ranges.calibration import ByteScale, Settings, byte_scale, range_chooser
 from .ranges.observation import Channels, Progress, observed
@@ -26,6 +29,8 @@ class Quantiser:
 
     GraphError for a network that is quantised already, or has nothing that computes with bytes.
     """
+
+    narrow, wide = "int8", FLOAT
 
     def __init__(self, graph: Graph, samples: Samples, settings: Settings, progress: Progress) -> None:
         old = next((node for node in graph.nodes if node.op in QUANTISED), None)
@@ -44,17 +49,32 @@ class Quantiser:
         choose = range_chooser(settings.method)
         self._ranges = {name: choose(histogram) for name, histogram in self._seen.histograms.items()}
         self._weights: dict[str, ByteWeights] = {}
+        self._kept: KeptGrids = {}
         self.places = places
         self.places = Places(self.source, self._refused(places))
 
     def graph(self, formats: Mapping[str, str]) -> Graph:
-        """The graph in which nodes have formats; those without one have ``FLOAT``."""
+        """The graph in which nodes have formats; those without one have ``wide``."""
         chosen = [name for name in self.places.candidates if formats.get(name) == "int8"]
         scales = self._scales(self.places.values(chosen))
         precise = {name for name, found in formats.items() if found == "fp32"}
         for name in precise.intersection(self.places.candidates):
             precise = precise.union(node.name for node in self.places.tail(self.places.node(name)))
         return Insertion(self.places, chosen, scales, self.weights).graph(precise)
+
+    @property
+    def candidates(self) -> Mapping[str, Node]:
+        """The nodes that can compute with bytes."""
+        return self.places.candidates
+
+    @property
+    def expected(self) -> Outputs | None:
+        """The outputs of the float network, which the calibration has seen."""
+        return joined(self._seen.outputs)
+
+    def run_of(self, formats: Mapping[str, str]) -> HostRun:
+        """What runs the network with some formats, floats in binary32."""
+        return HostRun(self.graph(formats), self._kept)
 
     def weights(self, node: Node) -> ByteWeights:
         """The weights of a product in bytes, with the bias that makes up for their mean error."""

@@ -208,6 +208,7 @@ def _packed(program: Program) -> list[bytes]:
     core = program.core_work
     fields = {"dtype": program.dtype, "tiles": program.tiles, "states": program.states}
     fields["core"] = core and [core.phases, core.share]
+    fields["wide"] = program.wide and dict(program.wide.values)
     header = json.dumps(fields).encode()
     parts = [[header], [program.text.encode()], [program.constants], program.image_file]
     lengths = (sum(map(len, pieces)) for pieces in parts)
@@ -219,6 +220,7 @@ def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
     from asm.image import read_image
     from compiler.driver import Program
     from compiler.evaluation.core_work import CoreWork
+    from compiler.evaluation.wide_values import wide_or_none
 
     view, parts, at = memoryview(data), [], _LENGTHS.size
     for length in _LENGTHS.unpack_from(data):
@@ -238,4 +240,5 @@ def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
         machine,
         states=tuple(fields["states"]),
         core_work=core,
+        wide=wide_or_none(fields["wide"] or {}),
     )

@@ -1,4 +1,4 @@
-"""What tx8cc does before and after compiling: quantises, runs programs, judges outputs, verifies nodes.
+"""What tx8cc does after compiling: runs programs, judges outputs, verifies nodes.
 
 Importing this module loads neither NumPy nor the emulator.
 """
@@ -18,9 +18,7 @@ from .outputs import chosen_folder, files_of_run, program_folder
 if TYPE_CHECKING:
     from compiler.driver import Program
     from compiler.graph import Array, Graph
-    from compiler.quantise import DecisionTable
     from compiler.search.chips import Degrees
-    from tx8isa.machine.description import Machine
 
     from .run import Outcome, RunFault, Watch
     from .verify import Verification
@@ -54,32 +52,7 @@ def parallel_of(options: argparse.Namespace) -> Degrees | None:
 
 def float_format(options: argparse.Namespace) -> str | None:
     """The format of floats that was asked for; None for that of the graph."""
-    if not options.calibrate:
-        return None if options.dtype is None else str(options.dtype)
-    from compiler.quantise import FLOAT
-
-    return FLOAT
-
-
-def quantised(options: argparse.Namespace, graph: Graph, machine: Machine) -> tuple[Graph, DecisionTable]:
-    """The graph with bytes that the options ask for, and the decisions, printed if they were open."""
-    from compiler.quantise import Goal, Metric, Settings, compiled_cycles, quantise, read_samples
-
-    from .extensions import load_function
-    from .progress import ProgressLine
-
-    method, correct = options.calibration or Settings.method, not options.no_bias_correction
-    settings = Settings(method, correct, options.equalise, options.smooth)
-    metric = Metric(options.metric, load_function(options.metric)) if options.metric else None
-    goal = Goal(options.max_loss, metric, Path(options.formats) if options.formats else None)
-    samples = read_samples(Path(options.calibrate), graph)
-    decides = options.max_loss is not None or bool(options.formats or options.save_formats)
-    cycles = compiled_cycles(machine=machine, **(compile_options(options) | {"plan": None}))
-    with ProgressLine(graph.name, (), None if options.quiet else sys.stderr) as progress:
-        made = quantise(graph, samples, settings, goal, progress.counting, cycles if decides else None)
-    if decides and not options.quiet:
-        say(options, made.table.text())
-    return made.graph, made.table
+    return None if options.dtype is None else str(options.dtype)
 
 
 def say(options: argparse.Namespace, text: str) -> None:

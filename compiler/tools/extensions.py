@@ -83,9 +83,23 @@ def _names() -> list[str]:
 
 def _failure(file: Path, error: Exception) -> str:
     """The error in words, with the last line of the file that took part."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
+    if isinstance(error, SyntaxError) and Path(error.filename or "") == file.absolute():
         return f"{file}:{error.lineno}:{error.offset}: {error.msg}"
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
-    where = f"{file}:{lines[-1]}" if lines else str(file)
+    line = _line_in(file, error)
+    where = str(file) if line is None else f"{file}:{line}"
     return f"{where}: {type(error).__name__}: {error}"
+
+
+def failure_in(files: Sequence[str], error: Exception) -> str | None:
+    """An error of a compilation in words if one of some files took part in it; None for any other."""
+    for file in map(Path, files):
+        if _line_in(file, error) is not None:
+            return _failure(file, error)
+    return None
+
+
+def _line_in(file: Path, error: Exception) -> int | None:
+    """The last line of a file that took part in an error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.absolute()]
+    return lines[-1] if lines else None

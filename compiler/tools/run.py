@@ -26,10 +26,15 @@ from tx8isa.tools.suggestions import hint
 
 if TYPE_CHECKING:
     import emulator
+    from compiler.quantise import Samples
     from compiler.search.chips import SpreadGraph
     from emulator.chip.system import System
     from emulator.cli.verdict import HazardData
     from emulator.watch.stats.types import Report as StatsReport
+
+
+_DRAWS = 8
+"""Draws of random inputs in the samples that take the place of data."""
 
 
 class RunFault(Exception):
@@ -236,6 +241,17 @@ def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[s
     wanted = [(tensor.name, tensor.shape, DTYPES[tensor.dtype]) for tensor in graph.inputs]
     inputs = random_arrays(wanted, given, seed)
     return {tensor.name: inputs[tensor.name].astype(_travelling(tensor)) for tensor in graph.inputs}
+
+
+def random_samples(graph: Graph, seed: int) -> Samples:
+    """Some draws of random inputs, for a choice of formats without data; GraphError as ``samples_of``."""
+    from compiler.quantise import samples_of
+
+    draws = [random_inputs(graph, {}, seed + at) for at in range(_DRAWS)]
+    names = [tensor.name for tensor in graph.inputs]
+    return samples_of(
+        {name: np.stack([draw[name] for draw in draws]) for name in names}, graph, "random inputs"
+    )
 
 
 def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str, Array]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import (
     AttributeProto,
@@ -28,6 +29,8 @@ ONNX_DOMAINS = ("", "ai.onnx")
 _BIND = "bind it with --shape NAME=1x3x224x224 or --batch N (in Python: shapes=)"
 
 _LONGEST_TEXT = 400
+_SHORT_INTEGERS = ("int8", "uint8", "int16", "uint16")
+"""Types whose elements a file may have as numbers of 32 bits."""
 """Letters of the text of an error of another library that are shown."""
 
 
@@ -176,9 +179,22 @@ def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
         external = tensor.data_location == TensorProto.EXTERNAL
         problem = "external data cannot be read" if external else "damaged tensor"
         raise GraphError([f"{head}: {problem}: {first_line(error)}"]) from None
+    if (beyond := _beyond(tensor, array)) is not None:
+        raise GraphError([f"{head}: {beyond}"])
     if array.shape != tuple(tensor.dims):
         raise GraphError([f"{head}: has {list(array.shape)} values, declares {list(tensor.dims)}"])
     return array
+
+
+def _beyond(tensor: TensorProto, array: Array) -> str | None:
+    """What an integer that its type does not have is said to be; onnx would keep its lowest bits."""
+    if array.dtype.name not in _SHORT_INTEGERS or not tensor.int32_data:
+        return None
+    limits, found = np.iinfo(array.dtype), np.array(tensor.int32_data, np.int64)
+    wrong = found[(found < limits.min) | (found > limits.max)]
+    if not wrong.size:
+        return None
+    return f"{wrong[0]} is outside {array.dtype.name}, {limits.min} to {limits.max}"
 
 
 def attributes_of(node: NodeProto) -> dict[str, AttrValue]:

@@ -27,7 +27,7 @@ def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
             expander.nodes.append(node)
             continue
         try:
-            expander.node(node)
+            expander.node(node, node.name in graph.precise)
         except GraphError as error:
             refusals.append(error)
     if refusals:

@@ -36,8 +36,10 @@ from compiler.operators.windows.geometry import (
     window_fits,
 )
 
-from .quantisation import BYTES, SCALE, quantised
+from .quantisation import BYTES, SCALE, quantised, scales_usable
 
+_ROUNDED_ONCE = 2
+"""Exact numbers whose sum in FP32 is their exact sum, rounded once."""
 _INT32, _FLOAT32 = CAST_NUMBERS["int32"], CAST_NUMBERS["float32"]
 
 _Centred = tuple[str, int]
@@ -59,19 +61,26 @@ def _total(build: Builder, parts: list[str]) -> str:
     return whole[0] if len(whole) == 1 else build("Sum", *whole)
 
 
-def _matrix_product(build: Builder, left: _Centred, right: _Centred) -> str:
-    """The product of matrices, cut along the inner axis into pieces whose sums are exact."""
+def _single_total(build: Builder, parts: list[str]) -> str:
+    """That sum as float32, rounded once: that of two exact numbers is so, longer ones are integers before."""
+    if len(parts) > _ROUNDED_ONCE:
+        return build("Cast", _total(build, parts), to=_FLOAT32)
+    return parts[0] if len(parts) == 1 else build("Add", *parts)
+
+
+def _matrix_product(build: Builder, left: _Centred, right: _Centred) -> list[str]:
+    """The product of matrices, cut along the inner axis into pieces whose sums are exact, as float32."""
     (x, largest_x), (y, largest_y) = left, right
     step, inner = EXACT_INTEGERS // (largest_x * largest_y), build.shape(x)[-1]
     if inner <= step:
-        return _total(build, [build("MatMul", x, y)])
+        return [build("MatMul", x, y)]
     across, down = len(build.shape(x)) - 1, max(len(build.shape(y)) - 2, 0)
     pieces = [(at, min(at + step, inner)) for at in range(0, inner, step)]
     parts = []
     for piece in pieces:
         columns, rows = sliced(build, x, across, *piece), sliced(build, y, down, *piece)
         parts.append(build("MatMul", columns, rows))
-    return _total(build, parts)
+    return parts
 
 
 def _rows_of(build: Builder, zero: str) -> str:
@@ -82,7 +91,7 @@ def _rows_of(build: Builder, zero: str) -> str:
 
 def _matmul_integer(build: Builder, call: Call) -> tuple[str, ...]:
     a = _centred(build, call.name(0), _rows_of(build, call.name(2)))
-    return (_matrix_product(build, a, _centred(build, call.name(1), call.name(3))),)
+    return (_total(build, _matrix_product(build, a, _centred(build, call.name(1), call.name(3)))),)
 
 
 _A, _B, _OUT = Types("T1", BYTES), Types("T2", BYTES), Types("T3", ("int32",))
@@ -107,14 +116,16 @@ def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str)
     """Sums of products times the scales of both operands, divided by that of the result, quantised."""
     kind = build.dtype(scales[0])
     scale = build("Div", build("Mul", *scales[:2]), scales[2])
-    scaled = build("Mul", build("Cast", total, to=CAST_NUMBERS[kind]), scale)
+    wide = total if build.dtype(total) == kind else build("Cast", total, to=CAST_NUMBERS[kind])
+    scaled = build("Mul", wide, scale)
     return quantised(build, scaled, build.constant(np.ones(()), "float32"), zero, build.dtype(zero))
 
 
 def _qlinear_matmul(build: Builder, call: Call) -> tuple[str, ...]:
     a, a_scale, a_zero, other, b_scale, b_zero, y_scale, y_zero = (call.name(at) for at in range(8))
     left = _centred(build, a, _rows_of(build, a_zero))
-    product = _matrix_product(build, left, _centred(build, other, b_zero))
+    parts = _matrix_product(build, left, _centred(build, other, b_zero))
+    product = _single_total(build, parts) if build.dtype(a_scale) == "float32" else _total(build, parts)
     return (_scaled(build, product, (_rows_of(build, a_scale), b_scale, y_scale), y_zero),)
 
 
@@ -148,7 +159,7 @@ composite(
     ),
     outputs=(Output("y", _RESULT),),
     expansion=_qlinear_matmul,
-    rules=(quantised_inner_sizes_agree,),
+    rules=(quantised_inner_sizes_agree, scales_usable((1, 4), (6,))),
     precise=True,
 )
 
@@ -270,6 +281,6 @@ composite(
     outputs=(Output("y", _RESULT),),
     expansion=_qlinear_conv,
     attributes=_ATTRIBUTES,
-    rules=_of_conv(3),
+    rules=(*_of_conv(3), scales_usable((1, 4), (6,))),
     precise=True,
 )

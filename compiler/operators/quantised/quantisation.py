@@ -9,7 +9,7 @@ from compiler.operators.elements.casting import CAST_NUMBERS, NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, reshaped, sliced
-from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
 from compiler.operators.types import FLOAT, axis_from_front, axis_of
 
 from .integers import OFFSET
@@ -76,6 +76,23 @@ def scales_fit(call: Call) -> str | None:
     return None if scale == (shape[axis],) else found
 
 
+def scales_usable(read: tuple[int, ...], divided_by: tuple[int, ...] = ()) -> Rule:
+    """The rule for scales that are known: operands that are multiplied by, and those that are divided by."""
+
+    def check(call: Call) -> str | None:
+        for at in (*read, *divided_by):
+            value = call.values[at] if at < len(call.values) else None
+            if value is None:
+                continue
+            wide = value.astype(np.float64).reshape(-1)
+            wrong = ~np.isfinite(wide) | (wide <= 0.0 if at in divided_by else False)
+            if wrong.any():
+                return f"{wide[wrong.argmax()]:g} in '{call.name(at)}'"
+        return None
+
+    return Rule("Scales must be finite, and those that are divided by above 0", check)
+
+
 def _wanted(call: Call, default: int) -> int:
     """The number of the element type that output_dtype asks for."""
     given = call.attrs.get("output_dtype")
@@ -110,7 +127,7 @@ composite(
         Attribute("precision", "int", 0, allowed=(0, _FLOAT32), since=23),
         Attribute("saturate", "int", 1, allowed=(0, 1), since=19),
     ),
-    rules=(scales_fit,),
+    rules=(scales_fit, scales_usable((), (1,))),
     precise=True,
 )
 
@@ -148,7 +165,7 @@ composite(
     outputs=(Output("y", SCALE.named("T2")),),
     expansion=_dequantise,
     attributes=(_AXIS, _BLOCK, _FLOAT_DTYPE),
-    rules=(scales_fit,),
+    rules=(scales_fit, scales_usable((1,))),
     precise=True,
 )
 

@@ -94,16 +94,26 @@ def conv_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
     return Box((batch, groups, *image.intervals)), weights, Box(((first, end),))
 
 
+_MOST_MOVED = 1 << 23
+"""Elements of moved images that are multiplied at once; with few taps at once products are slow."""
+
+
 def conv_sums(call: Call, x: Array, w: Array, b: Array | None = None) -> Array:
-    """In binary64 the sum over the taps of the kernel, for each group: weights of a tap @ moved image."""
+    """In binary64 the sum over the taps of the kernel, for each group: weights of taps @ moved images."""
     window, group = conv_window(call), call.integer("group")
-    batch, maps, channels = x.shape[0], w.shape[0], w.shape[1]
-    image = window.padded(x, 0.0)
+    batch, maps, channels, size = x.shape[0], w.shape[0], w.shape[1], math.prod(window.output)
+    image, places = window.padded(x, 0.0), list(window.taps())
     # Weights of a tap lie together: NumPy multiplies matrices with gaps without the library for products.
-    weights = np.ascontiguousarray(np.moveaxis(w.reshape(group, maps // group, channels, -1), -1, 0))
-    total = np.zeros((batch, group, maps // group, math.prod(window.output)))
-    for tap, places in enumerate(window.taps()):
-        total += weights[tap] @ image[places].reshape(batch, group, channels, total.shape[-1])
+    weights = np.ascontiguousarray(w.reshape(group, maps // group, channels, -1).transpose(0, 1, 3, 2))
+    total = np.zeros((batch, group, maps // group, size))
+    step = max(1, _MOST_MOVED // max(x.shape[0] * x.shape[1] * size, 1))
+    for first in range(0, len(places), step):
+        some = places[first : first + step]
+        moved = np.empty((batch, group, len(some), channels, size))
+        for at, place in enumerate(some):
+            moved[:, :, at] = image[place].reshape(batch, group, channels, size)
+        part = weights[:, :, first : first + step].reshape(group, maps // group, -1)
+        total += part @ moved.reshape(batch, group, -1, size)
     result = total.reshape(batch, maps, *window.output)
     if b is not None:
         result += b.reshape(-1, *(1,) * len(window.output))

@@ -69,14 +69,17 @@ class _Casts:
         operation.operands[index] = self.made[value, fmt]
 
     def after_input(self, operation: InputOp) -> None:
-        """Cast an input of another format. What is quantised is not rounded before: that would change it."""
+        """Cast an input of another format.
+
+        It is not rounded before what quantises it, which would change it, nor if all that reads it computes
+        in FP32, which may be because the format cannot hold it.
+        """
         value, compute = operation.results[0], self.context.compute
         if not format_of(value.type).is_float or format_of(value.type) is compute:
             return
         users = [use.operation for use in value.uses if isinstance(use.operation, TensorOperation)]
-        exact = (
-            [user for user in users if self.of(user) is Format.FP32] if any(map(_quantises, users)) else []
-        )
+        wide = [user for user in users if self.of(user) is Format.FP32]
+        exact = wide if len(wide) == len(list(value.uses)) or any(map(_quantises, users)) else []
         made = _cast(operation, value, compute)
         Rewriter().insert_op(made, InsertPoint.after(operation))
         value.replace_uses_with_if(made.results[0], lambda use: use.operation not in (made, *exact))

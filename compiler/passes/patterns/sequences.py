@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.phase import Target
+from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.pools.pooled import POOLED, can_be_pooled, check_pooled, pooled_placement
 from compiler.lowering.record import Placement, Work
@@ -53,9 +54,9 @@ KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 def kind_of(operators: Sequence[str]) -> SequenceKind | None:
     """The kind of sequence that a group with these members is; None if it is none.
 
-    Its first member begins a stage, and so does another one. Pointwise operators alone are a chain.
+    Its first member begins a stage, and so does another one. Pointwise operators and casts alone are a chain.
     """
-    if all(operator in POINTWISE for operator in operators):
+    if all(operator in POINTWISE or operator in CASTS for operator in operators):
         return None
     for kind in KINDS:
         begins = [operator in kind.operators for operator in operators]

@@ -16,15 +16,21 @@ from .samples import Samples
 Progress = Callable[[str, int, int], None]
 """Is called with what is being done, how much of it is done, and how much there is."""
 
+
+def silent(what: str, done: int, total: int) -> None:
+    """A progress that shows nothing."""
+
+
 Channels = tuple[str, int]
 """A value and the axis of its channels."""
 
 
 class Observations:
-    """Histograms of values, and sums and largest magnitudes of their channels."""
+    """Histograms of values, sums and largest magnitudes of their channels, and the outputs of all runs."""
 
     def __init__(self, values: Iterable[str], channels: Collection[Channels]) -> None:
         self.histograms = {name: Histogram() for name in values}
+        self.outputs: list[dict[str, Array]] = []
         self._axes: dict[str, list[int]] = defaultdict(list)
         for name, axis in channels:
             self._axes[name].append(axis)
@@ -69,5 +75,5 @@ def observed(
     found, run = Observations(values, channels), HostRun(graph)
     for at, inputs in enumerate(samples):
         progress("calibration", at, samples.count)
-        run.run(inputs, seen=found.see)
+        found.outputs.append(run.run(inputs, seen=found.see))
     return found

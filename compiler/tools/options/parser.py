@@ -71,7 +71,8 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--dtype",
         help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's); with "
-        "--calibrate int8: bytes where that can be, and fp16 for the rest",
+        "--calibrate int8: bytes where that can be, and fp16 for the rest; auto: the fastest formats that "
+        "lose no more than --max-loss",
     )
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")

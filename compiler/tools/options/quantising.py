@@ -1,18 +1,16 @@
-"""The options of tx8cc that quantise a network of floats."""
+"""The options of tx8cc that quantise a network of floats, or choose its formats."""
 
 from __future__ import annotations
 
 import argparse
 
-_OF_CALIBRATION = (
-    *("calibration", "no_bias_correction", "equalise", "smooth"),
-    *("max_loss", "metric", "formats", "save_formats"),
-)
+_OF_CALIBRATION = ("calibration", "no_bias_correction", "equalise", "smooth")
+_OF_CHOICE = ("max_loss", "metric", "formats", "save_formats")
 
 
 def add_quantising_options(parser: argparse.ArgumentParser) -> None:
     """How a network of floats becomes one of bytes (docs/quantisation.md)."""
-    add = parser.add_argument_group("quantising, with --dtype int8").add_argument
+    add = parser.add_argument_group("quantising, with --dtype int8 or auto").add_argument
     add(
         "--calibrate",
         metavar="FILE.npz",
@@ -47,11 +45,14 @@ def add_quantising_options(parser: argparse.ArgumentParser) -> None:
 
 def check_quantising(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Exit with a usage error for options of quantising that do not go together."""
-    if options.calibrate and options.dtype != "int8":
-        parser.error("--calibrate needs --dtype int8")
-    for name in _OF_CALIBRATION:
-        if getattr(options, name) not in (None, False) and not options.calibrate:
+    for name in (*_OF_CALIBRATION, *_OF_CHOICE):
+        given = getattr(options, name) not in (None, False)
+        if given and name in _OF_CHOICE and options.dtype != "auto" and not options.calibrate:
+            parser.error(f"--{name.replace('_', '-')} needs --calibrate or --dtype auto")
+        if given and name in _OF_CALIBRATION and not options.calibrate:
             parser.error(f"--{name.replace('_', '-')} needs --calibrate")
+        if given and options.dtype not in ("int8", "auto"):
+            parser.error(f"--{name.replace('_', '-')} needs --dtype int8 or auto")
     if options.metric is not None and not all(options.metric.rpartition(":")[::2]):
         parser.error(f"argument --metric: '{options.metric}' is not FILE.py:FUNCTION")
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import external_data_helper, helper
+from onnx import TensorProto, external_data_helper, helper
 
 from compiler.frontend import load
 from compiler.graph import GraphError
@@ -267,3 +267,24 @@ def test_a_truncated_or_damaged_file_never_ends_in_a_traceback(tmp_path: Path) -
         except GraphError:
             refused += 1
     assert 100 < refused < 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        (TensorProto.UINT8, 300, "300 is outside uint8, 0 to 255"),
+        (TensorProto.UINT8, -1, "-1 is outside uint8, 0 to 255"),
+        (TensorProto.INT8, -200, "-200 is outside int8, -128 to 127"),
+    ],
+)
+def test_a_zero_point_that_its_type_does_not_have(
+    kind: int, value: int, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file has bytes as numbers of 32 bits, of which onnx would keep the lowest eight."""
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], name="q")]
+    made = model(nodes, {"x": (2, 3)}, constants={"s": np.array(0.5, np.float32)})
+    made.graph.output[0].type.tensor_type.elem_type = kind
+    zero = TensorProto(name="z", data_type=kind)
+    zero.int32_data.append(value)
+    made.graph.initializer.append(zero)
+    assert f"initializer 'z': {found}" in refusal(saved(made, tmp_path), capsys)

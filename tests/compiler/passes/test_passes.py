@@ -262,8 +262,8 @@ def test_what_cannot_be_lowered_is_one_line(made: Graph, message: str) -> None:
         (
             "fp61",
             16,
-            "unknown dtype 'fp61'; allowed are fp32, tf32, fp16, bf16, and int8 with samples of the inputs; "
-            "did you mean 'fp16'?",
+            "unknown dtype 'fp61'; allowed are fp32, tf32, fp16, bf16, auto, and int8 with samples of the "
+            "inputs; did you mean 'fp16'?",
         ),
         ("fp16", 0, "0 tiles: expected 1 to 16 on machine tx81"),
         ("fp16", 17, "17 tiles: expected 1 to 16 on machine tx81"),

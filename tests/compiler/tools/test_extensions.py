@@ -119,6 +119,23 @@ def test_a_message_names_the_file_before_any_graph_is_read(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("there", ["expansion", "shapes"])
+def test_a_file_that_fails_when_it_is_used_is_one_line(
+    there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if its path is relative; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    text = DOUBLE.replace("call.name(0), call.name(0)", "call.name(0), 1 / 0")
+    if there == "shapes":
+        text = DOUBLE.replace("expansion=double", "expansion=double, result=lambda call: 1 / 0")
+    written(tmp_path, text), written(tmp_path, GRAPH, "g.json")
+    assert main(["g.json", "--operators", "mine.py", "-o", "out"]) == 1
+    error = capsys.readouterr().err
+    line = text[: text.index("1 / 0")].count("\n") + 1
+    assert error == f"tx8cc: error: mine.py:{line}: ZeroDivisionError: division by zero\n"
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

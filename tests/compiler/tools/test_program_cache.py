@@ -76,7 +76,7 @@ def test_what_is_stored_comes_back(store: ProgramCache, program: Program) -> Non
 
 def test_a_program_has_no_more_than_is_kept() -> None:
     """Whoever adds a field to Program must say whether the cache keeps it."""
-    kept = {"dtype", "tiles", "text", "constants", "image", "core_work", "states"}
+    kept = {"dtype", "tiles", "text", "constants", "image", "core_work", "states", "wide"}
     given = {"graph", "machine"}
     of_several_chips = {"spread"}  # the cache has no such programs
     left_out = {"timing", "report"} | of_several_chips

@@ -141,8 +141,10 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--calibrate", "x.npz"],
-        ["--calibrate", "x.npz", "--dtype", "fp16"],
+        ["--calibrate", "x.npz", "--dtype", "fp16", "--equalise"],
+        ["--calibrate", "x.npz", "--dtype", "fp16", "--max-loss", "1%"],
+        ["--dtype", "fp16", "--formats", "f.json"],
+        ["--dtype", "auto", "--smooth"],
         ["--dtype", "int8", "--max-loss", "1%"],
         ["--dtype", "int8", "--equalise"],
         [*INT8[1:], "--max-loss", "-1%"],
@@ -172,6 +174,31 @@ def test_a_precise_node_is_another_program(net: Path) -> None:
     assert "fp16" in texts[0] and "ne.gemm.fp16" not in texts[1] != texts[0]
 
 
+def test_formats_are_chosen(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without data for random inputs, and so it is said; what was chosen is saved and read back."""
+    assert main(["net.json", "--dtype", "auto", "--save-formats", "f.json", "--run"]) == 0
+    said = capsys.readouterr().out
+    assert "formats  in wider ones" in said and "chosen\n" in said
+    assert "fp16: 3 of 3 nodes; cosine lost 0.000% on random inputs (seed 0)" in said
+    saved = json.loads((net / "f.json").read_text())
+    assert saved["dtype"] == "fp16"
+    saved["nodes"]["second"]["format"] = "fp32"
+    (net / "f.json").write_text(json.dumps(saved))
+    assert main(["net.json", "--dtype", "auto", "--formats", "f.json", "--calibrate", "x.npz"]) == 0
+    said = capsys.readouterr().out
+    assert "fp16: 2 of 3 nodes; in fp32: second; cosine lost 0.000%\n" in said
+    assert main(["net.json", "--dtype", "auto", "--max-loss", "1%", "--calibrate", "x.npz", "-q"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_data_say_what_a_format_cannot_hold(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(net / "large.npz", x=X * np.float32(1e6))
+    assert main(["net.json", "--dtype", "fp16", "--calibrate", "large.npz"]) == 0
+    assert "FP16 ends at 65504, so these stay in FP32: 'x' (up to " in capsys.readouterr().out
+    assert main(["net.json", "--dtype", "fp16", "--calibrate", "x.npz"]) == 0
+    assert "stay in FP32" not in capsys.readouterr().out
+
+
 # --- from Python ----------------------------------------------------------------------------------------
 
 
@@ -195,7 +222,7 @@ def test_from_python_as_from_the_shell(net: Path) -> None:
 
 
 def test_the_goal_from_python(net: Path) -> None:
-    everything = {"dtype": "int8", "calibrate": "x.npz"}
+    everything: dict[str, Any] = {"dtype": "int8", "calibrate": "x.npz"}
 
     def crumbs(outputs: dict[str, Any]) -> float:
         return -float(abs(outputs["y"]).sum() % 1)
@@ -210,9 +237,12 @@ def test_the_goal_from_python(net: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"calibrate": {"x": X}}, 'calibrate needs dtype="int8"; found dtype=None'),
+        ({"calibrate": {"x": X[:1]}, "dtype": "fp16"}, "calibration data: 4 rows"),
+        ({"calibrate": {"x": X}, "dtype": "fp8"}, "unknown dtype 'fp8'"),
         ({"dtype": "int8"}, "--dtype int8: ranges of values"),
-        ({"dtype": "fp16", "max_loss": 0.1}, "max_loss needs calibrate, samples of the inputs"),
+        ({"dtype": "int8", "max_loss": 0.1}, "max_loss needs calibrate, samples of the inputs"),
+        ({"dtype": "fp16", "max_loss": 0.1}, 'max_loss needs dtype="int8" or "auto"; found dtype=\'fp16\''),
+        ({"dtype": "auto", "calibrate": {"x": X[:1]}}, "calibration data: 4 rows"),
         ({"dtype": "int8", "formats": "f.json"}, "formats needs calibrate"),
         ({"dtype": "int8", "calibrate": {"x": X[:1]}}, "calibration data: 4 rows"),
         ({"dtype": "int8", "calibrate": {"x": X}, "calibration": "best"}, "unknown calibration 'best'"),

@@ -82,6 +82,11 @@ MICROSOFT_REFUSALS = [
         [_bytes(2, 3), (2,), _bytes(), _bytes(2, 3), (), _bytes(), ()],
         "Scales and zero points must have one value each; found 'i1' [2]",
     ),
+    _of(
+        "QLinearSigmoid",
+        [_bytes(2, 3), (), None, np.zeros((), np.float32)],
+        "Scales must be finite, and those that are divided by above 0; found 0 in 'i3'",
+    ),
     _of("QLinearSigmoid", [(2, 3), (), None, ()], "input X ('i0') is float32; allowed are int8, uint8"),
     _of(
         "QLinearConcat",

@@ -310,6 +310,44 @@ MORE_REFUSALS = [
         "axis, and the zero point must have its shape; found [3] for [2, 4], axis 1, block_size 0",
     ),
     Refusal(
+        "QuantizeLinear",
+        [(2, 4), np.zeros((), np.float32)],
+        {},
+        "Scales must be finite, and those that are divided by above 0; found 0 in 'i1'",
+    ),
+    Refusal(
+        "QuantizeLinear",
+        [(2, 4), np.array([0.5, 1, -2, 0], np.float32)],
+        {},
+        "Scales must be finite, and those that are divided by above 0; found -2 in 'i1'",
+    ),
+    Refusal(
+        "DequantizeLinear",
+        [("int8", (2, 4)), np.array(np.nan, np.float32)],
+        {},
+        "Scales must be finite, and those that are divided by above 0; found nan in 'i1'",
+    ),
+    Refusal(
+        "QLinearMatMul",
+        [
+            *(("uint8", (2, 3)), np.array(1, np.float32), ("uint8", ())),
+            *(("uint8", (3, 2)), np.array(1, np.float32), ("uint8", ())),
+            *(np.zeros((), np.float32), ("uint8", ())),
+        ],
+        {},
+        "Scales must be finite, and those that are divided by above 0; found 0 in 'i6'",
+    ),
+    Refusal(
+        "QLinearConv",
+        [
+            *(("uint8", (1, 1, 4, 4)), np.array(np.inf, np.float32), ("uint8", ())),
+            *(("uint8", (1, 1, 2, 2)), np.array(1, np.float32), ("uint8", ())),
+            *(np.array(1, np.float32), ("uint8", ())),
+        ],
+        {},
+        "Scales must be finite, and those that are divided by above 0; found inf in 'i1'",
+    ),
+    Refusal(
         "QLinearMatMul",
         [("uint8", (2, 3)), (), ("uint8", ()), ("uint8", (2, 3)), (), ("uint8", ()), (), ("uint8", ())],
         {},

@@ -14,7 +14,7 @@ import numpy as np
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped
-from compiler.operators.quantised.quantisation import BYTES
+from compiler.operators.quantised.quantisation import BYTES, scales_usable
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
 from compiler.operators.types import axis_in_range, axis_of, operands_broadcast, rank_within
 from compiler.operators.windows.geometry import AUTO_PAD, CEIL_MODE, PADS, POOL_SHAPE, STRIDES
@@ -76,7 +76,7 @@ for _op, _summary in (("Add", "Sum"), ("Mul", "Product")):
         inputs=(*_operand("A", "A"), *_operand("B", "B"), *_result("C")),
         outputs=(Output("C", BYTE),),
         expansion=_two(_op),
-        rules=(one_value_each(1, 2, 4, 5, 6, 7), operands_broadcast),
+        rules=(one_value_each(1, 2, 4, 5, 6, 7), scales_usable((1, 4), (6,)), operands_broadcast),
         precise=True,
     )
 
@@ -97,7 +97,7 @@ composite(
     inputs=(*_operand("X", "X"), *_result("Y")),
     outputs=(Output("Y", BYTE),),
     expansion=_one("Sigmoid"),
-    rules=(one_value_each(1, 2, 3, 4),),
+    rules=(one_value_each(1, 2, 3, 4), scales_usable((1,), (3,))),
     precise=True,
 )
 
@@ -109,7 +109,7 @@ composite(
     outputs=(Output("Y", BYTE),),
     expansion=_one("LeakyRelu", "alpha"),
     attributes=(Attribute("alpha", "float", 0.01),),
-    rules=(one_value_each(1, 2, 3, 4),),
+    rules=(one_value_each(1, 2, 3, 4), scales_usable((1,), (3,))),
     precise=True,
 )
 
@@ -138,7 +138,7 @@ composite(
     outputs=(Output("Y", BYTE),),
     expansion=_softmax,
     attributes=(Attribute("axis", "int", -1), Attribute("opset", "int", required=True, minimum=1)),
-    rules=(one_value_each(1, 2, 3, 4), axis_in_range),
+    rules=(one_value_each(1, 2, 3, 4), scales_usable((1,), (3,)), axis_in_range),
     precise=True,
 )
 
@@ -160,7 +160,7 @@ composite(
     ),
     outputs=(Output("Z", BYTE),),
     expansion=_where,
-    rules=(one_value_each(2, 3, 5, 6, 7, 8), operands_broadcast),
+    rules=(one_value_each(2, 3, 5, 6, 7, 8), scales_usable((2, 5), (7,)), operands_broadcast),
     precise=True,
 )
 
@@ -192,7 +192,11 @@ composite(
     outputs=(Output("Y", BYTE),),
     expansion=lambda build, call: _pooled(build, call, "AveragePool", tuple(a.name for a in _WINDOW)),
     attributes=(*_WINDOW, _CHANNELS_LAST),
-    rules=(rank_within("X", 3, 5, "1-D to 3-D pooling"), one_value_each(1, 2, 3, 4)),
+    rules=(
+        rank_within("X", 3, 5, "1-D to 3-D pooling"),
+        one_value_each(1, 2, 3, 4),
+        scales_usable((1,), (3,)),
+    ),
     precise=True,
 )
 
@@ -204,7 +208,11 @@ composite(
     outputs=(Output("Y", BYTE),),
     expansion=lambda build, call: _pooled(build, call, "GlobalAveragePool", ()),
     attributes=(_CHANNELS_LAST,),
-    rules=(rank_within("X", 3, None, "batch, channels, space"), one_value_each(1, 2, 3, 4)),
+    rules=(
+        rank_within("X", 3, None, "batch, channels, space"),
+        one_value_each(1, 2, 3, 4),
+        scales_usable((1,), (3,)),
+    ),
     precise=True,
 )
 
@@ -219,7 +227,7 @@ composite(
         Attribute("axes", "ints", required=True),
         Attribute("keepdims", "int", required=True, allowed=(0, 1)),
     ),
-    rules=(one_value_each(1, 2, 3, 4),),
+    rules=(one_value_each(1, 2, 3, 4), scales_usable((1,), (3,))),
     precise=True,
 )
 
@@ -257,6 +265,6 @@ composite(
     outputs=(Output("Y", BYTE),),
     expansion=_joined,
     attributes=(Attribute("axis", "int", required=True),),
-    rules=(one_value_each(0, 1), parts_are_triples),
+    rules=(one_value_each(0, 1), scales_usable((), (0,)), parts_are_triples),
     precise=True,
 )

@@ -15,7 +15,7 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import permuted, reshaped
 from compiler.operators.quantised.integers import OFFSET
-from compiler.operators.quantised.quantisation import BYTES
+from compiler.operators.quantised.quantisation import BYTES, scales_usable
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types
 from compiler.operators.types import rank_within
 
@@ -93,7 +93,7 @@ composite(
     ),
     outputs=(Output("Y", SINGLE),),
     expansion=_dynamic,
-    rules=(rank_within("A", 1, None, "rows"), per_column(1, "", 2, 3)),
+    rules=(rank_within("A", 1, None, "rows"), per_column(1, "", 2, 3), scales_usable((2,))),
 )
 
 
@@ -124,7 +124,12 @@ composite(
     ),
     outputs=(Output("Y", SINGLE),),
     expansion=_to_float,
-    rules=(rank_within("A", 1, None, "rows"), one_value_each(2, 4), per_column(1, "", 3, 5)),
+    rules=(
+        rank_within("A", 1, None, "rows"),
+        one_value_each(2, 4),
+        per_column(1, "", 3, 5),
+        scales_usable((2, 3)),
+    ),
 )
 
 # --- QGemm -----------------------------------------------------------------------------------------------
@@ -210,6 +215,7 @@ composite(
         Rule("A and B must be matrices, and the columns of A as many as the rows of B", _matrices),
         one_value_each(1, 2, 7, 8),
         per_column(3, "transB", 4, 5),
+        scales_usable((1, 4), (7,)),
     ),
     result=lambda call: (_qgemm_dtype(call), _qgemm_shape(call)),
 )

@@ -1,0 +1,94 @@
+"""A network in one format of floats, of which some nodes can be in FP32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from compiler.evaluation.host_run import HostRun, KeptGrids
+from compiler.evaluation.narrow_run import NarrowRun
+from compiler.evaluation.reference import QUANTISING
+from compiler.evaluation.wide_values import wide_or_none
+from compiler.graph import Graph, Node
+from compiler.passes.compilation import compute_format, default_dtype
+from compiler.passes.rewrite import simplified
+from compiler.quantise.metric import Outputs
+from compiler.quantise.places import MOVES
+from compiler.quantise.quantise import Chosen
+from compiler.quantise.ranges.observation import Progress, silent
+from compiler.quantise.ranges.samples import Samples
+from compiler.rewrite.norms import large_numbers, small_numbers, statistics
+from tx8isa.numbers.formats import Format
+
+_MOVING = (*MOVES, "Concat", "Identity", "Split", "Expand", "Pad")
+_WIDE = Format.FP32
+
+
+@dataclass(frozen=True)
+class HeldValues:
+    """What a format cannot hold on some data, and the nodes that compute in FP32 because of it."""
+
+    nodes: frozenset[str]
+    values: Mapping[str, float]
+
+
+def rewritten(graph: Graph) -> Graph:
+    """The nodes that are compiled and whose formats can differ; those of a quantised graph as they are."""
+    return graph if any(node.op in QUANTISING for node in graph.nodes) else simplified(graph)
+
+
+def held_wide(graph: Graph, samples: Samples, dtype: str | None, progress: Progress = silent) -> Chosen:
+    """The graph with FP32 around what a format of floats cannot hold, seen in runs over all samples.
+
+    Without a ``dtype`` it is that of the graph. GraphError for an unknown one.
+    """
+    token = compute_format(dtype or default_dtype(graph)).token
+    held = FloatNetwork(rewritten(graph), samples, token, progress).held
+    made = replace(graph, precise=graph.precise | held.nodes)
+    return Chosen(made, token, wide=wide_or_none(held.values))
+
+
+class FloatNetwork:
+    """The network ``source`` in the format ``narrow``, with FP32 around values that it cannot hold."""
+
+    wide = _WIDE.token
+    expected: Outputs | None = None
+
+    def __init__(self, source: Graph, samples: Samples, dtype: str, progress: Progress) -> None:
+        self.source, self.samples, self.narrow = source, samples, dtype
+        self._format = Format.parse(dtype)
+        self._always, self._kept = self._known(), KeptGrids()
+        run = NarrowRun(source, self._format, self._always)
+        for at, inputs in enumerate(samples if self._format is Format.FP16 else ()):
+            progress(f"values in {dtype}", at, samples.count)
+            run.run(inputs)
+        self.held = HeldValues(frozenset(run.precise) - self._always, dict(run.held))
+
+    @property
+    def candidates(self) -> Mapping[str, Node]:
+        """The nodes that compute floats and need not be in FP32."""
+        return {node.name: node for node in self.source.nodes if self._computes(node)}
+
+    def run_of(self, formats: Mapping[str, str]) -> HostRun:
+        """What runs the network with some formats, values between nodes rounded."""
+        if self._format is _WIDE:
+            return HostRun(self.source, self._kept)
+        precise = {name for name in self.candidates if formats.get(name, self.wide) == self.wide}
+        return NarrowRun(self.source, self._format, precise | self.held.nodes | self._always, self._kept)
+
+    def of(self, graph: Graph, formats: Mapping[str, str]) -> Graph:
+        """The graph that the network was made of, with its nodes in some formats."""
+        precise = {name for name, found in formats.items() if found == self.wide}
+        return replace(graph, precise=graph.precise | self.held.nodes | precise)
+
+    def _known(self) -> frozenset[str]:
+        """The nodes that compute in FP32 without any data."""
+        found = self.source.precise | statistics(self.source)
+        return (
+            found | small_numbers(self.source, self._format) | large_numbers(self.source, self._format).nodes
+        )
+
+    def _computes(self, node: Node) -> bool:
+        is_float = all(self.source.tensors[name].is_float for name in node.outputs if name)
+        moves = node.op in _MOVING or node.op in QUANTISING
+        return is_float and not moves and node.name not in self.held.nodes | self._always
