@@ -108,20 +108,9 @@ def compile_graph(
     text, constants, image = written(context, module)
     timing["assemble"] = time.perf_counter() - start
     report = report_of(context, module, image)
-    return Program(
-        graph,
-        context.compute.token,
-        context.tiles,
-        text,
-        constants,
-        image,
-        context.machine,
-        timing,
-        report,
-        tuple(map(str, report.states)),
-        report.core_work,
-        context.wide,
-    )
+    more = (tuple(map(str, report.states)), report.core_work, context.wide)
+    made = (context.compute.token, context.tiles, text, constants, image)
+    return Program(graph, *made, context.machine, timing, report, *more)
 
 
 _Options = tuple[str | None, int | None, str, str, Path | None, str]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.command_line import one_line
 
 VERSION = 2
 """The format version that this package writes and reads."""
@@ -21,7 +22,13 @@ _V = TypeVar("_V")
 
 
 class ImageError(Tx8Error):
-    """A program image that cannot be written, or a file that is not one."""
+    """A program image that cannot be written, or a file that is not one.
+
+    The names and words of a damaged image, which messages quote, may hold line ends.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))
 
 
 class Window(NamedTuple):

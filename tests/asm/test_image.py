@@ -351,6 +351,15 @@ def test_unknown_formats_and_layouts(field: str, value: str) -> None:
         write_image(replace(SAMPLE, buffers=(buffer,)))
 
 
+def test_a_message_is_one_line_whatever_the_image_holds() -> None:
+    """A damaged image may have a line end where a word should be."""
+    broken = replace(SAMPLE.buffers[0], kind="in\nput\x1b")
+    with pytest.raises(ImageError) as raised:
+        write_image(replace(SAMPLE, buffers=(broken,)))
+    assert str(raised.value).isprintable()
+    assert "expected one of input output constant" in str(raised.value)
+
+
 def test_too_many_segments() -> None:
     segments = tuple(Segment(f".s{i}", CORE + 16 * i, TEXT[:4], 4, "rx") for i in range(4097))
     with pytest.raises(ImageError, match="4097 segments: at most 4096 are allowed"):
