@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import tx8
+from emulator.chip.memories import Memories
+from emulator.session import runs
 from triton_functions import FUNCTIONS
 from triton_launches import TEXTS
 from triton_operators import OPERATORS
@@ -41,6 +43,19 @@ def test_a_kernel_is_compiled_once_for_each_launch() -> None:
     assert kernel.program((1, 1), *arrays, 63) is not first
     assert [buffer.name for buffer in first.inputs] == ["x", "y", "out"]
     assert [buffer.name for buffer in first.outputs] == ["out"]
+
+
+def test_a_launch_begins_with_the_chip_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memories of a program are made once; every launch finds them as they were after loading."""
+    made = []
+    monkeypatch.setattr(runs, "Memories", lambda *given: made.append(Memories(*given)) or made[-1])
+    kernel = tx8.triton_kernel(TEXTS / "add_fp32.ttir")
+    cycles = set()
+    for seed in range(3):
+        x, y, out = np.random.default_rng(seed).standard_normal((3, 64)).astype(np.float32)
+        cycles.add(kernel.launch(1, x, y, out, 64).cycles)
+        assert np.array_equal(out, x + y)
+    assert len(made) == len(cycles) == 1
 
 
 def test_arrays_without_a_sign_are_taken() -> None:
