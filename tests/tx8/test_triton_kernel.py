@@ -263,6 +263,52 @@ def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
     assert done.stdout == "4096\n"
 
 
+MEASURED = """\
+import numpy as np
+import triton
+import triton.language as tl
+from tx8.triton.driver import last_run
+
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+x = np.arange(50000, dtype="float32")
+out = np.zeros_like(x)
+
+
+def launch():
+    double[(13,)](x, out, x.size, BLOCK=4096)
+
+
+def twice():
+    launch()
+    launch()
+
+
+first = triton.testing.do_bench(launch, warmup=1e-3, rep=1e-3)  # by events, as Triton measures
+again = triton.testing.do_bench(launch)  # one run
+assert abs(first - again) < 1e-9
+assert triton.testing.do_bench(launch, quantiles=[0.2, 0.8]) == [again, again]
+assert triton.testing.do_bench(launch, return_mode="all") == [again]
+assert abs(triton.testing.do_bench(twice) - 2 * again) < 1e-9
+report = last_run().stats.report
+assert report.bound == "DDR" and 0 < report.reached < 1
+assert abs(report.milliseconds - again) < 1e-9
+"""
+
+
+@needs_triton
+def test_triton_measures_simulated_time(tmp_path: Path) -> None:
+    script = tmp_path / "measured.py"
+    script.write_text(MEASURED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @needs_triton
 @pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE, FUNCTIONS], ids=lambda folder: folder.name)
 def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
