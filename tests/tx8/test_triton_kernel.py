@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -47,8 +48,13 @@ def test_a_kernel_is_compiled_once_for_each_launch() -> None:
 
 def test_a_launch_begins_with_the_chip_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memories of a program are made once; every launch finds them as they were after loading."""
-    made = []
-    monkeypatch.setattr(runs, "Memories", lambda *given: made.append(Memories(*given)) or made[-1])
+    made: list[Memories] = []
+
+    def make(*given: Any) -> Memories:
+        made.append(Memories(*given))
+        return made[-1]
+
+    monkeypatch.setattr(runs, "Memories", make)
     kernel = tx8.triton_kernel(TEXTS / "add_fp32.ttir")
     cycles = set()
     for seed in range(3):

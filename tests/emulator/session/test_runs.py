@@ -73,7 +73,7 @@ def _program(text: str) -> Program:
     return Program(asm.assemble(text + EXIT, machine=FOUR), FOUR)
 
 
-def _numbers(seed: int) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def _numbers(seed: int) -> dict[str, np.ndarray]:
     numbers = np.random.default_rng(seed).standard_normal(64).astype(np.float32)
     numbers[::16] = 0
     return {"x": numbers}

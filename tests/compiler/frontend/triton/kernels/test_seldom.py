@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from paths import ROOT
 from triton_launches import DTYPES, draw, launched, poison
 
-Array = np.ndarray  # type: ignore[type-arg]
+Array = np.ndarray[Any, Any]
 
 RANGE = "    %at = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>\n"
 
