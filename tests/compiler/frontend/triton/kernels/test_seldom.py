@@ -33,7 +33,9 @@ def _kernel(lines: str, out: Array, element: str = "f32", **inputs: Array) -> Ar
     text += f"{_at('out', element)}{lines}    tt.store %outat, %r : tensor<64x!tt.ptr<{element}>>\n"
     kinds = {**{name: elements[array.dtype.name] for name, array in inputs.items()}, "out": element}
     parameters = [f"{name}: !tt.ptr<{kind}>" for name, kind in kinds.items()]
-    return launched(text, parameters, **inputs, out=out)["out"]
+    arguments: dict[str, Any] = {**inputs, "out": out}
+    results: dict[str, Array] = launched(text, parameters, **arguments)
+    return results["out"]
 
 
 def _integers(lines: str, *arrays: Array) -> Array:
