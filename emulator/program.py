@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -77,13 +77,14 @@ class Program:
         inputs: Mapping[str, Array],
         *,
         snapshot: Snapshot | None = None,
-        memories: Memories | None = None,
+        make: Callable[..., System] | None = None,
         **options: Unpack[RunOptions],
     ) -> System:
         """A system with the program loaded and the inputs in place; InputError when they do not fit.
 
         With ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the
-        saved run; SnapshotError when it was one of another program or machine. ``memories``: see ``System``.
+        saved run; SnapshotError when it was one of another program or machine. ``make`` makes the system from
+        the options, or begins with it again; without it, it is one with memories of its own.
         """
         if self.chips > 1:
             raise Tx8Error(
@@ -93,7 +94,7 @@ class Program:
             return self._resume(snapshot, options)
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
         self._check_names(inputs, [buffer.name for buffer in self.inputs])
-        system = System(self.image, self.machine, memories=memories, **options)
+        system = (make or partial(System, self.image, self.machine))(**options)
         self._place(packed, system)
         return system
 
@@ -194,7 +195,8 @@ class Program:
         if self.chips > 1:
             return self._run_chips(inputs or {}, max_instructions, options)
         memories = None if options.get("strict") else self._pool.take()
-        system = self.start(inputs or {}, memories=memories, **options)
+        make = partial(System, self.image, self.machine, memories=memories)
+        system = self.start(inputs or {}, make=make, **options)
         try:
             system.run(max_instructions)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from .run import Run, start
 if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
     from compiler.quantise import DecisionTable, Settings
+    from emulator.session.runs import RepeatedRuns
 
 
 class Program:
@@ -82,7 +84,13 @@ class Program:
         InputError for inputs that do not fit, Fault when the program stops.
         """
         arrays = bind(self.inputs, inputs, named)
-        return start(self.emulated, self.name, arrays, threads, max_instructions, timed)
+        return start(self._repeated, self.name, arrays, threads, max_instructions, timed)
+
+    @cached_property
+    def _repeated(self) -> RepeatedRuns:
+        from emulator.session.runs import RepeatedRuns  # here: who only compiles does not need it
+
+        return RepeatedRuns(self.emulated)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``prog.bin``, and what the compiler made beside it, into a folder; all files or none."""

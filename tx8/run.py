@@ -18,6 +18,7 @@ from tx8isa.tools.files import write_whole
 
 if TYPE_CHECKING:
     import emulator
+    from emulator.session.runs import RepeatedRuns
 
     from .stats import Stats
 
@@ -138,31 +139,31 @@ class Run:
 
 
 def start(
-    program: emulator.Program,
-    title: str,
-    inputs: Mapping[str, Array],
-    threads: int,
-    limit: int | None,
-    timed: bool,
+    runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], threads: int, limit: int | None, timed: bool
 ) -> Run:
     """Run a program; Fault when it stops, and what it printed is shown. ``limit``: instructions of a tile."""
     from .stats import Stats, all_sinks, watched
 
+    program = runs.program
     run = Run(program, title, inputs, threads)
     sink = watched(program) if timed else None
     sinks = all_sinks(sink) if sink else []
     written: list[bytes] = []
-    system = program.start(inputs, threads=threads, sinks=sinks, show=lambda file, data: written.append(data))
-    try:
-        system.run(limit)
-    except Exception:
-        print(b"".join(written).decode(errors="replace"), end="")
-        raise
-    run.printed = b"".join(written).decode(errors="replace")
-    run.outputs = program.results(system)
-    run.instructions = sum(tile.retired for tile in system.tiles)
-    if sink:
-        run.__dict__["stats"] = Stats(sink, system.tiles)
+
+    def show(file: int, data: bytes) -> None:
+        written.append(data)
+
+    with runs.started(inputs, threads=threads, sinks=sinks, show=show) as system:
+        try:
+            system.run(limit)
+        except Exception:
+            print(b"".join(written).decode(errors="replace"), end="")
+            raise
+        run.printed = b"".join(written).decode(errors="replace")
+        run.outputs = program.results(system)
+        run.instructions = sum(tile.retired for tile in system.tiles)
+        if sink:
+            run.__dict__["stats"] = Stats(sink, system.tiles)
     return run
 
 

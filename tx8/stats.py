@@ -10,9 +10,10 @@ import msgspec
 from emulator.tile.tile import Tile
 from emulator.timing.replay import TimeRange
 from emulator.timing.slices import Sink
-from emulator.watch.stats.output import lines
+from emulator.watch.stats.output import executed
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
+from emulator.watch.stats.text import describe
 
 if TYPE_CHECKING:
     import emulator
@@ -35,7 +36,7 @@ class Stats:
 
     def __init__(self, sink: Statistics, tiles: Sequence[Tile]) -> None:
         self.report = make_report(sink, tiles)
-        self._text = "\n".join(lines(sink, tiles))
+        self._executed = list(executed(tiles))  # now, because the tiles begin another run
 
     @property
     def cycles(self) -> float:
@@ -55,7 +56,7 @@ class Stats:
         return values
 
     def __str__(self) -> str:
-        return self._text
+        return "\n".join([*describe(self.report), "", *self._executed])
 
     def __repr__(self) -> str:
         return f"<tx8.Stats: {self.cycles:,.0f} cycles; print() shows the table>"

@@ -119,6 +119,12 @@ class Chip:
         self.observers.append(simulator)
         return simulator
 
+    def simulate_again(self, sinks: Sequence[Sink]) -> None:
+        """Let time, where it is simulated, begin at 0 with these sinks; the tiles are at their beginning."""
+        if self.simulator is not None:
+            self.observers.remove(self.simulator)
+            self.simulator = self._make_simulator(sinks)
+
     @property
     def cycles(self) -> int | None:
         """Simulated cycles so far, those of the whole run after it; None without simulated time."""

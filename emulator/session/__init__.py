@@ -1,6 +1,7 @@
 """Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
 
-``session.py`` is the entry; ``restart.py`` begins a program again, ``kept.py`` has what stays.
+``session.py`` is the entry; ``restart.py`` begins a program again, ``kept.py`` has what stays. ``runs.py``
+has runs without a state, from the reset state each, which begin fast.
 """
 
 from __future__ import annotations

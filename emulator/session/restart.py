@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any, Unpack
 
 import numpy as np
 
+from asm.image import Image
+from emulator.chip.memories import Memories
+from emulator.chip.options import DEFAULTS, RunOptions
 from emulator.chip.system import System
 from emulator.engines import queues
 from emulator.memory import state
 from emulator.tile.tile import Status, row_sizes
+from tx8isa.machine.description import Machine
 
 
 class Restart:
-    """One system for many runs of a program; ``make`` makes it."""
+    """One system for many runs of a program in the same memories."""
 
-    def __init__(self, make: Callable[[], System]) -> None:
-        self._make = make
+    def __init__(self, image: Image, machine: Machine, memories: Memories) -> None:
+        self.image, self.machine, self.memories = image, machine, memories
         self._system: System | None = None
+        self._options: dict[str, Any] = {}
         self._rows = self._heads = np.empty(0, np.int64)
 
-    def begin(self) -> System:
+    def begin(self, **options: Unpack[RunOptions]) -> System:
         """A system at the beginning of the program; its memories must be those after loading."""
+        kept: dict[str, Any] = {**DEFAULTS, **options}
+        show, sinks = kept.pop("show"), kept.pop("sinks")
+        kept["watched"] = bool(sinks)
         system = self._system
-        if system is None or system.altered or system.simulator or any(system.traffic.started):
-            return self._made()
+        if system is None or kept != self._options or not _repeatable(system):
+            self._options = kept
+            return self._made(options)
         rows, heads = _views(system)
         rows[:], heads[:] = self._rows, self._heads
         rows[:, state.CODE] = system.code.translation.dispatch.ctypes.data
@@ -33,17 +42,25 @@ class Restart:
             for found in (tile.pmu, tile.csrs, tile.output):
                 found.clear()
         system.traffic.polls = [""] * len(system.tiles)
+        system.show = show
+        system.simulate_again(sinks)
         return system
 
     def forget(self) -> None:
         """Make a new system for the next run: this one was stopped in the middle of its program."""
         self._system = None
 
-    def _made(self) -> System:
-        system = self._system = self._make()
+    def _made(self, options: RunOptions) -> System:
+        system = System(self.image, self.machine, memories=self.memories, **options)
+        self._system = system
         rows, heads = _views(system)
         self._rows, self._heads = rows.copy(), heads.copy()
         return system
+
+
+def _repeatable(system: System) -> bool:
+    """Whether all that a run has left in a system is known here."""
+    return not (system.altered or system.sanitizer or any(system.traffic.started))
 
 
 def _views(system: System) -> tuple[np.ndarray, np.ndarray]:

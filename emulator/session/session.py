@@ -16,7 +16,6 @@ import numpy as np
 from asm.image import Buffer
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
-from emulator.chip.system import System
 from emulator.debug.snapshot.chip import program_digest
 from emulator.program import Array, Program
 from tx8isa.errors import Tx8Error
@@ -53,9 +52,7 @@ class ProgramSession:
             )
         self.program, self._limit = program, max_instructions
         self._memories = Memories(program.image, program.machine, pages=program.pages)
-        self._restart = Restart(
-            lambda: System(program.image, program.machine, memories=self._memories, **options)
-        )
+        self._restart, self._options = Restart(program.image, program.machine, self._memories), options
         self._lock = threading.RLock()
         self._queue: ThreadPoolExecutor | None = None
         self._closed = self._under_way = False
@@ -204,7 +201,7 @@ class ProgramSession:
         try:
             for name, array in inputs.items():
                 self._inputs[name].fill(array)
-            system = self._restart.begin()
+            system = self._restart.begin(**self._options)
             system.run(self._limit)
             self.cycles = system.cycles
             results = {name: tensor.read(self._results.get(name)) for name, tensor in self._outputs.items()}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
+from emulator.engines import tables
 from emulator.memory.areas import HostMemoryError, anonymous
 from emulator.tile.moment import Moment
 from tx8isa.cost import instructions as cost
 from tx8isa.machine.description import Machine
+from tx8isa.machine.ends import End, at_end
 from tx8isa.records.record import Engine
 
 from . import layout
@@ -26,6 +30,7 @@ class SimulationArrays:
     """
 
     def __init__(self, machine: Machine) -> None:
+        self.machine, self.costs = machine, tables.costs(machine)
         self._at_rest = make_chip(machine)
         self.chip: Words = self._at_rest.copy()
         """The state of the simulation."""
@@ -39,6 +44,25 @@ class SimulationArrays:
     def reset(self) -> None:
         """Put everything at rest at time 0. What rows hold that are not used does not matter."""
         self.chip[:], self.heads[:] = self._at_rest, 0
+
+    @cached_property
+    def ends(self) -> tuple[AtEnd, AtEnd]:
+        """What simulations at the least and the most time work on."""
+        return AtEnd(at_end(self.machine, End.LEAST)), AtEnd(at_end(self.machine, End.MOST))
+
+
+class AtEnd:
+    """What a simulation works on at one end of the ranges of a machine's figures."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.costs = tables.costs(machine)
+        self._at_rest = make_chip(machine)
+        self.chip: Words = self._at_rest.copy()
+        """The state of the simulation."""
+
+    def reset(self) -> None:
+        """Put everything at rest at time 0."""
+        self.chip[:] = self._at_rest
 
 
 def _log_rows() -> Words:

@@ -176,8 +176,8 @@ class TileLog:
         self.noted = -1
         """Instructions before the last row that Python has written."""
         self._margin = self.rows.size - layout.LOG_MARGIN
-        self.head[[layout.T_LOG, layout.T_SIZE]] = self.rows.ctypes.data, self.rows.size
-        self.head[layout.T_COSTS] = costs.ctypes.data
+        head[layout.T_LOG], head[layout.T_SIZE] = rows.ctypes.data, rows.size
+        head[layout.T_COSTS] = costs.ctypes.data
 
     def watch(self, hook: int) -> None:
         """Let the tile call the hook."""

@@ -13,20 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator import native
-from emulator.engines import queues, tables
+from emulator.engines import queues
 from tx8isa.cost.instructions import TICKS
-from tx8isa.machine.description import Machine
-from tx8isa.machine.ends import End, at_end
 
 from . import layout
-from .chip import make_chip, tile_places
+from .chip import AtEnd, tile_places
 from .reprice import J_COSTS, J_ROWS, J_SCRATCH, J_WORDS, JOB_WORDS, reprice_kernel
 from .saved import SimulationState
 from .simulate import HELD, simulate_kernel
 from .slices import Batch
 
 _Words = npt.NDArray[np.int64]
-_ROOM = 1 << 16
+_ROOM = 1 << 12
 """Words that a log has room for at first."""
 
 
@@ -59,12 +57,11 @@ class TimeRange:
 class Replay:
     """The simulation of one run at one end."""
 
-    def __init__(self, machine: Machine, end: End) -> None:
-        there = at_end(machine, end)
-        self.chip = make_chip(there)
-        self.rows = [np.zeros(_ROOM, dtype=np.int64) for _ in range(machine.tiles)]
+    def __init__(self, end: AtEnd) -> None:
+        end.reset()
+        self.chip, self._costs = end.chip, end.costs
         self._places = tile_places(self.chip)
-        self._costs = tables.costs(there)
+        self.rows = [np.empty(_ROOM, dtype=np.int64) for _ in self._places]
         self._scratch = np.zeros(queues.WORDS, dtype=np.int64)
         self._job = np.zeros(JOB_WORDS, dtype=np.int64)
         self._reprice, self._simulate = reprice_kernel(), simulate_kernel()
@@ -73,7 +70,7 @@ class Replay:
         """Add rows to the log of a tile, with the costs of this end."""
         held = int(self.chip[self._places[number] + layout.P_LOG_END])
         if held + rows.size > self.rows[number].size:
-            grown = np.zeros(2 * (held + rows.size), dtype=np.int64)
+            grown = np.empty(2 * (held + rows.size), dtype=np.int64)
             grown[:held] = self.rows[number][:held]
             self.rows[number] = grown
         added = self.rows[number][held : held + rows.size]

@@ -8,6 +8,7 @@ on it, except in programs that read time: a tile that does waits until the simul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,6 @@ from tx8isa.cost.instructions import TICKS
 from tx8isa.cost.terms import run_bytes
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
-from tx8isa.machine.ends import End
 from tx8isa.numbers.primitives import s64
 
 from . import layout
@@ -64,13 +64,13 @@ class Simulator(Observer):
         self.tiles = tiles
         self.sinks = [sink for sink in sinks if not isinstance(sink, TimeRange)]
         self._ranges = [sink for sink in sinks if isinstance(sink, TimeRange)]
-        self._replays = [Replay(machine, end) for end in (End.LEAST, End.MOST)] if self._ranges else []
         arrays = arrays or SimulationArrays(machine)
         arrays.reset()
+        self._arrays = arrays
         self.chip, self._out, self._heads = arrays.chip, arrays.out, arrays.heads
-        self._simulate, costs = simulate_kernel(), tables.costs(machine)
+        self._simulate = simulate_kernel()
         self.logs = [
-            TileLog(tile, head, rows, costs)
+            TileLog(tile, head, rows, arrays.costs)
             for tile, head, rows in zip(tiles, self._heads, arrays.rows, strict=True)
         ]
         hook = log_kernel()
@@ -94,6 +94,11 @@ class Simulator(Observer):
         """Positions of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)
         self._attach()
+
+    @cached_property
+    def _replays(self) -> list[Replay]:
+        """The simulations at both ends, which begin when there is a log: the run need not wait for them."""
+        return [Replay(end) for end in self._arrays.ends] if self._ranges else []
 
     # -- what the tiles do; called by the threads that run them ------------------------------------------
 

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tx8
+from emulator.chip.memories import Memories
+from emulator.session import runs
 from triton_functions import FUNCTIONS
 from triton_launches import TEXTS
 from triton_operators import OPERATORS
@@ -41,6 +44,24 @@ def test_a_kernel_is_compiled_once_for_each_launch() -> None:
     assert kernel.program((1, 1), *arrays, 63) is not first
     assert [buffer.name for buffer in first.inputs] == ["x", "y", "out"]
     assert [buffer.name for buffer in first.outputs] == ["out"]
+
+
+def test_a_launch_begins_with_the_chip_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memories of a program are made once; every launch finds them as they were after loading."""
+    made: list[Memories] = []
+
+    def make(*given: Any) -> Memories:
+        made.append(Memories(*given))
+        return made[-1]
+
+    monkeypatch.setattr(runs, "Memories", make)
+    kernel = tx8.triton_kernel(TEXTS / "add_fp32.ttir")
+    cycles = set()
+    for seed in range(3):
+        x, y, out = np.random.default_rng(seed).standard_normal((3, 64)).astype(np.float32)
+        cycles.add(kernel.launch(1, x, y, out, 64).cycles)
+        assert np.array_equal(out, x + y)
+    assert len(made) == len(cycles) == 1
 
 
 def test_arrays_without_a_sign_are_taken() -> None:
@@ -246,6 +267,52 @@ def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "4096\n"
+
+
+MEASURED = """\
+import numpy as np
+import triton
+import triton.language as tl
+from tx8.triton.driver import last_run
+
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+x = np.arange(50000, dtype="float32")
+out = np.zeros_like(x)
+
+
+def launch():
+    double[(13,)](x, out, x.size, BLOCK=4096)
+
+
+def twice():
+    launch()
+    launch()
+
+
+first = triton.testing.do_bench(launch, warmup=1e-3, rep=1e-3)  # by events, as Triton measures
+again = triton.testing.do_bench(launch)  # one run
+assert abs(first - again) < 1e-9
+assert triton.testing.do_bench(launch, quantiles=[0.2, 0.8]) == [again, again]
+assert triton.testing.do_bench(launch, return_mode="all") == [again]
+assert abs(triton.testing.do_bench(twice) - 2 * again) < 1e-9
+report = last_run().stats.report
+assert report.bound == "DDR" and 0 < report.reached < 1
+assert abs(report.milliseconds - again) < 1e-9
+"""
+
+
+@needs_triton
+def test_triton_measures_simulated_time(tmp_path: Path) -> None:
+    script = tmp_path / "measured.py"
+    script.write_text(MEASURED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @needs_triton

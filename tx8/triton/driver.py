@@ -6,9 +6,8 @@ driver wraps the arrays among the arguments before Triton looks at their types.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,11 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
 
-from compiler.frontend.triton.operations import TtirError
-from tx8isa.errors import Tx8Error
-from tx8isa.machine.description import load_machine
-
 from .compiler import BACKEND, Tx8Backend
+from .measuring import SimulatedDevice, note_launch, simulated_times, take_do_bench
+from .measuring import last_run as last_run  # docs/triton.md has it from here
 
 if TYPE_CHECKING:
-    from tx8.run import Run
-
     from .kernel import TritonKernel
 
 _DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
@@ -33,15 +28,6 @@ _DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 
 _MOST_THREADS = 1 << 20
 """Threads of a program that a configuration may ask for; the chip has none."""
-
-_runs: list[Run] = []
-
-
-def last_run() -> Run:
-    """The run of the last launch: cycles, statistics, hazards; Tx8Error before the first."""
-    if not _runs:
-        raise Tx8Error("no kernel of Triton was launched yet")
-    return _runs[-1]
 
 
 class WrappedArray:
@@ -88,21 +74,6 @@ def _kernel(text: str, name: str) -> TritonKernel:
     return triton_kernel(text, name)
 
 
-def simulated_times(
-    call: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **options: Any
-) -> list[float]:
-    """The milliseconds that one call takes on the chip, for each quantile: all runs take the same.
-
-    Infinity for a kernel that cannot be compiled, such as one whose blocks do not fit the scratchpad.
-    """
-    try:
-        call()
-    except TtirError:
-        return [math.inf] * len(quantiles)
-    seconds = last_run().cycles / load_machine().engines.clock.value
-    return [seconds * 1e3] * len(quantiles)
-
-
 class Tx8Utils:
     """What Triton asks of a driver about kernels and the device."""
 
@@ -126,7 +97,7 @@ class Tx8Launcher:
         values = dict(zip(self.names, rest[-len(self.names) :], strict=True))
         arguments = [values[name] for name in function.arguments]
         arrays = [value.array if isinstance(value, WrappedArray) else value for value in arguments]
-        _runs[:] = [function.launch((across, down, deep), *arrays)]
+        note_launch(function.launch((across, down, deep), *arrays))
         print(last_run().printed, end="")
 
 
@@ -138,6 +109,7 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         self.utils = Tx8Utils()
         self.launcher_cls = Tx8Launcher
         _take_arrays()
+        take_do_bench(_is_here)
 
     @staticmethod
     def is_active() -> bool:
@@ -164,8 +136,15 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         """The only stream: a launch is over when it returns."""
         return 0
 
-    def get_device_interface(self) -> None:
-        """Events of a device: there are none."""
+    def get_device_interface(self) -> SimulatedDevice:
+        """Events in simulated time."""
+        return SimulatedDevice()
+
+    def get_empty_cache_for_benchmark(self) -> None:
+        """What is cleared between runs that are measured: nothing, each begins from the reset state."""
+
+    def clear_cache(self, cache: None) -> None:
+        """Nothing is left of the run before."""
 
     def get_active_torch_device(self) -> None:
         """Not a device of PyTorch."""
@@ -177,3 +156,10 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
     def get_benchmarker(self) -> Callable[..., list[float]]:
         """What ``triton.autotune`` measures with: simulated time."""
         return simulated_times
+
+
+def _is_here() -> bool:
+    """Whether kernels are launched on the emulated chip."""
+    from triton.runtime import driver  # here, for Triton loads this module before it
+
+    return isinstance(driver.active, Tx8Driver)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,11 @@ class Recent:
     REMEMBERED = 1 << 16
 
     def __init__(self, tiles: int) -> None:
-        self._known = np.zeros((tiles, self.REMEMBERED), dtype=np.int64)
+        self._tiles = tiles
+
+    @cached_property
+    def _known(self) -> Ints:
+        return np.zeros((self._tiles, self.REMEMBERED), dtype=np.int64)  # large: no run waits for it to begin
 
     def note(self, tile: Ints, number: Ints, track: Ints) -> None:
         """Remember the tracks of instructions."""

@@ -7,6 +7,7 @@ text and not with the length of the run. Times are ticks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -90,11 +91,13 @@ class Statistics:
         self._reached = np.zeros(tiles * TRACKS, dtype=np.int64)
         self._full: list[Ints] = [np.zeros(0, dtype=np.int64)] * 3
         """Tile, number, ticks: waits for room for an instruction that has not come yet."""
-        self._pending = np.zeros((len(_Rows._fields), _TOGETHER), dtype=np.int64)
         self._rows = 0
-        headers = tables.table()[: len(tables.records()) * tables.HEADER].reshape(-1, tables.HEADER)
-        self._format_field = np.append(headers[:, tables.FORMAT], -1)  # record -1 is the last
-        self._classes = np.vstack([roofline.classes(), np.full((1, 16), roofline.CLASSES - 1)])
+        self._format_field, self._classes = _of_records()
+
+    @cached_property
+    def _pending(self) -> Ints:
+        """Slices that were collected; large, so that no run waits for it to begin."""
+        return np.empty((len(_Rows._fields), _TOGETHER), dtype=np.int64)
 
     # -- the sink --------------------------------------------------------------------------------------
 
@@ -237,3 +240,11 @@ class Statistics:
         found: Ints = np.empty_like(before)
         found[order] = before
         return found
+
+
+@cache
+def _of_records() -> tuple[Ints, Ints]:
+    """For each record the operand that is its format, and the class of its arithmetic; -1 is no record."""
+    headers = tables.table()[: len(tables.records()) * tables.HEADER].reshape(-1, tables.HEADER)
+    formats = np.append(headers[:, tables.FORMAT], -1)
+    return formats, np.vstack([roofline.classes(), np.full((1, 16), roofline.CLASSES - 1)])

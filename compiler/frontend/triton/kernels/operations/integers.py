@@ -104,7 +104,7 @@ def _arithmetic(site: KernelSite, found: TtirOperation, operands: Values) -> Val
 def _formula(name: str, left: Indices, right: Indices, element: str) -> Indices | None:
     """The result as a formula; None if there is none, or if one number for the whole block may wrap."""
     numbers = [_known(left), _known(right)]
-    if numbers[0] is not None and numbers[1] is not None:
+    if name in NAMES and numbers[0] is not None and numbers[1] is not None:
         return uniform(folded(NAMES[name], numbers[0], numbers[1], bits_of(element)), left.shape)
     if name not in ARITHMETIC:
         return None

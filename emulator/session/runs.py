@@ -1,0 +1,67 @@
+"""Runs of one program from the reset state, in memories that are kept from run to run."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Unpack
+
+from emulator.chip.memories import Memories
+from emulator.chip.options import RunOptions
+from emulator.chip.system import System
+from emulator.program import Array, Program
+
+from .restart import Restart
+
+MOST_BYTES = 1 << 29
+"""Bytes of memories that wait for another run of their programs, of all programs together."""
+
+
+class RepeatedRuns:
+    """Begins runs of a program fast: a run that ends well leaves its chip, reset, to the next one.
+
+    Any number of runs may be under way at a time. Memories that no run has used for longest are given up when
+    those of all programs together become too large.
+    """
+
+    _waiting: ClassVar[list[weakref.ref[RepeatedRuns]]] = []
+    """Those that have memories, the least recently used first."""
+    _lock = threading.Lock()
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._idle: Restart | None = None
+        segments = sum(segment.size for segment in program.image.segments)
+        self.size = segments + program.machine.tiles * program.machine.spm.bytes
+        """Bytes of its memories, without what the host has not supplied yet."""
+
+    @contextmanager
+    def started(self, inputs: Mapping[str, Array], **options: Unpack[RunOptions]) -> Iterator[System]:
+        """A system as ``Program.start`` gives it; within the block it belongs to the caller."""
+        taken: list[Restart] = []
+
+        def make(**options: Unpack[RunOptions]) -> System:
+            taken.append(self._take())
+            return taken[0].begin(**options)
+
+        system = self.program.start(inputs, make=make, **options)
+        yield system
+        taken[0].memories.reset(system.threads)
+        self._give_back(taken[0])
+
+    def _take(self) -> Restart:
+        with self._lock:
+            found, self._idle = self._idle, None
+        image, machine = self.program.image, self.program.machine
+        return found or Restart(image, machine, Memories(image, machine))
+
+    def _give_back(self, kept: Restart) -> None:
+        with self._lock:
+            self._idle = kept
+            others = [ref for ref in self._waiting if (each := ref()) and each is not self and each._idle]
+            self._waiting[:] = [*others, weakref.ref(self)]
+            held = sum(each.size for ref in self._waiting if (each := ref()))
+            while held > MOST_BYTES and (oldest := self._waiting.pop(0)()):
+                oldest._idle, held = None, held - oldest.size

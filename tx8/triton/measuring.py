@@ -1,0 +1,105 @@
+"""Simulated time for what measures in Triton: ``triton.autotune`` and ``triton.testing``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from compiler.frontend.triton.operations import TtirError
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import load_machine
+
+if TYPE_CHECKING:
+    from tx8.run import Run
+
+
+class _Launches:
+    """What was launched so far: the last run, and the milliseconds of all runs one after the other."""
+
+    last: Run | None = None
+    milliseconds = 0.0
+
+
+def note_launch(run: Run) -> None:
+    """Note a run that is over."""
+    _Launches.last = run
+    _Launches.milliseconds += run.cycles / load_machine().engines.clock.value * 1e3
+
+
+def last_run() -> Run:
+    """The run of the last launch: cycles, statistics, hazards; Tx8Error before the first."""
+    if _Launches.last is None:
+        raise Tx8Error("no kernel of Triton was launched yet")
+    return _Launches.last
+
+
+def simulated_times(
+    call: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **options: Any
+) -> list[float]:
+    """The milliseconds that one call takes on the chip, for each quantile: all runs take the same.
+
+    Infinity for a kernel that cannot be compiled, such as one whose blocks do not fit the scratchpad.
+    """
+    try:
+        return [_time_of(call)] * len(quantiles)
+    except TtirError:
+        return [math.inf] * len(quantiles)
+
+
+def _time_of(call: Callable[[], Any]) -> float:
+    before = _Launches.milliseconds
+    call()
+    return _Launches.milliseconds - before
+
+
+class SimulatedEvent:
+    """A moment in simulated time, as ``triton.testing`` records it."""
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self._moment = 0.0
+
+    def record(self) -> None:
+        """Let it be now."""
+        self._moment = _Launches.milliseconds
+
+    def elapsed_time(self, end: SimulatedEvent) -> float:
+        """Milliseconds from here to another event."""
+        return end._moment - self._moment
+
+
+class SimulatedDevice:
+    """The interface of a device for ``triton.testing``; launches are over when they return."""
+
+    Event = SimulatedEvent
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+
+
+def take_do_bench(is_here: Callable[[], bool]) -> None:
+    """Let ``triton.testing.do_bench`` run what it measures once where ``is_here``: all runs take the same."""
+    from triton import testing  # here, for Triton loads the driver before it
+
+    plain = testing.do_bench
+    if hasattr(plain, "__wrapped__"):
+        return
+
+    @wraps(plain)
+    def do_bench(
+        fn: Callable[[], Any],
+        warmup: float = 25,
+        rep: float = 100,
+        grad_to_none: Any = None,
+        quantiles: Sequence[float] | None = None,
+        return_mode: str = "mean",
+    ) -> Any:
+        if not is_here():
+            return plain(fn, warmup, rep, grad_to_none, quantiles, return_mode)
+        time = _time_of(fn)
+        if quantiles is not None and len(quantiles) > 1:
+            return [time] * len(quantiles)
+        return [time] if quantiles is None and return_mode == "all" else time
+
+    testing.do_bench = do_bench
