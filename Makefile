@@ -17,7 +17,7 @@ KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
 help:
 	@echo 'make demo      compile a digits network and SqueezeNet, run them on the emulated chip, judge the answers'
-	@echo 'make test      ruff, pytest, mypy among the tests; about eleven minutes'
+	@echo 'make test      ruff, pytest, mypy among the tests; about seven minutes'
 	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
 	@echo 'make triton    installs Triton and runs the tests of its kernels with it'

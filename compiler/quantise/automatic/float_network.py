@@ -57,7 +57,8 @@ class FloatNetwork:
     def __init__(self, source: Graph, samples: Samples, dtype: str, progress: Progress) -> None:
         self.source, self.samples, self.narrow = source, samples, dtype
         self._format = Format.parse(dtype)
-        self._always, self._kept = self._known(), KeptGrids()
+        self._always = self._known()
+        self._kept: KeptGrids = {}
         run = NarrowRun(source, self._format, self._always)
         for at, inputs in enumerate(samples if self._format is Format.FP16 else ()):
             progress(f"values in {dtype}", at, samples.count)

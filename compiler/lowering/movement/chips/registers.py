@@ -1,4 +1,7 @@
-"""The registers of the DTE and of streams that exchanges between chips use (docs/isa.md, docs/chips.md)."""
+"""The registers of the DTE and of streams that exchanges between chips use.
+
+docs/isa.md, Registers of the DTE, and docs/isa.md, Streams.
+"""
 
 from __future__ import annotations
 

@@ -187,6 +187,14 @@ def test_quantised_gemm(bias: bool, turned: int, dtype: str, per_column: bool, t
     assert "int8" in program.text
 
 
+def test_scales_of_inputs_keep_their_digits(tmp_path: Path) -> None:
+    """-11057 x 0.5 x 0.02 x 0.005018302 / 0.03 is -18.496, and -18.502 with a scale in FP16."""
+    a, b = np.full((1, 2), 130, np.uint8), np.zeros((2, 1), np.uint8)
+    operands = [a, F32(0.02), np.uint8(130), b, F32(0.005018302), np.uint8(0), np.array([-11057], np.int32)]
+    made = product("QGemm", [*operands, F32(0.03), np.uint8(111)], "uint8", "", alpha=0.5)
+    assert_bytes(made, tmp_path)
+
+
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 @pytest.mark.parametrize("known", ["12345678", "1245", ""])
 @pytest.mark.parametrize("floating", [True, False])
