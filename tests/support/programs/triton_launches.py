@@ -79,6 +79,34 @@ def run(case: Case, program: KernelProgram, **options: Any) -> dict[str, Array]:
     return results
 
 
+_BANK = 4096
+_POISON = 0xFF
+"""Bytes of NaN in every format of floats, and of -1."""
+
+
+def run_among_poison(case: Case, program: KernelProgram, **options: Any) -> dict[str, Array]:
+    """The arrays that a run gives whose bytes between the arrays are NaN, or -1, which must stay."""
+    loaded = emulator.Program(program.image, program.machine)
+    system = loaded.start(travelling(case.arrays, loaded), **options)
+    gaps = []
+    for key, array in list(case.arrays.items())[:-1]:
+        end = program.addresses[key] + array.nbytes
+        gaps.append(system.ddr_range(end, -end % _BANK))
+        gaps[-1][:] = _POISON
+    system.run()
+    assert all((gap == _POISON).all() for gap in gaps)
+    return loaded.results(system)
+
+
+def run_twice(case: Case) -> dict[str, Array]:
+    """The arrays that a run gives: no hazard, the same bytes on two threads and with NaN around them."""
+    program = case.program()
+    results = run(case, program, strict=True)
+    for key, other in run_among_poison(case, program, threads=2).items():
+        assert other.tobytes() == results[key].tobytes(), key
+    return results
+
+
 def draw(fmt: str, *shape: int, seed: int = 1, scale: float = 1.0, middle: float = 0.0) -> Array:
     """Normally distributed numbers in a format."""
     numbers = np.random.default_rng(seed).standard_normal(shape) * scale + middle
