@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from msgspec import UNSET
 
@@ -47,18 +48,23 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
     base = kernel.buffer("chunks", member.size * part * source.bytes_each)
     if member.size * each > source.size:
         kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * part * source.bytes_each)
+    for begin, count in _blocks(kernel, each, part):
+        ring = Ring(kernel, member, base, source.fmt, count)
+        _move(ring, source, "rdma", each, begin)
+        kernel.emit("ncc.wait")
+        member.expects(ring.bytes)
+        ring.reduce()
+        ring.gather()
+        _move(ring, target, "wdma", each, begin)
+        kernel.emit("ncc.wait")
+
+
+def _blocks(kernel: Kernel, extent: int, size: int) -> Iterator[tuple[Value, int]]:
+    """Code for each block of an axis that this tile has: where it begins, and how long it is."""
     first = 0
-    for stretch in stretches(each, part):
+    for stretch in stretches(extent, size):
         with kernel.items(stretch.count, first) as item:
-            begin = kernel.let(item * stretch.size + stretch.start)
-            ring = Ring(kernel, member, base, source.fmt, stretch.size)
-            _move(ring, source, "rdma", each, begin)
-            kernel.emit("ncc.wait")
-            member.expects(ring.bytes)
-            ring.reduce()
-            ring.gather()
-            _move(ring, target, "wdma", each, begin)
-            kernel.emit("ncc.wait")
+            yield kernel.let(item * stretch.size + stretch.start), stretch.size
         first += stretch.count
 
 
@@ -71,9 +77,7 @@ def _move(ring: Ring, tensor: DdrTensor, engine: str, each: int, begin: Value) -
             return
         with kernel.if_below(begin, rest):
             count = minimum(ring.elements, rest - begin)
-            place, here = tensor.at(begin + number * each), ring.chunk(number)
-            dst, src = (here, place) if engine == "rdma" else (place, here)
-            kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, n=count)
+            _copy(ring, tensor, engine, tensor.at(begin + number * each), ring.chunk(number), n=count)
 
 
 def _member(kernel: Kernel, work: Work) -> RingMember:
@@ -100,55 +104,47 @@ def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:
 def all_gather(kernel: Kernel, work: Work) -> None:
     """Every tile has some rows of each member's tensor."""
     source, target = work.input(0), work.output
-    member = _member(kernel, work)
-    outer, width = _rows(work, source)
-    rows = _rows_of_tile(kernel, source, outer, width, member.size)
-    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * source.bytes_each)
-    first = 0
-    for stretch in stretches(outer, rows):
-        with kernel.items(stretch.count, first) as item:
-            row = kernel.let(item * stretch.size + stretch.start)
-            ring = Ring(kernel, member, base, source.fmt, round_up(stretch.size * width, GRAIN))
-            own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
-            kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
-            kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=stretch.size * width)
-            kernel.emit("ncc.wait")
-            member.expects(ring.bytes)
-            ring.gather()
-            for number in range(member.size):
-                at = target.at(row * (member.size * width) + number * width)
-                rowwise = {"stride0": member.size * width, "iter0": stretch.size}
-                kernel.emit(f"wdma.{token}", dst=at, src=ring.chunk(number), n=width, **rowwise)
-            kernel.emit("ncc.wait")
-        first += stretch.count
+    member, width = _member(kernel, work), _rows(work, source)[1]
+    for row, count, ring in _row_blocks(kernel, work, member, source):
+        own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
+        kernel.emit("td.memset.int8", dst=ring.base, value=0, n=member.size * ring.bytes)
+        kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=count * width)
+        kernel.emit("ncc.wait")
+        member.expects(ring.bytes)
+        ring.gather()
+        _move_rows(ring, target, "wdma", row, count, width)
+        kernel.emit("ncc.wait")
 
 
 @lowering(REDUCE_SCATTER, engines=(Engine.VECTOR,))
 def reduce_scatter(kernel: Kernel, work: Work) -> None:
     """Every tile has some rows of the sums: the chunk of a member is what it has of them."""
     source, target = work.input(0), work.output
-    member = _member(kernel, work)
-    outer, width = _rows(work, target)
-    rows = _rows_of_tile(kernel, source, outer, width, member.size)
-    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * source.bytes_each)
-    first = 0
-    for stretch in stretches(outer, rows):
-        with kernel.items(stretch.count, first) as item:
-            row = kernel.let(item * stretch.size + stretch.start)
-            ring = Ring(kernel, member, base, source.fmt, round_up(stretch.size * width, GRAIN))
-            token = dma_format(source.fmt).token
-            kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * ring.bytes)
-            for number in range(member.size):
-                at = source.at(row * (member.size * width) + number * width)
-                rowwise = {"stride0": member.size * width, "iter0": stretch.size}
-                kernel.emit(f"rdma.{token}", dst=ring.chunk(number), src=at, n=width, **rowwise)
-            kernel.emit("ncc.wait")
-            member.expects(ring.bytes)
-            ring.reduce()
-            own = kernel.let(ring.chunk(member.place))
-            kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=stretch.size * width)
-            kernel.emit("ncc.wait")
-        first += stretch.count
+    member, width = _member(kernel, work), _rows(work, target)[1]
+    for row, count, ring in _row_blocks(kernel, work, member, target):
+        kernel.emit("td.memset.int8", dst=ring.base, value=0, n=member.size * ring.bytes)
+        _move_rows(ring, source, "rdma", row, count, width)
+        kernel.emit("ncc.wait")
+        member.expects(ring.bytes)
+        ring.reduce()
+        own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
+        kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=count * width)
+        kernel.emit("ncc.wait")
+
+
+def _row_blocks(
+    kernel: Kernel, work: Work, member: RingMember, tensor: DdrTensor
+) -> Iterator[tuple[Value, int, Ring]]:
+    """Code for each block of a member's rows that this tile has: the first one, how many, and their chunks.
+
+    ``tensor`` is that of a member.
+    """
+    outer, width = _rows(work, tensor)
+    fit = (kernel.budget - _RESERVED_BYTES) // ((member.size + 1) * tensor.bytes_each * width)
+    rows = max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
+    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * tensor.bytes_each)
+    for row, count in _blocks(kernel, outer, rows):
+        yield row, count, Ring(kernel, member, base, tensor.fmt, round_up(count * width, GRAIN))
 
 
 def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
@@ -157,9 +153,18 @@ def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
     return math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis:])
 
 
-def _rows_of_tile(kernel: Kernel, tensor: DdrTensor, outer: int, width: int, members: int) -> int:
-    fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each * width)
-    return max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
+def _move_rows(ring: Ring, tensor: DdrTensor, engine: str, row: Value, count: int, width: int) -> None:
+    """Load or store some rows of every member in the tensor of all."""
+    every = ring.member.size * width
+    for number in range(ring.member.size):
+        place, here = tensor.at(row * every + number * width), ring.chunk(number)
+        _copy(ring, tensor, engine, place, here, n=width, stride0=every, iter0=count)
+
+
+def _copy(ring: Ring, tensor: DdrTensor, engine: str, place: Value, here: Value, **extents: Value) -> None:
+    """Load ``place`` of DDR into the scratchpad, or store it from there."""
+    dst, src = (here, place) if engine == "rdma" else (place, here)
+    ring.kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, **extents)
 
 
 @lowering(BROADCAST, engines=(Engine.DMA,))
@@ -169,15 +174,11 @@ def broadcast(kernel: Kernel, work: Work) -> None:
     member = _member(kernel, work)
     part = _part(kernel, source, source.size, 1)
     base, token = kernel.buffer("chunks", part * source.bytes_each), dma_format(source.fmt).token
-    first = 0
-    for stretch in stretches(source.size, part):
-        with kernel.items(stretch.count, first) as item:
-            begin = kernel.let(item * stretch.size + stretch.start)
-            kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=stretch.size)
-            kernel.emit("ncc.wait")
-            ring = Ring(kernel, member, base, source.fmt, stretch.size)
-            member.expects(ring.bytes)
-            ring.broadcast()
-            kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=stretch.size)
-            kernel.emit("ncc.wait")
-        first += stretch.count
+    for begin, count in _blocks(kernel, source.size, part):
+        kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=count)
+        kernel.emit("ncc.wait")
+        ring = Ring(kernel, member, base, source.fmt, count)
+        member.expects(ring.bytes)
+        ring.broadcast()
+        kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=count)
+        kernel.emit("ncc.wait")
