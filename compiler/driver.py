@@ -6,9 +6,9 @@ What a program is can be known without the passes: they are imported when there 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,16 @@ from tx8isa.machine.description import Machine, load_machine
 if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
     from compiler.evaluation.wide_values import WideValues
+    from compiler.passes.base import Context
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
     from compiler.search.chips import Degrees, SpreadGraph
 
     from .graph import Graph
     from .search import SearchProgress
+
+_Written = tuple[str, bytes, Image]
+"""The assembly text, the bytes of the constants and the image."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,53 +101,80 @@ def compile_graph(
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
 
+    machine = load_machine(None) if machine is None else machine
+    begin = partial(
+        context_of,
+        dtype=dtype,
+        tiles=tiles,
+        machine=machine,
+        patterns=patterns,
+        search=search,
+        plan=plan,
+        residency=residency,
+    )
     if parallel is not None:
-        options = (dtype, tiles, patterns, search, plan, residency)
-        return _compile_for_chips(graph, machine or load_machine(None), parallel, options, after_pass)
-    context = context_of(graph, dtype, tiles, machine, patterns, search, plan, residency)
+        return _compile_for_chips(graph, machine, parallel, begin, after_pass)
+    context = begin(graph)
     context.search_progress = search_progress
     timing: dict[str, float] = {}
     module = run_passes(context, timing, after_pass)
     start = time.perf_counter()
-    text, constants, image = written(context, module)
+    made = written(context, module)
     timing["assemble"] = time.perf_counter() - start
-    report = report_of(context, module, image)
-    more = (tuple(map(str, report.states)), report.core_work, context.wide)
-    made = (context.compute.token, context.tiles, text, constants, image)
-    return Program(graph, *made, context.machine, timing, report, *more)
-
-
-_Options = tuple[str | None, int | None, str, str, Path | None, str]
+    return _program(graph, context, made, timing, report_of(context, module, made[2]))
 
 
 def _compile_for_chips(
-    graph: Graph, machine: Machine, parallel: Degrees, options: _Options, after_pass: AfterPass | None
+    graph: Graph,
+    machine: Machine,
+    parallel: Degrees,
+    begin: Callable[..., Context],
+    after_pass: AfterPass | None,
 ) -> Program:
-    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
-    from compiler.passes.compilation import context_of, run_passes, written, written_for_chips
+    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0.
+
+    ``begin`` makes the context of a graph.
+    """
+    from compiler.passes.compilation import run_passes, written, written_for_chips
     from compiler.passes.report import report_of
     from compiler.search.chips import spread_graph
 
-    dtype, tiles, patterns, search, plan, residency = options
     spread = spread_graph(graph, machine, parallel)
     timing: dict[str, float] = {}
-    parts: dict[tuple[int, ...], tuple[str, bytes, Image]] = {}
-    report: Report | None = None
-    wide: WideValues | None = None
+    parts: dict[tuple[int, ...], _Written] = {}
+    first: tuple[Context, Report] | None = None
     for place, chips in spread.parts.items():
-        local = spread.graph_of(place)
-        context = context_of(local, dtype, tiles, machine, patterns, search, plan, residency, spread=True)
-        if report is not None:
-            context.plan = report.plan
-        module = run_passes(context, timing, after_pass if report is None else None)
+        context = begin(spread.graph_of(place), spread=True)
+        if first is not None:
+            context.plan = first[1].plan
+        module = run_passes(context, timing, after_pass if first is None else None)
         parts[chips] = written(context, module)
-        if report is None:
-            report, wide = report_of(context, module, parts[chips][2]), context.wide
+        first = first or (context, report_of(context, module, parts[chips][2]))
+    assert first is not None
     start = time.perf_counter()
-    text, constants, image = written_for_chips(parts, machine)
+    made = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
-    assert report is not None
-    more = (tuple(map(str, report.states)), report.core_work, wide, spread)
+    return _program(graph, first[0], made, timing, first[1], spread)
+
+
+def _program(
+    graph: Graph,
+    context: Context,
+    made: _Written,
+    timing: dict[str, float],
+    report: Report,
+    spread: SpreadGraph | None = None,
+) -> Program:
     return Program(
-        graph, context.compute.token, context.tiles, text, constants, image, machine, timing, report, *more
+        graph,
+        context.compute.token,
+        context.tiles,
+        *made,
+        context.machine,
+        timing,
+        report,
+        tuple(map(str, report.states)),
+        report.core_work,
+        context.wide,
+        spread,
     )
