@@ -31,18 +31,8 @@ class ArithmeticCode:
         elif target.blocked:
             self._apply_in_planes(name, target, a, b)
         elif self._repeats_in_rows(b, target):
-            length = target.kept[-1]
             narrow = self.blocks.repeated(b, LARGEST_UNIT)
-            self.kernel.emit(
-                f"ct.{name}.vuv_loop.{a.fmt.token}",
-                dst=target.address,
-                src0=a.address,
-                src1=narrow.address,
-                n=length,
-                unit=LARGEST_UNIT,
-                full=target.count,
-                full_unit=narrow.count,
-            )
+            self._apply_in_turns(name, target, a, narrow, target.kept[-1], narrow.count)
         else:
             whole = self.blocks.spread(b, target.stored)
             vector.vv(name, target.address, a.address, whole.address)
@@ -52,21 +42,27 @@ class ArithmeticCode:
         rows, columns = target.shape
         plane = rows * LARGEST_UNIT
         if b.kept == (1, columns):
-            self.kernel.emit(
-                f"ct.{name}.vuv_loop.{a.fmt.token}",
-                dst=target.address,
-                src0=a.address,
-                src1=b.address,
-                n=plane,
-                unit=LARGEST_UNIT,
-                full=target.count,
-                full_unit=columns,
-            )
+            self._apply_in_turns(name, target, a, b, plane, columns)
             return
         narrow = self.blocks.repeated(b, LARGEST_UNIT)
         vector = Vector(self.kernel, a.fmt, plane)
         for first in range(0, target.count * target.size, plane * target.size):
             vector.vv(name, target.address + first, a.address + first, narrow.address)
+
+    def _apply_in_turns(
+        self, name: str, target: SpmBlock, a: SpmBlock, b: SpmBlock, length: int, elements: int
+    ) -> None:
+        """The same with the next 64 of ``elements`` elements of ``b`` for every ``length`` of the others."""
+        self.kernel.emit(
+            f"ct.{name}.vuv_loop.{a.fmt.token}",
+            dst=target.address,
+            src0=a.address,
+            src1=b.address,
+            n=length,
+            unit=LARGEST_UNIT,
+            full=target.count,
+            full_unit=elements,
+        )
 
     def _unit(self, operand: SpmBlock, like: SpmBlock) -> int:
         """The length of an operand that an instruction can repeat over ``like``; 0 if it cannot."""
