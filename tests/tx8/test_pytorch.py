@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import builtins
 import importlib.metadata
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import tx8
+from extras import needs_torch
 from tx8 import pytorch
 
-needs_torch = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("torch", "onnxscript"))),
-    reason="PyTorch is an extra of its own: pip install torch onnxscript",
-)
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch warns of its own deprecations
 
 

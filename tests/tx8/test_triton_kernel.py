@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,21 @@ import pytest
 import tx8
 from emulator.chip.memories import Memories
 from emulator.session import runs
+from extras import needs_torch, needs_triton
 from triton_functions import FUNCTIONS
 from triton_launches import TEXTS
 from triton_operators import OPERATORS
 
 LARGE = TEXTS.parent / "large"
 
-needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+
+def printed(script: Path, text: str, **environment: str) -> str:
+    """What a program in Python prints, which must end with status 0."""
+    script.write_text(text)
+    own = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=own)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_launch_gives_arrays_and_cycles() -> None:
@@ -109,9 +116,6 @@ def test_launches_and_texts_that_do_not_fit(tmp_path: Path) -> None:
         tx8.triton_kernel(TEXTS / "add_fp32.ttir", "ad")
 
 
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
-
-
 @needs_torch
 @pytest.mark.parametrize(("fmt", "kind"), [("fp16", "float16"), ("bf16", "bfloat16"), ("fp32", "float32")])
 def test_tensors_of_pytorch_get_what_is_stored(fmt: str, kind: str) -> None:
@@ -147,10 +151,7 @@ assert torch.equal(out, x * 2)
 @needs_torch
 @needs_triton
 def test_a_function_of_triton_takes_tensors(tmp_path: Path) -> None:
-    script = tmp_path / "tensors.py"
-    script.write_text(WITH_TENSORS)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    printed(tmp_path / "tensors.py", WITH_TENSORS)
 
 
 PLUGIN = """\
@@ -186,11 +187,8 @@ except Exception as error:
 
 @needs_triton
 def test_a_function_of_triton_runs_with_arrays_of_numpy(tmp_path: Path) -> None:
-    script = tmp_path / "plugin.py"
-    script.write_text(PLUGIN)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in done.stdout
+    said = printed(tmp_path / "plugin.py", PLUGIN)
+    assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in said
 
 
 SAYING = """\
@@ -226,11 +224,8 @@ except Fault as fault:
 def test_messages_and_lines_of_a_function_of_triton(tmp_path: Path) -> None:
     """What it prints is printed; a program made of its text has its lines, with the whole path."""
     script = tmp_path / "saying.py"
-    script.write_text(SAYING)
-    own = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}  # the text is kept with the path it had first
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=own)
-    assert done.returncode == 0, done.stderr
-    first, second, fault = done.stdout.splitlines()
+    # Triton keeps the text with the path that it had first.
+    first, second, fault = printed(script, SAYING, TRITON_CACHE_DIR=str(tmp_path)).splitlines()
     assert (first, second) == ("tile 0 pid (0, 0, 0) total: 21", "tile 0 pid (0, 0, 0) total: 28")
     ended = f"({script}:13): ebreak: pid (0, 0, 0) idx (6): assertion failed: too large"
     assert fault.startswith("tile 0 at 0x") and fault.endswith(ended)
@@ -262,11 +257,7 @@ print(double.best_config.kwargs["BLOCK"])
 @needs_triton
 def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
     """Small blocks take longer, and of the largest ones none fits the scratchpad."""
-    script = tmp_path / "tuned.py"
-    script.write_text(TUNED)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "4096\n"
+    assert printed(tmp_path / "tuned.py", TUNED) == "4096\n"
 
 
 MEASURED = """\
@@ -309,10 +300,7 @@ assert abs(report.milliseconds - again) < 1e-9
 
 @needs_triton
 def test_triton_measures_simulated_time(tmp_path: Path) -> None:
-    script = tmp_path / "measured.py"
-    script.write_text(MEASURED)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    printed(tmp_path / "measured.py", MEASURED)
 
 
 @needs_triton

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import importlib.util
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,9 @@ from compiler.frontend import load
 from compiler.frontend.torch import from_exported, load_pt2
 from compiler.graph import GraphError
 from compiler.tools import run
+from extras import needs_torch
 from paths import ROOT
 
-needs_torch = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("torch", "onnxscript"))),
-    reason="PyTorch is an extra of its own: pip install torch onnxscript",
-)
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch warns of its own deprecations
 
 
