@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.graph import Graph
 from compiler_harness import graph, ints
 
@@ -72,7 +74,9 @@ def heads() -> Graph:
     )
 
 
-def whole_operand(rows: int = 48, terms: int = 96) -> Graph:
+def whole_operand(
+    rows: int = 48, terms: int = 96, outputs: Sequence[str] = ("y",), dtype: str = "float32"
+) -> Graph:
     """A product whose right operand is computed: every tile needs all of it."""
     return graph(
         [
@@ -83,6 +87,8 @@ def whole_operand(rows: int = 48, terms: int = 96) -> Graph:
         ],
         {"x": (terms, 128), "w": (128, 64), "s": (rows, terms)},
         {},
+        outputs,
+        dtype,
         opset=20,
     )
 
@@ -121,19 +127,7 @@ def stored_and_read() -> Graph:
 
 def stored_and_needed_whole(rows: int = 48, terms: int = 96) -> Graph:
     """A result of which every tile needs all, as the right operand of a product."""
-    return graph(
-        [
-            ("MatMul", ["x", "w"], ["a"], {}),
-            ("Softmax", ["a"], ["b"], {"axis": 1}),
-            ("MatMul", ["s", "b"], ["c"], {}),
-            ("Softmax", ["c"], ["y"], {"axis": 1}),
-        ],
-        {"x": (terms, 128), "w": (128, 64), "s": (rows, terms)},
-        {},
-        ("b", "y"),
-        "float16",
-        opset=20,
-    )
+    return whole_operand(rows, terms, ("b", "y"), "float16")
 
 
 def stored_in_two_shapes() -> Graph:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from paths import ROOT
-from triton_launches import DTYPES, PRODUCTS, ROUNDING, Array, Case, draw, poison, wide
+from triton_launches import DTYPES, PRODUCTS, ROUNDING, Case, case_in, draw, poison, wide
 
 FUNCTIONS = ROOT / "examples/triton/functions"
 
@@ -47,15 +48,7 @@ BINARY: dict[str, Function] = {
 }
 
 
-def _case(
-    name: str,
-    fmt: str,
-    grid: tuple[int, int, int],
-    arguments: Mapping[str, Any],
-    expected: Mapping[str, Array],
-    allowed: Mapping[str, float] | None = None,
-) -> Case:
-    return Case(f"{name}_{fmt}", grid, arguments, expected, allowed or {}, FUNCTIONS)
+_case = partial(case_in, FUNCTIONS)
 
 
 def _unary(name: str, fmt: str) -> Case:

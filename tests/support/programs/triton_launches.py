@@ -71,6 +71,19 @@ def travelling(arrays: Mapping[str, Array], program: emulator.Program) -> dict[s
     }
 
 
+def case_in(
+    folder: Path,
+    name: str,
+    fmt: str,
+    grid: tuple[int, int, int],
+    arguments: Mapping[str, Any],
+    expected: Mapping[str, Array],
+    allowed: Mapping[str, float] | None = None,
+) -> Case:
+    """The case of a text of a folder, which is named after the kernel and its format, if that has one."""
+    return Case(f"{name}_{fmt}" if fmt else name, grid, arguments, expected, allowed or {}, folder)
+
+
 def run(case: Case, program: KernelProgram, **options: Any) -> dict[str, Array]:
     """The arrays that a run gives; with ``strict`` it must have no hazard."""
     loaded = emulator.Program(program.image, program.machine)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from paths import ROOT
-from triton_launches import DTYPES, PRODUCTS, ROUNDING, Array, Case, draw, poison, wide
+from triton_launches import DTYPES, PRODUCTS, ROUNDING, Array, Case, case_in, draw, poison, wide
 
 OPERATORS = ROOT / "examples/triton/operators"
 
@@ -41,16 +41,7 @@ def uniform_floats(words: Array) -> Array:
     return np.where(words < 0, ~words, words).astype(np.float32) * np.float32(4.6566127342e-10)
 
 
-def _case(
-    name: str,
-    fmt: str,
-    grid: tuple[int, int, int],
-    arguments: Mapping[str, Any],
-    expected: Mapping[str, Array],
-    allowed: Mapping[str, float] | None = None,
-) -> Case:
-    text = f"{name}_{fmt}" if fmt else name
-    return Case(text, grid, arguments, expected, allowed or {}, OPERATORS)
+_case = partial(case_in, OPERATORS)
 
 
 def _silu_and_mul(fmt: str) -> Case:
