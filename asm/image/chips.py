@@ -42,7 +42,7 @@ def image_of_chip(image: Image, chip: int) -> Image:
 
 
 def problems_of_chips(image: Image) -> Iterator[str]:
-    """What is wrong with the segments of chips."""
+    """A message for each mistake in the segments that single chips have, as ``check.problem`` words them."""
     replaced = next((segment for segment in image.segments if segment.section == REPLACED), None)
     seen: set[int] = set()
     for segment in image.segments:

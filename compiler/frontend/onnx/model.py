@@ -187,7 +187,7 @@ def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
 
 
 def _beyond(tensor: TensorProto, array: Array) -> str | None:
-    """What an integer that its type does not have is said to be; onnx would keep its lowest bits."""
+    """A message about an integer outside of the tensor's type, of which onnx would keep the lowest bits."""
     if array.dtype.name not in _SHORT_INTEGERS or not tensor.int32_data:
         return None
     limits, found = np.iinfo(array.dtype), np.array(tensor.int32_data, np.int64)

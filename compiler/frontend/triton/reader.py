@@ -241,7 +241,7 @@ def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:
 
 
 def _unescaped(text: str) -> str:
-    """What a string says: after a backslash are two hexadecimal digits of a byte, or the character."""
+    """The text of a literal: after a backslash come two hexadecimal digits of a byte, or a character."""
     plain = re.sub(
         rb"\\(?:([0-9A-Fa-f]{2})|(.))",
         lambda found: bytes.fromhex(found[1].decode()) if found[1] else found[2],

@@ -49,7 +49,7 @@ class KernelLaunch:
 
 
 def name_behind(argument: str, number: int) -> str:
-    """What the array is called whose address is an element of an argument."""
+    """The name of an array whose address is element ``number`` of the list ``argument``."""
     return f"{argument}.{number}"
 
 

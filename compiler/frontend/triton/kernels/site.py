@@ -50,7 +50,7 @@ Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[Ke
 
 
 class RunAhead(IntEnum):
-    """What of a loop runs one turn ahead: more is faster and takes more of the scratchpad."""
+    """Operations of a loop's body that run one iteration ahead: more is faster and takes more scratchpad."""
 
     NOTHING, LOADS, PRODUCTS = range(3)
 
@@ -76,7 +76,7 @@ class KernelSite:
     uses: Counter[str] = field(default_factory=Counter)
     """How often each name is an operand in the kernel."""
     ahead: RunAhead = RunAhead.PRODUCTS
-    """What of a loop runs one turn ahead, for which its blocks have two copies."""
+    """Operations of loops that run one iteration ahead; their blocks have two copies."""
     ready: frozenset[str] = frozenset()
     """Results that are known before their operations, which ran ahead."""
     loaded: frozenset[str] = frozenset()

@@ -90,9 +90,10 @@ def _member(kernel: Kernel, work: Work) -> RingMember:
 
 
 def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:
-    """Elements of a chunk that a tile has at a time: few enough for every tile to have some, if they fit.
+    """How many elements of a chunk a tile exchanges at a time: all tiles share a chunk of ``each`` elements.
 
-    Of a large tensor a tile has parts one after another, so that links work while other tiles load and store.
+    They must fit the scratchpad. A tile exchanges its share of a large tensor in several parts, so that links
+    work while other tiles load and store.
     """
     fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each) // GRAIN * GRAIN
     share = ceil_div(each, kernel.target.tiles)

@@ -15,7 +15,7 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 
 SIGNED, UNSIGNED, HEXADECIMAL, REAL = map(chr, range(1, 5))
-"""What stands in a text for a number: with a sign, without one, hexadecimal, the bits of an FP32 number."""
+"""Placeholders of numbers in a text: signed, unsigned, hexadecimal, the bits of an FP32 number."""
 _OUTPUT, _ERROR = 1, 2
 """The files of the environment."""
 _LARGEST_TEXT = 300

@@ -50,7 +50,10 @@ class _Product:
 
 
 class Prefetch:
-    """What of a loop runs ahead. ``formulas`` are the parameters of the body that are formulas."""
+    """Operations of a loop's body that run one iteration ahead.
+
+    ``formulas``: names of the parameters of the body whose values are formulas.
+    """
 
     def __init__(self, site: KernelSite, body: Block, formulas: set[str], turns: Value) -> None:
         self.site, self.body, self.turns = site, body, turns
