@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from asm.image.types import Buffer
+from asm.image.types import Buffer, EntryPoint
 from asm.instructions.operands import expression
 from asm.instructions.short import shortened
 from asm.instructions.template import Template
@@ -104,6 +104,8 @@ class Assembly:
         self.errors: dict[tuple[str, int, int, str], partial[Diagnostic]] = {}
         self.warnings: dict[tuple[str, int, int, str], Diagnostic] = {}
         self.buffers: list[tuple[Buffer, Address | None]] = []
+        self.entry_points: list[tuple[EntryPoint, int]] = []
+        """The networks of the program, and how many buffers were declared before each of them."""
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None
         self.node = ""
@@ -239,7 +241,9 @@ class Assembly:
 
     def add_buffer(self, buffer: Buffer, at: Address | None) -> None:
         """Record a buffer that is placed at ``at``; None when its address is final."""
-        if any((other.kind, other.name) == (buffer.kind, buffer.name) for other, _ in self.buffers):
+        common, since = (self.entry_points[i][1] if self.entry_points else 0 for i in (0, -1))
+        known = (*self.buffers[:common], *self.buffers[since:])  # another network may have the same names
+        if any((other.kind, other.name) == (buffer.kind, buffer.name) for other, _ in known):
             raise Fault(f"{buffer.kind} buffer {buffer.name} is declared twice")
         self.buffers.append((buffer, at))
 

@@ -52,6 +52,10 @@ def _head(image: Image) -> Iterator[str]:
     yield from _declarations(image)
     for buffer in image.buffers:
         yield _buffer(buffer)
+    for each in image.entry_points:
+        yield f".entry_point {quote(each.name)}, {each.address:#x}"
+        for buffer in each.buffers:
+            yield _buffer(buffer)
 
 
 def _buffer(buffer: Buffer) -> str:

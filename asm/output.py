@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
-from asm.image.types import ABSOLUTE, Image, LiveRange, Segment, Symbol, ddr_windows
+from asm.image.types import ABSOLUTE, Buffer, EntryPoint, Image, LiveRange, Segment, Symbol, ddr_windows
 from asm.syntax.expressions import Address
 from tx8isa.machine.identity import identity
 
@@ -30,6 +30,10 @@ def image_of(assembly: Assembly) -> Image:
     if not code:
         raise AsmError([Diagnostic(assembly.name, 1, 1, "the program has no instruction")])
     bases = {section.name: section.base or 0 for section in program.sections.values()}
+    buffers = tuple(
+        replace(buffer, address=_final(at, bases)) if at is not None else buffer
+        for buffer, at in assembly.buffers
+    )
     return Image(
         entry=_entry(assembly, bases, code[0]),
         segments=tuple(
@@ -39,16 +43,14 @@ def image_of(assembly: Assembly) -> Image:
         tile_entries={tile: _final(at, bases) for tile, at in assembly.tile_entries.items()},
         symbols=dict(_symbols(assembly)),
         data_ranges=[pair for s in sections if s.flags == "rx" for pair in _data_ranges(s)],
-        buffers=tuple(
-            replace(buffer, address=_final(at, bases)) if at is not None else buffer
-            for buffer, at in assembly.buffers
-        ),
+        buffers=buffers[: assembly.entry_points[0][1] if assembly.entry_points else None],
         lines=dict(chain.from_iterable(_lines(section) for section in code)),
         nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
         live=sorted(_live(assembly, bases), key=lambda live: (live.begin, live.address)),
         machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
         compressed=assembly.compression.used,
+        entry_points=tuple(_entry_points(assembly, buffers)),
     )
 
 
@@ -64,10 +66,19 @@ def _live(assembly: Assembly, bases: dict[str, int]) -> Iterator[LiveRange]:
 def _entry(assembly: Assembly, bases: dict[str, int], code: Section) -> int:
     if assembly.entry is not None:
         return _final(assembly.entry, bases)
+    if assembly.entry_points:
+        return assembly.entry_points[0][0].address
     start = assembly.program.symbols.get(START)
     if start is not None and isinstance(start.value, Address):
         return _final(start.value, bases)
     return (code.base or 0) + code.rows[0]
+
+
+def _entry_points(assembly: Assembly, buffers: tuple[Buffer, ...]) -> Iterator[EntryPoint]:
+    """The networks, each with the buffers that were declared after it and before the next one."""
+    ends = (*(begin for _, begin in assembly.entry_points[1:]), len(buffers))
+    for (found, begin), end in zip(assembly.entry_points, ends, strict=False):
+        yield replace(found, buffers=buffers[begin:end])
 
 
 def _data_ranges(section: Section) -> Iterator[tuple[int, int]]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tx8isa.machine.description import Machine
 
     from .driver import Program
+    from .frontend.json.entries import EntryFile
     from .graph import Graph
 
 _COLLECT_AFTER = 1_000_000
@@ -76,6 +77,8 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
             return _run_kernel(options, graph)
         if options.grid is not None or options.arguments:
             raise Tx8Error(f"{graph}: --grid and --arg are for kernels of Triton (.ttir); this is a graph")
+        if (entries := _entries(graph)) is not None:
+            return _run_entries(options, graph, entries)
         return _check(options, graph) if options.check else _run(options, graph)
     except Tx8Error as error:
         return _fail(*_mistakes(error))
@@ -157,6 +160,48 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     if options.report == "-" and not options.run:
         print_out(report_text(program, None))
     return max(status, verify_nodes(options, program, inputs, folder)) if options.verify_nodes else status
+
+
+def _entries(path: Path) -> EntryFile | None:
+    """The entries of a file that has several networks."""
+    if path.suffix.lower() != ".json":
+        return None
+    from .frontend.json.entries import read_entries
+
+    return read_entries(path)
+
+
+def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) -> int:
+    """Compile several networks into one program."""
+    from tx8isa.machine.description import load_machine
+
+    from .driver import compile_entries
+    from .frontend import load
+    from .tools.options import beside_entries
+
+    if other := beside_entries(options):
+        raise Tx8Error(f"{path}: {other} is about one graph, this file has several entries")
+    graphs = {name: load(model) for name, model in entries.models(path).items()}
+    program = compile_entries(
+        graphs,
+        {**entries.state, **dict(options.state)},
+        dtype=options.dtype,
+        tiles=options.tiles,
+        machine=load_machine(options.machine),
+        patterns=options.patterns,
+        search=options.search,
+        residency=options.residency,
+    )
+    folder = program_folder(options, path)
+    program.write(folder, options.text_only)
+    if not options.quiet:
+        lines, size = program.text.count("\n"), len(program.constants)
+        what = f"entries {', '.join(graphs)}, {program.dtype}, {program.tiles} tiles"
+        made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
+        say(options, one_line(f"{path.stem}: {what}; {made}"))
+        for line in program.states:
+            say(options, line)
+    return 0
 
 
 def _run_kernel(options: argparse.Namespace, path: Path) -> int:

@@ -16,7 +16,11 @@ from asm.image import Image, image_parts
 from compiler.codegen import write_program
 from tx8isa.machine.description import Machine, load_machine
 
+from .graph import GraphError
+
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from compiler.evaluation.core_work import CoreWork
     from compiler.evaluation.wide_values import WideValues
     from compiler.passes.base import Context
@@ -72,6 +76,65 @@ class Program:
         Either all files are written or none.
         """
         write_program(folder, self.text, self.constants, None if text_only else self.image_file, more)
+
+
+@dataclass(frozen=True, repr=False)
+class EntryProgram:
+    """Several compiled graphs in one image, by name, with constants and states in common."""
+
+    graphs: Mapping[str, Graph]
+    dtype: str
+    tiles: int
+    text: str
+    constants: bytes
+    image: Image
+    machine: Machine
+    states: tuple[str, ...]
+    """A line for each state of each graph, as ``Program.states``."""
+
+    def __repr__(self) -> str:
+        return f"<compiler.EntryProgram {', '.join(self.graphs)}: {self.dtype}, {self.tiles} tiles>"
+
+    def write(self, folder: Path, text_only: bool = False) -> None:
+        """Write prog.s, prog.const, and prog.bin unless ``text_only``; either all files or none."""
+        write_program(folder, self.text, self.constants, None if text_only else image_parts(self.image))
+
+
+def compile_entries(
+    graphs: Mapping[str, Graph],
+    states: Mapping[str, str] | None = None,
+    *,
+    dtype: str | None = None,
+    tiles: int | None = None,
+    machine: Machine | None = None,
+    patterns: str = "default",
+    search: str = "fast",
+    residency: str = "on",
+) -> EntryProgram:
+    """Compile several checked graphs into one image; the keys are the names of its entries.
+
+    Equal constants are stored once; the first entry is the usual one. ``states`` are inputs and outputs that
+    are the same memory, also in all graphs that have them. The other arguments are those of
+    ``compile_graph``; ``dtype`` is by default that of the first graph. GraphError for graphs that cannot be
+    compiled, with the entry, or cannot share a state.
+    """
+    from compiler.evaluation.states import with_states_of_entries
+    from compiler.passes.compilation import context_of, default_dtype, run_passes, written_together
+
+    found = with_states_of_entries(graphs, states or {})
+    dtype = dtype or default_dtype(next(iter(found.values())))
+    networks: dict[str, tuple[Context, ModuleOp]] = {}
+    for name, graph in found.items():
+        try:
+            context = context_of(graph, dtype, tiles, machine, patterns, search, residency=residency)
+            context.scope = f"{name}."
+            networks[name] = context, run_passes(context, {}, None)
+        except GraphError as error:
+            raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
+    made = written_together(networks)
+    context = next(iter(networks.values()))[0]
+    lines = tuple(f"entry {name}: {each}" for name, (of, _) in networks.items() for each in of.updates)
+    return EntryProgram(found, context.compute.token, context.tiles, *made, context.machine, lines)
 
 
 def compile_graph(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from asm.image import Buffer, Image, ddr_offset, read_image
+from asm.image import Buffer, Image, ddr_offset, image_of_entry, read_image
 from emulator.chip.memories import Memories, Pool
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
@@ -68,6 +68,15 @@ class Program:
         return tuple((b, outputs[_memory(b)]) for b in self.inputs if _memory(b) in outputs)
 
     @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of its networks; empty for a program of one, and for one that is chosen already."""
+        return tuple(found.name for found in self.image.entry_points)
+
+    def of_entry(self, name: str) -> Program:
+        """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
+        return Program(image_of_entry(self.image, name), self.machine)
+
+    @property
     def chips(self) -> int:
         """How many chips it runs on."""
         return self.machine.chip_count
@@ -90,6 +99,8 @@ class Program:
             raise Tx8Error(
                 f"the program runs on {self.chips} chips of machine {self.machine.name}, not on one"
             )
+        if self.entries:
+            raise Tx8Error(f"the program has the entries {', '.join(self.entries)}: choose one of them")
         if snapshot is not None:
             return self._resume(snapshot, options)
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]

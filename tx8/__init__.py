@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .builder import GraphBuilder, Value
     from .kernel import Kernel, Launch, c_kernel
-    from .program import Program, assemble, assemble_file, compile, load
+    from .program import Program, assemble, assemble_file, compile, compile_entries, load
     from .run import Run
     from .session import Session
     from .triton.kernel import Addresses, TritonKernel, triton_kernel
@@ -40,6 +40,7 @@ __all__ = [
     "assemble_file",
     "c_kernel",
     "compile",
+    "compile_entries",
     "load",
     "triton_kernel",
 ]
@@ -62,6 +63,7 @@ _HOMES = {
     "assemble_file": ("tx8.program", "assemble_file"),
     "c_kernel": ("tx8.kernel", "c_kernel"),
     "compile": ("tx8.program", "compile"),
+    "compile_entries": ("tx8.program", "compile_entries"),
     "load": ("tx8.program", "load"),
     "triton_kernel": ("tx8.triton.kernel", "triton_kernel"),
 }

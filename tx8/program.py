@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import asm
 import emulator
-from asm.image import Buffer, Image, image_parts, read_image, write_image
+from asm.image import Buffer, Image, image_of_entry, image_parts, read_image, write_image
 from emulator.program import travel_dtype
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
@@ -58,6 +58,15 @@ class Program:
         return self.emulated.outputs
 
     @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of its networks; empty for a program of one (docs/sessions.md#several-networks)."""
+        return self.emulated.entries
+
+    def entry(self, name: str) -> Program:
+        """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
+        return Program(image_of_entry(self.image, name), self.machine, f"{self.name}.{name}")
+
+    @property
     def states(self) -> tuple[tuple[str, str], ...]:
         """Inputs and outputs that are the same memory, by name (docs/sessions.md)."""
         return tuple((past.name, present.name) for past, present in self.emulated.states)
@@ -83,6 +92,10 @@ class Program:
 
         InputError for inputs that do not fit, Fault when the program stops.
         """
+        if self.entries:
+            raise Tx8Error(
+                f"the program has the entries {', '.join(self.entries)}: run entry(NAME), or a session"
+            )
         arrays = bind(self.inputs, inputs, named)
         return start(self._repeated, self.name, arrays, threads, max_instructions, timed)
 
@@ -165,6 +178,31 @@ def compile(
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, graph.name, program, made.table)
+
+
+def compile_entries(
+    models: Mapping[str, Any],
+    *,
+    dtype: str | None = None,
+    tiles: int | None = None,
+    state: Mapping[str, str] | None = None,
+    machine: Machine | str | Path | None = None,
+    patterns: str = "default",
+    search: str = "fast",
+    residency: str = "on",
+) -> Program:
+    """Compile several models into one program, whose entries have the names of ``models``.
+
+    Equal constants are stored once. A ``state`` belongs to every model that has such an input and output, and
+    is one memory of all of them. Models and the other arguments are those of ``compile``. GraphError for what
+    cannot be compiled, with the entry, and for states that differ.
+    """
+    from compiler.driver import compile_entries
+
+    graphs = {name: graph_of(model, (), None) for name, model in models.items()}
+    options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
+    program = compile_entries(graphs, state or {}, dtype=dtype, machine=_machine(machine), **options)
+    return Program(program.image, program.machine, "_".join(graphs))
 
 
 def assemble(

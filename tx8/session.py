@@ -25,8 +25,9 @@ class Session:
 
     ``state``: what the states are at first, by the names of their inputs, zeros for those that are not named;
     ``threads``: of the host; ``timed``: simulate time, then ``cycles`` is that of the last step;
-    ``max_instructions``: of a tile in a step. Several sessions of one program share the pages of its
-    constants. docs/sessions.md is the tour.
+    ``max_instructions``: of a tile in a step. A program of several networks has a step for each of its
+    entries, which ``entry`` names, by default the first; states of the same name are one. Several sessions of
+    one program share the pages of its constants. docs/sessions.md is the tour.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Session:
             program.emulated, max_instructions=max_instructions, threads=threads, timed=timed or None
         )
         if state:
-            self._steps.begin_with(self._converted(state, "input"))
+            self._steps.begin_with(_converted(state, self._steps.states))
 
     @property
     def steps(self) -> int:
@@ -62,32 +63,34 @@ class Session:
         """Copies of the states after the last complete step, by the names of their inputs."""
         return self._steps.state
 
-    def bind(self, arrays: Mapping[str, Array] | None = None, **named: Array) -> None:
+    def bind(
+        self, arrays: Mapping[str, Array] | None = None, *, entry: str | None = None, **named: Array
+    ) -> None:
         """Let every step read these NumPy arrays as inputs and write these as outputs, by name.
 
         They need the exact shape and type, because they are not copied: a step finds what they hold then.
         """
-        self._steps.bind({**(arrays or {}), **named})
+        self._steps.bind({**(arrays or {}), **named}, entry)
 
-    def run(self, *inputs: Any, **named: Any) -> dict[str, Array]:
+    def run(self, *inputs: Any, entry: str | None = None, **named: Any) -> dict[str, Array]:
         """One step: the outputs that are not states, by name; what is bound as output is filled.
 
         Inputs that are not bound, by position, by name, or as one mapping; converted as by ``Program.run``.
         InputError for what does not fit, Fault when the program stops; the states are then as they were.
         """
-        return self._steps.run(self._given(inputs, named))
+        return self._steps.run(self._given(inputs, named, entry), entry)
 
-    def submit(self, *inputs: Any, **named: Any) -> Future[dict[str, Array]]:
+    def submit(self, *inputs: Any, entry: str | None = None, **named: Any) -> Future[dict[str, Array]]:
         """Queue a step after those submitted before; the future has what ``run`` returns."""
-        return self._steps.submit(self._given(inputs, named))
+        return self._steps.submit(self._given(inputs, named, entry), entry)
 
     def set_state(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
         """Give states other values, by the names of their inputs."""
-        self._steps.set_state(self._converted({**(arrays or {}), **named}, "input"))
+        self._steps.set_state(_converted({**(arrays or {}), **named}, self._steps.states))
 
     def replace(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
         """Give constants other values, by name, in this session alone (``tx8.compile(replaceable=...)``)."""
-        self._steps.replace(self._converted({**(arrays or {}), **named}, "constant"))
+        self._steps.replace(_converted({**(arrays or {}), **named}, self._steps.constants))
 
     def reset(self) -> None:
         """Give the states the values of the beginning."""
@@ -116,12 +119,14 @@ class Session:
     def __repr__(self) -> str:
         return f"<tx8.Session of {self.program.name}: step {self.steps}>"
 
-    def _given(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
+    def _given(
+        self, inputs: tuple[Any, ...], named: Mapping[str, Any], entry: str | None
+    ) -> dict[str, Array]:
         """Inputs of a step by name; those by position are the ones that are not states, in order."""
         if not named and len(inputs) == 1 and isinstance(inputs[0], Mapping):
             named, inputs = inputs[0], ()
-        states = dict(self.program.states)
-        names = [buffer.name for buffer in self.program.inputs if buffer.name not in states]
+        known = self._steps.inputs(entry)
+        names = [*known]
         if len(inputs) > len(names):
             raise InputError(
                 f"{len(inputs)} inputs given; a step has {len(names)}: {', '.join(names) or 'none'}"
@@ -130,12 +135,12 @@ class Session:
         twice = next((name for name in named if name in values), None)
         if twice is not None:
             raise InputError(f"input '{twice}' is given twice, by position and by name")
-        return self._converted({**values, **named}, "input")
+        return _converted({**values, **named}, known)
 
-    def _converted(self, values: Mapping[str, Any], kind: str) -> dict[str, Array]:
-        """Values as arrays of their buffers; a name that the program does not have is left to the session."""
-        buffers: dict[str, Buffer] = {b.name: b for b in self.program.image.buffers if b.kind == kind}
-        return {
-            name: convert(buffers[name], value) if name in buffers else np.asarray(value)
-            for name, value in values.items()
-        }
+
+def _converted(values: Mapping[str, Any], buffers: Mapping[str, Buffer]) -> dict[str, Array]:
+    """Values as arrays of their buffers; a name that is not there is left to the session."""
+    return {
+        name: convert(buffers[name], value) if name in buffers else np.asarray(value)
+        for name, value in values.items()
+    }

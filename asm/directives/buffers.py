@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from asm.diagnostics import Fault
-from asm.image.types import Buffer
+from asm.image.types import Buffer, EntryPoint
 from asm.place import DDR, DDR_ZERO, SECTION_GRAIN
 from asm.syntax.expressions import literal, unescape
 from asm.syntax.source import NAME
@@ -135,7 +135,25 @@ def _buffer(call: Call) -> None:
     kind, name, fmt, shape, layout, dtype, address = fields
     made = tensor(fmt, shape, layout)
     where = _number(address, ".buffer: address")
-    if name.startswith('"'):
-        name = unescape(name[1:-1]).decode("utf-8", "surrogateescape")
-    buffer = Buffer(name, kind, where, made.format, made.shape, made.layout, None if dtype == "-" else dtype)
+    buffer = Buffer(
+        _spelt(name), kind, where, made.format, made.shape, made.layout, None if dtype == "-" else dtype
+    )
     call.assembly.add_buffer(buffer, None)
+
+
+@handler(".entry_point")
+def _entry_point(call: Call) -> None:
+    """``.entry_point "NAME", ADDRESS``: one of several networks; the buffers after it are its own."""
+    fields = call.fields()
+    if len(fields) != 2:
+        raise Fault(f'.entry_point takes "NAME", ADDRESS, found {len(fields)} arguments')
+    name, assembly = _spelt(fields[0]), call.assembly
+    if any(other.name == name for other, _ in assembly.entry_points):
+        raise Fault(f"entry point {name} is declared twice")
+    found = EntryPoint(name, _number(fields[1], ".entry_point: address"))
+    assembly.entry_points.append((found, len(assembly.buffers)))
+
+
+def _spelt(name: str) -> str:
+    """A name that may be quoted."""
+    return unescape(name[1:-1]).decode("utf-8", "surrogateescape") if name.startswith('"') else name

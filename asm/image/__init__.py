@@ -13,6 +13,7 @@ from .check import ddr_offset, problem
 from .chips import image_of_chip
 from .chips import section_of as section_of_chips
 from .dwarf import debug_sections
+from .entry_points import image_of_entry
 from .lines import named_place
 from .note import SegmentNote, check_version, decode_note, encode_note, image_fields
 from .plain import plain_image
@@ -22,6 +23,7 @@ from .types import (
     LIVE_ROLES,
     VERSION,
     Buffer,
+    EntryPoint,
     Image,
     ImageError,
     LazyMapping,
@@ -38,6 +40,7 @@ __all__ = [
     "LIVE_ROLES",
     "VERSION",
     "Buffer",
+    "EntryPoint",
     "Image",
     "ImageError",
     "LiveRange",
@@ -47,6 +50,7 @@ __all__ = [
     "ddr_offset",
     "ddr_windows",
     "image_of_chip",
+    "image_of_entry",
     "image_parts",
     "named_place",
     "read_image",

@@ -12,6 +12,7 @@ from tx8isa.riscv.compressed import COMPRESSED_BYTES
 
 from .chips import OF_CHIPS, problems_of_chips
 from .dwarf import SECTIONS as DEBUG_SECTIONS
+from .entry_points import problems_of_entries
 from .types import VERSION, Buffer, Image, Segment, Window
 
 FLAGS = ("rx", "rw", "r")
@@ -44,10 +45,18 @@ def _problems(image: Image) -> Iterator[str]:
     yield from _overlaps(image)
     yield from problems_of_chips(image)
     yield from _entry_problems(image)
-    for buffer in image.buffers:
-        yield from _buffer_problems(buffer, image.windows)
+    yield from _all_buffer_problems(image.buffers, image.windows)
+    yield from problems_of_entries(image)
+    yield from _name_problems("entry points", [each.name for each in image.entry_points])
+    for each in image.entry_points:
+        yield from _all_buffer_problems((*image.buffers, *each.buffers), image.windows)
+
+
+def _all_buffer_problems(buffers: Sequence[Buffer], windows: Sequence[Window]) -> Iterator[str]:
+    for buffer in buffers:
+        yield from _buffer_problems(buffer, windows)
     for kind in KINDS:  # an input and an output may share a name, as in a graph that hands one on
-        yield from _name_problems(f"{kind} buffers", [b.name for b in image.buffers if b.kind == kind])
+        yield from _name_problems(f"{kind} buffers", [b.name for b in buffers if b.kind == kind])
 
 
 def _name_problems(what: str, names: list[str]) -> Iterator[str]:
@@ -93,6 +102,7 @@ def _overlaps(image: Image) -> Iterator[str]:
 def _entry_problems(image: Image) -> Iterator[str]:
     entries = [("entry", image.entry)]
     entries += [(f"entry of tile {tile}", address) for tile, address in image.tile_entries.items()]
+    entries += [(f"entry point {each.name}", each.address) for each in image.entry_points]
     code = [segment for segment in image.segments if segment.flags == "rx"]
     for what, address in entries:
         if address % COMPRESSED_BYTES:

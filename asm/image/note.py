@@ -10,12 +10,13 @@ from typing import Annotated, Any, TypeVar
 from zlib import crc32
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from .types import (
     LIVE_ROLES,
     VERSION,
     Buffer,
+    EntryPoint,
     Image,
     ImageError,
     LazyMapping,
@@ -60,6 +61,14 @@ class BufferNote(_Record, frozen=True):
     dtype: str | None
 
 
+class EntryPointNote(_Record, frozen=True):
+    """One of several networks."""
+
+    name: str
+    address: _Unsigned
+    buffers: tuple[BufferNote, ...]
+
+
 class NodeTable(_Record, frozen=True):
     """address -> name. ``addresses``: the first, then differences. ``runs``: index into names, count, ..."""
 
@@ -102,6 +111,8 @@ class Note(_Record, frozen=True):
     lines: msgspec.Raw
     nodes: msgspec.Raw
     live: msgspec.Raw
+    entry_points: tuple[EntryPointNote, ...] | UnsetType = UNSET
+    """Only in an image with several networks."""
 
 
 class _Version(msgspec.Struct):
@@ -116,13 +127,16 @@ def encode_note(image: Image) -> bytes:
         entry=image.entry,
         tile_entries=dict(sorted(image.tile_entries.items())),
         windows=tuple(WindowNote(*window) for window in image.windows),
-        buffers=tuple(
-            BufferNote(b.name, b.kind, b.address, b.format, b.shape, b.layout, b.dtype) for b in image.buffers
-        ),
+        buffers=_buffer_notes(image.buffers),
         segments=tuple(SegmentNote(s.section, crc32(s.data)) for s in image.segments),
         lines=msgspec.Raw(msgspec.json.encode(_line_table(image.lines))),
         nodes=msgspec.Raw(msgspec.json.encode(_node_table(image.nodes))),
         live=msgspec.Raw(msgspec.json.encode([LiveNote(*live) for live in image.live])),
+        entry_points=tuple(
+            EntryPointNote(each.name, each.address, _buffer_notes(each.buffers))
+            for each in image.entry_points
+        )
+        or UNSET,
     )
     return msgspec.json.encode(note)
 
@@ -145,16 +159,25 @@ def image_fields(note: Note, segments: tuple[Segment, ...], name: str) -> dict[s
         "entry": note.entry,
         "segments": segments,
         "tile_entries": note.tile_entries,
-        "buffers": tuple(
-            Buffer(b.name, b.kind, b.address, b.format, b.shape, b.layout, b.dtype) for b in note.buffers
-        ),
+        "buffers": _buffers(note.buffers),
         "lines": LazyMapping(partial(_lines, bytes(note.lines), name)),
         "nodes": LazyMapping(partial(_nodes, bytes(note.nodes), name)),
         "live": LazySequence(partial(_live, bytes(note.live), name)),
         "machine": note.machine,
         "windows": tuple(Window(window.address, window.bytes) for window in note.windows),
         "version": note.version,
+        "entry_points": tuple(
+            EntryPoint(each.name, each.address, _buffers(each.buffers)) for each in note.entry_points or ()
+        ),
     }
+
+
+def _buffer_notes(buffers: Iterable[Buffer]) -> tuple[BufferNote, ...]:
+    return tuple(BufferNote(b.name, b.kind, b.address, b.format, b.shape, b.layout, b.dtype) for b in buffers)
+
+
+def _buffers(notes: Iterable[BufferNote]) -> tuple[Buffer, ...]:
+    return tuple(Buffer(b.name, b.kind, b.address, b.format, b.shape, b.layout, b.dtype) for b in notes)
 
 
 def _decode(data: bytes, of: type[_T], name: str) -> _T:

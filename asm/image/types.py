@@ -85,6 +85,15 @@ class Buffer:
     dtype: str | None = None
 
 
+@dataclass(frozen=True)
+class EntryPoint:
+    """One of several networks of an image: where every tile starts, and the tensors that only it has."""
+
+    name: str
+    address: int
+    buffers: tuple[Buffer, ...] = ()
+
+
 LIVE_ROLES = ("weights", "input", "value", "output", "exchange", "staging", "temporary")
 """What bytes of the scratchpad are for (docs/image.md says what each word means)."""
 
@@ -121,6 +130,8 @@ class Image:
 
     ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address; those of several
     chips are numbered through).
+    ``entry_points`` are the networks of an image that has several, the first of which starts at ``entry``;
+    ``buffers`` are then those of all of them (``asm.image.entry_points``).
     ``data_ranges`` are the [start, end) of code segments that no RISC-V disassembler should read as
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
     instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what
@@ -142,6 +153,7 @@ class Image:
     windows: tuple[Window, ...] = field(default_factory=_packaged_windows)
     version: int = VERSION
     compressed: bool = False
+    entry_points: tuple[EntryPoint, ...] = ()
 
     def __repr__(self) -> str:
         size = sum(len(segment.data) for segment in self.segments)

@@ -18,6 +18,8 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from .emitter import Emitter
 from .registers import TILE
 
+START = "_start"
+"""Symbol of the first instruction."""
 _ALIGNMENT = 64
 _FIRST_COPY = "first.copy"
 """Symbol of the DDR for ``first_copy``: a line that all tiles read, and one that each tile writes."""
@@ -104,6 +106,11 @@ def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, a
     return f"        .buffer {kind}, {', '.join(fields)}"
 
 
+def entry_record(name: str, address: int) -> str:
+    """The directive that records where one of several networks starts; its buffers follow."""
+    return f"        .entry_point {quote(name)}, {address:#x}"
+
+
 def layout_of(shape: Shape) -> str:
     """The name of the compact layout for a shape."""
     return "ntensor" if len(shape) > 1 and shape[0] > 1 else "tensor"
@@ -114,12 +121,15 @@ def extents(shape: Shape) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def prologue(tiles: int, machine_tiles: int) -> list[str]:
-    """Puts the tile's number into its register; tiles beyond the program's end at once."""
+def prologue(tiles: int, machine_tiles: int, scope: str = "") -> list[str]:
+    """Puts the tile's number into its register; tiles beyond the program's end at once.
+
+    ``scope`` begins the symbols of a program that is one of several networks.
+    """
     out = Emitter()
     out.directive(".text")
-    out.directive(".globl _start")
-    out.label("_start")
+    out.directive(f".globl {scope}{START}")
+    out.label(f"{scope}{START}")
     out.instruction("csrr", TILE, "mhartid")
     out.instruction("li", "t0", str(machine_tiles))
     out.instruction("remu", TILE, TILE, "t0")
@@ -161,15 +171,15 @@ def first_submission(tiles: range) -> list[str]:
     return out.lines
 
 
-def first_copy(data: Data, tiles: int) -> list[str]:
+def first_copy(data: Data, tiles: int, scope: str = "") -> list[str]:
     """A copy of a line of DDR by the DTE of every tile, for which no tile waits.
 
     The first copy of a tile takes several times as long as later ones; this one overlaps with the first
     phases.
     """
-    data.space(_FIRST_COPY, (tiles + 1) * LINE_BYTES)
+    data.space(scope + _FIRST_COPY, (tiles + 1) * LINE_BYTES)
     out = Emitter()
-    out.instruction("la", "t0", _FIRST_COPY)
+    out.instruction("la", "t0", scope + _FIRST_COPY)
     out.instruction("addi", "t1", TILE, "1")
     out.instruction("slli", "t1", "t1", str(LINE_BYTES.bit_length() - 1))
     out.instruction("add", "t1", "t1", "t0")

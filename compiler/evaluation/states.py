@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -19,6 +20,33 @@ def with_states(graph: Graph, states: Mapping[str, str]) -> Graph:
     if problems:
         raise GraphError(problems)
     return replace(graph, states=tuple(states.items()))
+
+
+def with_states_of_entries(graphs: Mapping[str, Graph], states: Mapping[str, str]) -> dict[str, Graph]:
+    """The graphs of several entries, each with those states of which it has the input or the output.
+
+    GraphError, with every mistake, for a name that no entry can have, for a state of no graph, and as for
+    ``with_states``.
+    """
+    problems, found = [], {}
+    if not graphs:
+        problems.append("a program of several entries: no entry is given")
+    for entry, graph in graphs.items():
+        names = {tensor.name for tensor in (*graph.inputs, *graph.outputs)}
+        own = {past: present for past, present in states.items() if past in names or present in names}
+        if not _ENTRY.fullmatch(entry):
+            problems.append(f"entry '{entry}': expected a name of letters, digits and underscores")
+        problems += [f"entry {entry}: {problem}" for problem in _problems(graph, own)]
+        found[entry] = replace(graph, states=tuple(own.items()))
+    for past, present in states.items():
+        if graphs and not any(past in dict(graph.states) for graph in found.values()):
+            problems.append(f"state {past}={present}: no entry has such an input or output")
+    if problems:
+        raise GraphError(problems)
+    return found
+
+
+_ENTRY = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
 def _problems(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:

@@ -61,6 +61,8 @@ class Context:
     machine: Machine
     tiles: int
     compute: Format
+    scope: str = ""
+    """Begins every symbol, where the program is one of several networks of an image."""
     constants: dict[str, Array] = field(default_factory=dict)
     """The data of load_const operations by name, in the shape of the specification."""
     phases: list[tuple[str, list[str]]] = field(default_factory=list)

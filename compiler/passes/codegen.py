@@ -49,7 +49,7 @@ class CodegenPass:
         work, target = work_of(context, operation), target_of(context)
         symbols = frozenset(symbol_of(value) for value in settled)
         try:
-            return generate(f"p{number}", work, target, operation.barrier is not None, symbols)
+            return generate(f"{context.scope}p{number}", work, target, operation.barrier is not None, symbols)
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 

@@ -26,7 +26,7 @@ from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
 from .base import Context
-from .emit import foreign_buffers, program_text
+from .emit import entry_record, foreign_buffers, program_text
 from .graph_operations import with_constants_as_inputs
 
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
@@ -124,16 +124,40 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
 
 def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:
     """The text of a program whose passes have run, the bytes of its constants' file, and its image."""
-    text, constants = program_text(context, module)
+    text, constants = program_text([(context, module)])
     context.data.clear()  # the constants' file has them now
     image = _assemble(text, constants, context.machine)
     records = foreign_buffers(context, module, image)
     if records:
-        # Records take no memory, so the other addresses do not change. A program needs an instruction.
         text += records
-        recorded = _assemble(f"        ecall\n{records}", b"", context.machine).buffers
+        recorded = _recorded(records, context.machine).buffers
         image = replace(image, buffers=(*image.buffers, *recorded))
     return text, constants, image
+
+
+def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[str, bytes, Image]:
+    """The text of a program of several networks by name, whose passes have run, with the results of
+    ``written``; the contexts have different scopes. GraphError when they cannot share their states."""
+    text, constants = program_text([*networks.values()])
+    for context, _ in networks.values():
+        context.data.clear()
+    machine = next(iter(networks.values()))[0].machine
+    image = _assemble(text, constants, machine)
+    records = "".join(
+        f"{entry_record(name, context, image)}\n{foreign_buffers(context, module, image)}"
+        for name, (context, module) in networks.items()
+    )
+    recorded = _recorded(records, machine)
+    image = replace(image, entry=recorded.entry, entry_points=recorded.entry_points)
+    return text + records, constants, image
+
+
+def _recorded(records: str, machine: Machine) -> Image:
+    """An image with nothing but these buffers and entry points.
+
+    They take no memory, so they change no address of the program. A program needs an instruction.
+    """
+    return _assemble(f"        ecall\n{records}", b"", machine)
 
 
 def written_for_chips(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +20,7 @@ from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import range_of
+from compiler.passes.ddr.shared_states import shared_states
 from compiler.passes.layouts.move_const import bank_threshold
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
@@ -33,12 +34,36 @@ Interface = list[tuple[str, Tensor, Format, str]]
 """Graph inputs and outputs: kind, tensor, format in DDR, symbol."""
 
 
-def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
-    """The assembly text and the bytes of the constants' file that it includes."""
-    data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
+Network = tuple[Context, ModuleOp]
+"""A network whose passes have run."""
+
+
+def program_text(networks: Sequence[Network]) -> tuple[str, bytes]:
+    """The assembly text and the bytes of the constants' file that it includes.
+
+    Several networks share equal constants, and the states that have the same name; each has a scope of its
+    own. GraphError if such states differ.
+    """
+    first, _ = networks[0]
+    data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
+    shared = shared_states(networks)
+    # Constants come first: the memory after them is zero and needs no room in the file.
+    for network in networks:
+        _constants(*network, data)
+    for network in networks:
+        _memory(*network, data, shared)
+    name = " ".join(first.graph.name.split())
+    head = [f"# {name} in {first.compute.token}, made by tx8cc", ""]
+    codes = [line for network in networks for line in _code(*network, data)]
+    constants = data.blob
+    parts = [head, data.out.lines, codes, program.checksums(constants)]
+    return "\n".join(line for part in parts for line in part) + "\n", constants
+
+
+def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
+    """Declare the constants of a network."""
     sources = [operation for operation in operations(module) if operation.results]
     used = _used(context, sources)
-    # Constants come first: the memory after them is zero and needs no room in the file.
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
             _constant(context, data, operation)
@@ -48,31 +73,36 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     for entry in context.data:
         if isinstance(entry, Constant):
             data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
-    interface = interface_of(context, module)
-    _declare(interface, data, sources)
+
+
+def _memory(context: Context, module: ModuleOp, data: program.Data, shared: Mapping[str, str]) -> None:
+    """Declare the memory of a network that is not constant."""
+    sources = [operation for operation in operations(module) if operation.results]
+    _declare(interface_of(context, module), data, sources, shared)
     for kind, tensor, fmt, symbol in empty_interface(context):
         if symbol == tensor.name:
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
     for entry in context.data:
         if isinstance(entry, Scratch):
             data.space(entry.symbol, entry.size)
-    name = " ".join(context.graph.name.split())
-    head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
+
+
+def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
+    """The code of a network from its start to its end; it may declare more memory."""
     start, code = _start_and_phases(context)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
         start += program.background_workers(context.machine)
     if any(map(_copies, context.phases[1:])):
-        copy = program.first_copy(data, context.tiles)
+        copy = program.first_copy(data, context.tiles, context.scope)
         if len(code) > 2 and _completes_behind_the_first_phase(context, module):
             # After the first phase the core has time for it; later phases would delay it more.
             code.insert(1, program.phase("", copy))
         else:
             start += copy
-    constants = data.blob
-    parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
-    return "\n".join(line for part in parts for line in part) + "\n", constants
+    parts = [[""], start, *code, [""], program.epilogue()]
+    return [line for part in parts for line in part]
 
 
 def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
@@ -83,7 +113,7 @@ def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
 
 def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     """The start and the phases, with what comes before the first exchange between chips, if there is one."""
-    start = program.prologue(context.tiles, context.machine.tiles)
+    start = program.prologue(context.tiles, context.machine.tiles, context.scope)
     code = [program.phase(node, lines) for node, lines in context.phases]
     nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
     chips = context.machine.chips
@@ -132,8 +162,13 @@ def _replaceable(context: Context, data: program.Data, operation: InputOp) -> No
     data.constant(operation.symbol, fmt, array.shape, array, own=True)
 
 
-def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorOperation]) -> None:
-    """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
+def _declare(
+    interface: Interface, data: program.Data, sources: Sequence[TensorOperation], shared: Mapping[str, str]
+) -> None:
+    """Write the directives for the memory of all values that are not constants, and for symbols inside it.
+
+    ``shared`` has the symbols of memory that another network has declared, with its symbol there.
+    """
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
     constants |= {symbol for kind, _, _, symbol in interface if kind == "constant"}
@@ -144,7 +179,9 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
     named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
     for symbol, size in sizes.items():
-        if symbol in named:
+        if symbol in shared:
+            data.part(symbol, shared[symbol], 0)
+        elif symbol in named:
             kind, tensor, fmt = named[symbol]
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
         else:
@@ -193,3 +230,8 @@ def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
             address = image.symbols[symbol].address if symbol else image.entry
             lines.append(program.buffer_record(kind, tensor.name, fmt, tensor.shape, tensor.dtype, address))
     return "".join(f"{line}\n" for line in lines)
+
+
+def entry_record(name: str, context: Context, image: Image) -> str:
+    """The directive that records where one of several networks starts; ``image`` has the address."""
+    return program.entry_record(name, image.symbols[context.scope + program.START].address)

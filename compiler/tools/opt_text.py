@@ -40,8 +40,8 @@ _HEXADECIMAL, _IN_FILE, _OMITTED = "0x", "file", "left out"
 """Places of constants; hexadecimal bytes follow the first."""
 HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
-GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
-"""Fields that the command line gives again."""
+GIVEN = ("patterns", "residency", "effort", "plan", "search_progress", "scope")
+"""Fields that the command line gives again; the scope is always that of a single network."""
 REBUILT = ("templates",)
 """Fields that are computed from the module."""
 FINAL = (

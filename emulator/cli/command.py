@@ -254,11 +254,13 @@ def _print_verdict(
 
 def _loaded(options: argparse.Namespace) -> Program:
     """The program, on its machine or the one given, whose figures have the values that ``--timing`` says."""
+    from emulator.cli.inputs import chosen_entry
     from emulator.program import Program, load, on_chips
     from tx8isa.machine.description import load_machine
     from tx8isa.machine.ends import End, at_end
 
     program = load(options.program, load_machine(options.machine) if options.machine else None)
+    program = chosen_entry(options, program)
     if options.chips:
         x, y = options.chips
         program = on_chips(program, x, y, options.program)

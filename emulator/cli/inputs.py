@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from emulator.program import Array, InputError, Program, chip_name, travel_dtype
+from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import named_file
 
 from .arrays import random_arrays, read_array
@@ -41,3 +42,12 @@ def _given(arguments: Iterable[str], program: Program) -> dict[str, Array]:
             raise InputError(f"input '{name}' is given twice")
         inputs[name] = read_array(file)
     return inputs
+
+
+def chosen_entry(options: argparse.Namespace, program: Program) -> Program:
+    """The network that ``--entry`` names; all for a session, whose steps choose; Tx8Error without one."""
+    if options.entry is not None:
+        return program.of_entry(options.entry)
+    if program.entries and not options.session:
+        raise Tx8Error(f"{options.program} has the entries {', '.join(program.entries)}: --entry chooses one")
+    return program

@@ -15,6 +15,7 @@ from .warm import Warm
 _EPILOG = """examples:
   tx8emu net/prog.bin --input x=images.npy --output-dir out
   tx8emu net/prog.bin --random 0 --stats
+  tx8emu net/prog.bin --entry decode --random 0
   tx8emu prog.bin --trace run.json.gz
   tx8emu prog.bin --report run.html
   tx8emu prog.bin --dump-spm --tile 3
@@ -137,8 +138,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_states(parser: argparse.ArgumentParser) -> None:
-    """Options about saved states."""
+    """Options about saved states, sessions and what runs there."""
     add = parser.add_argument
+    add("--entry", metavar="NAME", help="which network runs, of a program that has several")
     add("--save-state", metavar="FILE", help="run as far as --at says, write the state to FILE and stop")
     add(
         "--at",
@@ -237,7 +239,7 @@ _OF_A_RUN = (
         "trace",
         "html",
     ),
-    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb"),
+    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb", "entry"),
 )
 
 

@@ -31,9 +31,11 @@ class ScriptError(Tx8Error):
 class Runs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Runs of the program. ``each`` are arrays with an axis in front, along which every run takes its part.
 
-    ``outputs`` are written when all runs are done; those of several runs get an axis in front.
+    ``outputs`` are written when all runs are done; those of several runs get an axis in front. ``entry`` is
+    the network that runs, by default the first.
     """
 
+    entry: str | None = None
     inputs: Files = {}
     each: Files = {}
     outputs: Files = {}
@@ -113,7 +115,7 @@ def _follow(session: ProgramSession, step: Step, where: str) -> None:
 def _run(session: ProgramSession, runs: Runs, where: str) -> None:
     """Run the program as often as a step says, and write its outputs."""
     same, each = _arrays(runs.inputs), _arrays(runs.each)
-    found = [session.run({**same, **part}) for part in _parts(each, runs.repeat, where)]
+    found = [session.run({**same, **part}, runs.entry) for part in _parts(each, runs.repeat, where)]
     several = bool(each) or runs.repeat is not None
     outputs = {
         name: np.stack([one[name] for one in found]) if several else found[0][name] for name in found[0]

@@ -13,23 +13,17 @@ from typing import Self, Unpack
 
 import numpy as np
 
-from asm.image import Buffer
+from asm.image import Buffer, image_of_entry
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.debug.snapshot.chip import program_digest
 from emulator.program import Array, Program
-from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import interrupts_held
-from tx8isa.tools.suggestions import hint
 
+from .entry import SessionEntry, SessionError, named
 from .file import SavedStates, read, write
 from .kept import KeptBytes
-from .restart import Restart
 from .tensors import BoundTensor
-
-
-class SessionError(Tx8Error):
-    """An error of a session: a name that the program does not have, or a step after its end."""
 
 
 class ProgramSession:
@@ -39,6 +33,9 @@ class ProgramSession:
     what the last complete step left there, and for constants that were replaced. Steps are executed one after
     the other, also those of several threads. Options as for ``Program.run``; ``max_instructions`` of a tile
     in a step.
+
+    A program of several networks has a step for each of its entries, which ``entry`` names, by default the
+    first. States of the same name are one state of all of them.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class ProgramSession:
             )
         self.program, self._limit = program, max_instructions
         self._memories = Memories(program.image, program.machine, pages=program.pages)
-        self._restart, self._options = Restart(program.image, program.machine, self._memories), options
+        self._options = options
         self._lock = threading.RLock()
         self._queue: ThreadPoolExecutor | None = None
         self._closed = self._under_way = False
@@ -60,39 +57,45 @@ class ProgramSession:
         """Complete steps since the states were set; ``load`` and ``reset`` set it too."""
         self.cycles: int | None = None
         """Simulated cycles of the last step; None without simulated time."""
-        pairs = program.states
-        past, present = ({pair[at].name for pair in pairs} for at in (0, 1))
-        self._inputs = {b.name: self._tensor(b) for b in program.inputs if b.name not in past}
-        self._outputs = {b.name: self._tensor(b) for b in program.outputs if b.name not in present}
-        self._states = {pair[0].name: self._tensor(pair[0]) for pair in pairs}
+        networks = {name: program.of_entry(name) for name in program.entries} or {"": program}
+        self._entries = {
+            name: SessionEntry(each, self._memories, self._tensor) for name, each in networks.items()
+        }
+        self._states = {name: found for each in self._entries.values() for name, found in each.states.items()}
         self._constants = {b.name: self._tensor(b) for b in program.image.buffers if b.kind == "constant"}
         self._kept = {name: self._keep(tensor) for name, tensor in self._states.items()}
         self._replaced: dict[str, KeptBytes] = {}
-        self._bound: dict[str, Array] = {}
-        self._results: dict[str, Array] = {}
         self._first = {name: kept.saved.copy() for name, kept in self._kept.items()}
+
+    # -- what there is ---------------------------------------------------------------------------------
+
+    def inputs(self, entry: str | None = None) -> dict[str, Buffer]:
+        """The inputs of an entry that are not states, by name."""
+        return {name: tensor.buffer for name, tensor in self._entry(entry).inputs.items()}
+
+    @property
+    def states(self) -> dict[str, Buffer]:
+        """The states, by the names of their inputs."""
+        return {name: tensor.buffer for name, tensor in self._states.items()}
+
+    @property
+    def constants(self) -> dict[str, Buffer]:
+        """The constants that the program names."""
+        return {name: tensor.buffer for name, tensor in self._constants.items()}
 
     # -- what is bound ---------------------------------------------------------------------------------
 
-    def bind(self, arrays: Mapping[str, Array]) -> None:
-        """Let every step read inputs from these arrays, and write outputs into them, by name.
+    def bind(self, arrays: Mapping[str, Array], entry: str | None = None) -> None:
+        """Let every step of an entry read inputs from these arrays, and write outputs into them, by name.
 
         They stay the caller's: a step finds what they hold when it begins. SessionError for a name that is
         neither input nor output, InputError for an array of another shape or type.
         """
-        bound: dict[str, Array] = {}
-        results: dict[str, Array] = {}
-        for name, array in arrays.items():
-            if not isinstance(array, np.ndarray):
-                raise SessionError(f"'{name}' is bound to {type(array).__name__}; expected a NumPy array")
-            tensor = self._named(name, {**self._outputs, **self._inputs}, "input or output")
-            tensor.check(array)
-            if tensor.buffer.kind == "output" and not array.flags.writeable:
-                raise SessionError(f"output '{name}' is bound to an array that cannot be written")
-            (bound if name in self._inputs else results)[name] = array
+        found = self._entry(entry)
+        bound, results = found.bindings(arrays)
         with self._lock:
-            self._bound |= bound
-            self._results |= results
+            found.bound |= bound
+            found.results |= results
 
     def replace(self, constants: Mapping[str, Array]) -> None:
         """Give constants of the program other values, by name, for this session alone.
@@ -101,7 +104,7 @@ class ProgramSession:
         none of them is changed.
         """
         packed = {
-            name: self._named(name, self._constants, "constant").bytes_of(array)
+            name: named(name, self._constants, "constant").bytes_of(array)
             for name, array in constants.items()
         }
         with self._working():
@@ -120,9 +123,7 @@ class ProgramSession:
 
     def set_state(self, arrays: Mapping[str, Array]) -> None:
         """Give states other values; SessionError and InputError as for ``replace``."""
-        packed = {
-            name: self._named(name, self._states, "state").bytes_of(array) for name, array in arrays.items()
-        }
+        packed = {name: named(name, self._states, "state").bytes_of(array) for name, array in arrays.items()}
         with self._working():
             for name, data in packed.items():
                 self._kept[name].set(data)
@@ -159,27 +160,31 @@ class ProgramSession:
 
     # -- steps -----------------------------------------------------------------------------------------
 
-    def run(self, inputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array] | None = None, entry: str | None = None) -> dict[str, Array]:
         """One step: the outputs that are not states, by name; those that are bound are the bound arrays.
 
         ``inputs`` are those that are not bound, or others for this step. InputError when they do not fit;
         Fault when the program stops, KeyboardInterrupt when it is interrupted: then the states are what they
         were before.
         """
-        given = self._arrays(inputs or {})
+        found = self._entry(entry)
+        given = found.arrays(inputs or {})
         with self._working():
-            return self._step(given)
+            return self._step(found, given)
 
-    def submit(self, inputs: Mapping[str, Array] | None = None) -> Future[dict[str, Array]]:
+    def submit(
+        self, inputs: Mapping[str, Array] | None = None, entry: str | None = None
+    ) -> Future[dict[str, Array]]:
         """Queue a step after those submitted before; inputs are copied, bound arrays are not.
 
         The result of the future is that of ``run``; outputs that are bound are those of the last step.
         """
-        given = {name: array.copy() for name, array in self._checked(inputs or {}).items()}
+        checked = self._entry(entry).checked(inputs or {})
+        given = {name: array.copy() for name, array in checked.items()}
         with self._working():
             if self._queue is None:
                 self._queue = ThreadPoolExecutor(1, thread_name_prefix="session")
-            return self._queue.submit(self.run, given)
+            return self._queue.submit(self.run, given, entry)
 
     def close(self, cancel: bool = False) -> None:
         """Wait for what was submitted, or ``cancel`` what has not begun; later steps are refused."""
@@ -196,15 +201,15 @@ class ProgramSession:
     ) -> None:
         self.close(cancel=kind is not None)
 
-    def _step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def _step(self, entry: SessionEntry, inputs: Mapping[str, Array]) -> dict[str, Array]:
         self._under_way = True
         try:
             for name, array in inputs.items():
-                self._inputs[name].fill(array)
-            system = self._restart.begin(**self._options)
+                entry.inputs[name].fill(array)
+            system = entry.restart.begin(**self._options)
             system.run(self._limit)
             self.cycles = system.cycles
-            results = {name: tensor.read(self._results.get(name)) for name, tensor in self._outputs.items()}
+            results = {name: tensor.read(entry.results.get(name)) for name, tensor in entry.outputs.items()}
         except BaseException:
             self._undo()
             raise
@@ -216,7 +221,8 @@ class ProgramSession:
     def _undo(self) -> None:
         """Make the memories what they were before the step that is under way."""
         with _uninterrupted():
-            self._restart.forget()
+            for each in self._entries.values():
+                each.restart.forget()
             self._end(complete=False)
 
     def _end(self, complete: bool) -> None:
@@ -241,30 +247,13 @@ class ProgramSession:
 
     # -- names -----------------------------------------------------------------------------------------
 
-    def _arrays(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        """The array of every input; InputError or SessionError when one is missing or does not fit."""
-        arrays = {**self._bound, **self._checked(given)}
-        missing = [name for name in self._inputs if name not in arrays]
-        if missing:
-            raise SessionError(f"input '{missing[0]}' is missing: bind it, or give it to the step")
-        return arrays
-
-    def _checked(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        arrays = {}
-        for name, value in given.items():
-            if name in self._states:
-                raise SessionError(
-                    f"input '{name}' is a state, which the session keeps: set it with set_state"
-                )
-            array = arrays[name] = np.asarray(value)
-            self._named(name, self._inputs, "input").check(array)
-        return arrays
-
-    def _named(self, name: str, tensors: Mapping[str, BoundTensor], what: str) -> BoundTensor:
-        if name not in tensors:
-            known = f"{', '.join(tensors) or 'none'}{hint(name, tensors)}"
-            raise SessionError(f"the program has no {what} '{name}'; known: {known}")
-        return tensors[name]
+    def _entry(self, name: str | None) -> SessionEntry:
+        """The network of a name, by default the first."""
+        if name is None:
+            return next(iter(self._entries.values()))
+        if name not in self.program.entries:
+            image_of_entry(self.program.image, name)  # says which there are
+        return self._entries[name]
 
     def _tensor(self, buffer: Buffer) -> BoundTensor:
         return BoundTensor(buffer, self._memories.ddr_area, *self.program.extent(buffer, self._memories))

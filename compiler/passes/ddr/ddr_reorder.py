@@ -53,7 +53,7 @@ class _Placer:
     """
 
     def __init__(self, context: Context, module: ModuleOp) -> None:
-        self.context, self.module = context, module
+        self.context, self.module, self.scope = context, module, context.scope
         self.views: dict[SSAValue, View] = {}
         self.symbols: dict[SSAValue, str] = {}
         self.in_place: set[TensorOperation] = set()
@@ -65,8 +65,8 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = is_plain_name(name) and name not in self.context.replaceable
-                self.symbols[operation.results[0]] = name if own else f"io.in{len(self.symbols)}"
+                own = self._is_symbol(name) and name not in self.context.replaceable
+                self.symbols[operation.results[0]] = name if own else f"{self.scope}io.in{len(self.symbols)}"
         self._place_updates()
         for operation in operations(self.module):
             if isinstance(operation, OutputOp) and operation.state is None:
@@ -98,7 +98,12 @@ class _Placer:
         if not self._is_free(root) or stored_bytes(root.type) > stored_bytes(value.type):
             root = operation.operands[0] = self._copied(value, operation, operation.node.data)
         name, taken = operation.node.data, {tensor.name for tensor in self.context.graph.inputs}
-        self.symbols[root] = name if is_plain_name(name) and name not in taken else f"io.{len(self.symbols)}"
+        own = self._is_symbol(name) and name not in taken
+        self.symbols[root] = name if own else f"{self.scope}io.{len(self.symbols)}"
+
+    def _is_symbol(self, name: str) -> bool:
+        """Whether the name of a graph input or output is its symbol."""
+        return not self.scope and is_plain_name(name)
 
     def _is_free(self, root: SSAValue) -> bool:
         """Whether a value is computed by a phase and not a graph output yet."""
@@ -149,8 +154,9 @@ class _Placer:
                 continue
             values = operation.results or operation.operands[:1]
             ranges = [self._range(value, places) for value in values]
-            names = [f"v.{number}", *(f"v.{number}.{at}" for at in range(1, len(ranges)))]
-            found = list(map(_named, ranges, names))
+            first = f"{self.scope}v.{number}"
+            names = [first, *(f"{first}.{at}" for at in range(1, len(ranges)))]
+            found = list(map(self._named, ranges, names))
             set_ranges(operation, found, operation in self.in_place)
 
     def _places(self) -> dict[SSAValue, _Offset]:
@@ -158,7 +164,7 @@ class _Placer:
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
-                places[operation.results[0]] = (f"c.{number}", 0)
+                places[operation.results[0]] = (f"{self.scope}c.{number}", 0)
         own = sum(stored_bytes(value.type) for value in places)
         found = list(operations(self.module))
         shared, size = self._shared(places, range(len(found)))
@@ -188,7 +194,9 @@ class _Placer:
         live = self._live_ranges(own, steps)
         addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
         ends = [address + each.size for address, each in zip(addresses, live.values(), strict=True)]
-        places = {value: (VARIABLES, address) for value, address in zip(live, addresses, strict=True)}
+        places = {
+            value: (self.scope + VARIABLES, address) for value, address in zip(live, addresses, strict=True)
+        }
         return places, max(ends, default=0)
 
     def _layers(self, found: list[TensorOperation]) -> list[int]:
@@ -215,17 +223,16 @@ class _Placer:
                         live[root] = live[root].until(number)
         return live
 
+    def _named(self, ddr_range: DdrRange, own: str) -> Place:
+        """A place with its symbol: that of the memory which it is the beginning of, else its own."""
+        base = ddr_range.symbol
+        return (base if ddr_range.begin == 0 and base != self.scope + VARIABLES else own), ddr_range
+
     def _check_size(self, size: int) -> None:
         machine = self.context.machine
         if size > machine.ddr.bytes:
             found = f"the tensors of the graph take {size:,} bytes of DDR"
             raise GraphError([f"{found}, machine {machine.name} has {machine.ddr.bytes:,}"])
-
-
-def _named(ddr_range: DdrRange, own: str) -> Place:
-    """A place with its symbol: that of the memory which it is the beginning of, else its own."""
-    base = ddr_range.symbol
-    return (base if ddr_range.begin == 0 and base != VARIABLES else own), ddr_range
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.$]*")

@@ -5,6 +5,7 @@ these say.
 """
 
 from .choosing import chosen
+from .entries import beside_entries
 from .parser import check_usage, make_parser
 
-__all__ = ["check_usage", "chosen", "make_parser"]
+__all__ = ["beside_entries", "check_usage", "chosen", "make_parser"]

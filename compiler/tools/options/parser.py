@@ -44,7 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="graph",
         nargs="+",
         help="an ONNX model (docs/onnx.md), a module of StableHLO (docs/stablehlo.md), a graph "
-        "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several",
+        "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several; "
+        "or a file of several entries for one program (docs/sessions.md)",
     )
     _add_target_options(parser)
     add_chip_options(parser)

@@ -59,7 +59,7 @@ def direct() -> tuple[str, bytes]:
     """The program of a compilation without text in between."""
     context, module = context_of(network(), "fp16", 4, MACHINE), ModuleOp([])
     through(PIPELINE, context, module)
-    return program_text(context, module)
+    return program_text([(context, module)])
 
 
 @pytest.mark.parametrize("count", range(1, len(PIPELINE)), ids=NAMES[:-1])
@@ -74,7 +74,7 @@ def test_a_compilation_that_goes_through_text_gives_the_same_program(
     assert done == NAMES[:count]
     assert str(read) == str(module)
     through(PIPELINE[count:], again, read)
-    assert program_text(again, read) == direct
+    assert program_text([(again, read)]) == direct
 
 
 def test_the_text_does_not_depend_on_when_it_was_written(tmp_path: Path) -> None:

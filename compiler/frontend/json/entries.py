@@ -1,0 +1,40 @@
+"""Files of several networks: named entry points, each with a model file, and the states that they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from compiler.graph import GraphError
+
+_LARGEST = 1 << 20
+"""Bytes of such a file, at most; a larger one is a graph."""
+
+
+class EntryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The model of each entry as a path, which begins at the folder of the file, and states by the names of
+    their inputs."""
+
+    entries: dict[str, str]
+    state: dict[str, str] = {}
+
+    def models(self, path: Path) -> dict[str, Path]:
+        """The paths of the models; ``path`` is that of this file."""
+        return {name: path.parent / model for name, model in self.entries.items()}
+
+
+def read_entries(path: Path) -> EntryFile | None:
+    """The entries in a file, None if it is a model of another kind; GraphError says where it is wrong."""
+    try:
+        if path.suffix.lower() != ".json" or path.stat().st_size > _LARGEST:
+            return None
+        text = path.read_bytes()
+        if "entries" not in msgspec.json.decode(text, type=dict[str, msgspec.Raw]):
+            return None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # the reader of graphs says what is wrong
+    try:
+        return msgspec.json.decode(text, type=EntryFile)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise GraphError([f"{path}: {error}"]) from None
