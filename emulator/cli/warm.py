@@ -23,6 +23,7 @@ def all_jobs() -> list[Callable[[], object]]:
     from emulator.engines.expected import all_slots
     from emulator.engines.issue import issue_kernel
     from emulator.engines.slots import Slots
+    from emulator.memory.keeping import keep_kernel
     from emulator.memory.resetting import reset_kernel
     from emulator.timing.log import log_kernel
     from emulator.timing.simulate import simulate_kernel
@@ -31,7 +32,7 @@ def all_jobs() -> list[Callable[[], object]]:
 
     slots = Slots()
     others = [issue_kernel, rounds_kernel, unit_kernel, reset_kernel, copies_kernel, log_kernel]
-    others += [simulate_kernel, hook_kernel, copy_kernel, check_kernel]
+    others += [keep_kernel, simulate_kernel, hook_kernel, copy_kernel, check_kernel]
     loops = [partial(run_kernel, checked) for checked in (False, True)]
     return [*(partial(slots.compile, slot) for slot in all_slots()), *loops, *others]
 

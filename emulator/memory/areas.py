@@ -26,7 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
 LINE_SHIFT = LINE_BYTES.bit_length() - 1
 """Bytes of SPM that have a mark in common, as a power of two."""
-GRANULE_SHIFT = 16
+GRANULE_SHIFT = 14
 """Bytes of DDR that have a mark in common, as a power of two."""
 SCRATCH_BYTES = 192 << 20
 """Working memory of a thread: what the largest instruction of the matrix engine needs."""

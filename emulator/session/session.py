@@ -17,6 +17,7 @@ from asm.image import Buffer, image_of_entry
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.debug.snapshot.chip import program_digest
+from emulator.memory.keeping import AFTER_RESET, KEEP, PUT_BACK, Keeping
 from emulator.program import Array, Program
 from tx8isa.tools.command_line import interrupts_held
 
@@ -65,6 +66,7 @@ class ProgramSession:
         self._constants = {b.name: self._tensor(b) for b in program.image.buffers if b.kind == "constant"}
         self._kept = {name: self._keep(tensor) for name, tensor in self._states.items()}
         self._replaced: dict[str, KeptBytes] = {}
+        self._keeping = self._all_kept()
         self._first = {name: kept.saved.copy() for name, kept in self._kept.items()}
 
     # -- what there is ---------------------------------------------------------------------------------
@@ -111,6 +113,7 @@ class ProgramSession:
             for name, data in packed.items():
                 if name not in self._replaced:
                     self._replaced[name] = self._keep(self._constants[name])
+                    self._keeping = self._all_kept()
                 self._replaced[name].set(data)
 
     # -- states ----------------------------------------------------------------------------------------
@@ -227,12 +230,9 @@ class ProgramSession:
 
     def _end(self, complete: bool) -> None:
         """Bring the memories to what the next step begins with."""
-        kept = [*self._kept.values(), *self._replaced.values()]
-        for each in kept:
-            (each.keep if complete else each.put_back)()
+        self._keeping.follow(KEEP if complete else PUT_BACK)
         self._memories.reset()
-        for each in kept:
-            each.after_reset()
+        self._keeping.follow(AFTER_RESET)
         self._under_way = False
 
     @contextmanager
@@ -257,6 +257,10 @@ class ProgramSession:
 
     def _tensor(self, buffer: Buffer) -> BoundTensor:
         return BoundTensor(buffer, self._memories.ddr_area, *self.program.extent(buffer, self._memories))
+
+    def _all_kept(self) -> Keeping:
+        kept = (*self._kept.values(), *self._replaced.values())
+        return Keeping(self._memories.ddr_area, [(each.offset, each.saved) for each in kept])
 
     def _keep(self, tensor: BoundTensor) -> KeptBytes:
         return KeptBytes(self._memories.ddr_area, tensor.offset, tensor.size)

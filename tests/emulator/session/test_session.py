@@ -308,7 +308,7 @@ def test_what_cannot_be_bound_is_refused(program: Program) -> None:
 
 def test_states_and_constants_of_the_wrong_shape_are_refused(program: Program) -> None:
     session = ProgramSession(program)
-    with pytest.raises(InputError, match="input 'past' is 16 float32, expected 49152 float32"):
+    with pytest.raises(InputError, match=f"input 'past' is 16 float32, expected {ROOM // 4} float32"):
         session.set_state({"past": X})
     with pytest.raises(InputError, match="constant 'more' is 8 float32, expected 16 float32"):
         session.replace({"more": X[:8]})
