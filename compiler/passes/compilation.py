@@ -14,6 +14,7 @@ import asm
 from asm.diagnostics import AsmError
 from asm.image import Image
 from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
+from compiler.codegen.program import checksums
 from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.graph import Graph, GraphError
@@ -127,6 +128,7 @@ def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:
     text, constants = program_text([(context, module)])
     context.data.clear()  # the constants' file has them now
     image = _assemble(text, constants, context.machine)
+    text = _sealed(text, constants)
     records = foreign_buffers(context, module, image)
     if records:
         text += records
@@ -149,7 +151,12 @@ def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[
     )
     recorded = _recorded(records, machine)
     image = replace(image, entry=recorded.entry, entry_points=recorded.entry_points)
-    return text + records, constants, image
+    return _sealed(text, constants) + records, constants, image
+
+
+def _sealed(text: str, constants: bytes) -> str:
+    """A text that names the checksum of its constants; the assembler need not compute it here once more."""
+    return "".join(f"{line}\n" for line in (text.rstrip("\n"), *checksums(constants)))
 
 
 def _recorded(records: str, machine: Machine) -> Image:

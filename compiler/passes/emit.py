@@ -39,7 +39,7 @@ Network = tuple[Context, ModuleOp]
 
 
 def program_text(networks: Sequence[Network]) -> tuple[str, bytes]:
-    """The assembly text and the bytes of the constants' file that it includes.
+    """The assembly text, without the checksum of the constants' file, and the bytes of that file.
 
     Several networks share equal constants, and the states that have the same name; each has a scope of its
     own. GraphError if such states differ.
@@ -55,9 +55,7 @@ def program_text(networks: Sequence[Network]) -> tuple[str, bytes]:
     name = " ".join(first.graph.name.split())
     head = [f"# {name} in {first.compute.token}, made by tx8cc", ""]
     codes = [line for network in networks for line in _code(*network, data)]
-    constants = data.blob
-    parts = [head, data.out.lines, codes, program.checksums(constants)]
-    return "\n".join(line for part in parts for line in part) + "\n", constants
+    return "\n".join([*head, *data.out.lines, *codes, ""]), data.blob
 
 
 def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:

@@ -24,6 +24,8 @@ LARGEST = 65504.0
 _MASK = -32768.0
 """Numbers below it are masks, which only say what shall have no weight: any very small number does."""
 _ORDINARY = 1.0
+_ROUNDED = 1.001
+"""More than what sums lose by rounding, as a factor."""
 _MOST_EXPONENT = 88.0
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
 _SUMS = ("Add", "Sub", "Sum")
@@ -157,12 +159,17 @@ def _product(graph: Graph, node: Node, sizes: Sizes) -> float:
     weights = graph.constants.get(node.inputs[1])
     if weights is None or not weights.size or weights.ndim < 2:
         return _ORDINARY
-    wide = np.abs(weights).astype(np.float64)
-    wide[~np.isfinite(wide)] = 0.0
     is_conv = node.op == "Conv"
     along_rows = is_conv or (node.op == "Gemm" and bool(call_of(graph, node).integer("transB")))
     axes = tuple(range(1, weights.ndim)) if along_rows else (weights.ndim - 2,)
-    size = sizes.get(node.inputs[0], _ORDINARY) * float(np.sqrt((wide**2).sum(axis=axes)).max())
+    operand = sizes.get(node.inputs[0], _ORDINARY)
+    terms = math.prod(weights.shape[axis] for axis in axes)
+    most = max(float(weights.max()), -float(weights.min()))
+    if math.isfinite(most) and _ROUNDED * operand * most * math.sqrt(terms) <= LARGEST:
+        return _ORDINARY  # as for nearly all weights; the sums take seconds for those of a language model
+    wide = np.abs(weights).astype(np.float64)
+    wide[~np.isfinite(wide)] = 0.0
+    size = operand * float(np.sqrt((wide**2).sum(axis=axes)).max())
     return size if size > LARGEST else _ORDINARY
 
 

@@ -17,7 +17,7 @@ RANGES = [
     (5 * GRANULE - 8, 16),
     (7 * GRANULE - 1, 200),
 ]
-"""First byte and size: whole granules, inside one, across a border, one that begins and ends within others."""
+"""First byte and size: whole granules, inside one, across a border, at both ends within others."""
 
 
 def drawn(seed: int, size: int = 16 * GRANULE) -> np.ndarray:
