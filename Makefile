@@ -10,13 +10,14 @@ BUILD := build
 
 DIGITS := examples/digits
 NETWORKS := examples/networks
+WRITER := examples/writer
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
 .PHONY: help demo demo-chips test long jax triton zoo fuzz bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
-	@echo 'make demo      compile a digits network and SqueezeNet, run them on the emulated chip, judge the answers'
+	@echo 'make demo      a digits network, SqueezeNet and a language model on the emulated chip, answers judged'
 	@echo 'make test      ruff, pytest, mypy among the tests; about seven minutes'
 	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
@@ -42,6 +43,7 @@ demo: $(VENV)/demo.stamp
 		--input data_0=$(BUILD)/squeezenet/image.npy -o $(BUILD)/squeezenet --output-dir $(BUILD)/squeezenet
 	$(BIN)/python $(NETWORKS)/compare.py $(BUILD)/squeezenet/squeezenet.onnx $(BUILD)/squeezenet/image.npy \
 		$(BUILD)/squeezenet/softmaxout_1.npy --dtype fp16
+	$(BIN)/python $(WRITER)/write.py
 
 # All outputs and the table of links of a run over two processes must be those of a run in one.
 CHIPS := $(BUILD)/chips

@@ -95,10 +95,10 @@ def counting(first: int, last: int, words: bool) -> tuple[list[str], list[str]]:
     return prompt, [*answer[:-1], "."]
 
 
-def sentence(draw: random.Random, held_out: bool = False) -> tuple[list[int], list[int]]:
+def sentence(draw: random.Random, twins: bool = True) -> tuple[list[int], list[int]]:
     """The tokens of a random prompt and of its answer.
 
-    Training never has a tenth of all sums and differences, which are ``held_out``.
+    Without ``twins``, sums and differences are of numbers whose last digits differ.
     """
     words = draw.random() < 0.5
     if draw.random() < 0.05:
@@ -109,15 +109,14 @@ def sentence(draw: random.Random, held_out: bool = False) -> tuple[list[int], li
             word = draw.choices(list(OPERATIONS), (4, 4, 2))[0]
             most = 12 if word == "times" else 99
             left, right = draw.randint(0, most), draw.randint(0, most)
-            if word == "times" or ((7 * left + 3 * right) % 10 == 0) == held_out:
+            if twins or word == "times" or (left - right) % 10:
                 break
         prompt, answer = calculation(word, left, right, words)
     return [BEGIN, *(NUMBER[token] for token in prompt)], [NUMBER[token] for token in answer]
 
 
 def prompts(count: int, seed: int) -> list[tuple[str, str]]:
-    """Random prompts that were not trained, and their right answers."""
+    """Random prompts and their right answers."""
     draw = random.Random(seed)
-    return [
-        (decode(prompt), decode(answer)) for prompt, answer in (sentence(draw, True) for _ in range(count))
-    ]
+    pairs = [sentence(draw) for _ in range(count)]
+    return [(decode(prompt), decode(answer)) for prompt, answer in pairs]

@@ -47,6 +47,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *MANUAL,
     ROOT / "examples/assembly/README.md",
+    ROOT / "examples/writer/README.md",
 ]
 
 NEED_GCC = {"crt.md"}
