@@ -11,6 +11,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.attributes import encoded
+from compiler.evaluation.folding import needed
 from compiler.evaluation.wide_values import wide_or_none
 from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
@@ -34,7 +35,7 @@ class RewritePass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         applied: list[tuple[str, str]] = []
-        graph = expand_graph(simplified(graph_of(context, module), applied))
+        graph = _without_dead_nodes(expand_graph(simplified(graph_of(context, module), applied)))
         large = large_numbers(graph, context.compute)
         wide = statistics(graph) | small_numbers(graph, context.compute) | large.nodes
         context.wide = wide_or_none(large.values)
@@ -44,6 +45,12 @@ class RewritePass:
             raise joined(problems)
         names = tuple(f"{name}: {node}" for name, node in applied)
         put_graph(context, module, {"rewrites": encoded(names)} if names else {})
+
+
+def _without_dead_nodes(graph: Graph) -> Graph:
+    """The graph without what no output needs, such as parts of an expansion whose results are not wanted."""
+    nodes, _ = needed(graph.nodes, (tensor.name for tensor in graph.outputs))
+    return replace(graph, nodes=tuple(nodes))
 
 
 def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Graph:

@@ -260,10 +260,12 @@ def _check_lowering(op: str, call: Call, shares: tuple[Needed, ...]) -> None:
     for at, (value, share) in enumerate(zip(call.values, shares, strict=True)):
         if value is not None and share is not None and op not in POINTWISE:
             raise Undividable(f"{op} needs all of operand {at}, which is known when compiling")
-    check = LOWERINGS[op].check
-    problem = check(shared_call(call, shares)) if check is not None else None
+    entry, shared = LOWERINGS[op], shared_call(call, shares)
+    problem = entry.check(shared) if entry.check is not None else None
     if problem is not None:
         raise Undividable(f"{op} does not support shares: {problem}")
+    if entry.on_core is not None and entry.on_core(shared):
+        raise Undividable(f"{op} of shares is computed by the kernel core, which knows no shares")
 
 
 def needed_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation
@@ -96,6 +97,30 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
     net, made = drawn(seed)
     found = problems(made, inputs_of(net), replace(setting(seed), search="fast"), tmp_path)
     assert not found
+
+
+@pytest.mark.usefixtures("always")
+def test_mean_and_deviation_of_a_layer_normalization() -> None:
+    """They are computed beside the normalization; the expansion normalizes too, which nothing needs."""
+    node: NodeSpec = ("LayerNormalization", ["x", "w"], ["y", "m", "d"], {})
+    made = graph([node], {"x": (3, 4)}, {"w": draw(4)}, ("y", "m", "d"))
+    grown, separate = (compile_graph(made, "fp32", 4, residency=way) for way in ("on", "off"))
+    assert any(results > 1 for _, results in phases(grown))
+    assert strict_outputs(made, grown) == strict_outputs(made, separate)
+
+
+@pytest.mark.usefixtures("always")
+def test_known_integers_are_not_shared() -> None:
+    """A tile's share of them is not known when compiling, so the kernel core would compare them."""
+    made = graph(
+        [("Less", ["at", "most"], ["u"], {}), ("LessOrEqual", ["rows", "at"], ["y"], {})],
+        {"at": ()},
+        {"most": np.array(0, np.int32), "rows": np.arange(12, dtype=np.int32)},
+        ("u", "y"),
+        "int32",
+    )
+    program = compile_graph(made, "fp16")
+    assert strict_outputs(made, program) == strict_outputs(made, compile_graph(made, "fp16", residency="off"))
 
 
 @pytest.mark.usefixtures("always")
