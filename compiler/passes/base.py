@@ -13,6 +13,7 @@ from compiler.codegen.kernel import Constant, Scratch
 from compiler.dialect.ops import (
     CastOp,
     ChannelNormOp,
+    ControlOperation,
     InputOp,
     LoadConstOp,
     NodeOperation,
@@ -61,6 +62,10 @@ class Context:
     machine: Machine
     tiles: int
     compute: Format
+    prefix: str = ""
+    """What the symbols of the code begin with; empty unless the graph is one that control flow executes."""
+    bodies: dict[str, list[Context]] = field(default_factory=dict)
+    """The contexts of the graphs that nodes of control flow execute, by the names of the nodes."""
     constants: dict[str, Array] = field(default_factory=dict)
     """The data of load_const operations by name, in the shape of the specification."""
     phases: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -96,6 +101,36 @@ class Context:
     """The decisions for sequences that were made, also of those that became a part of a group that grew."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
+
+
+    @property
+    def is_body(self) -> bool:
+        """Whether the graph is one that control flow executes: its inputs and outputs are values of another."""
+        return bool(self.prefix)
+
+    def inside(self, graph: Graph, prefix: str) -> Context:
+        """The context of a graph that a node of control flow executes."""
+        return Context(
+            graph,
+            self.machine,
+            self.tiles,
+            self.compute,
+            prefix=prefix,
+            patterns=self.patterns,
+            residency=self.residency,
+            effort=self.effort,
+            plan=self.plan,
+            search_progress=self.search_progress,
+        )
+
+    def regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
+        """The graphs that operations of the module execute: the operation, the graph's context and module."""
+        if not self.bodies:
+            return
+        for operation in operations(module):
+            if isinstance(operation, ControlOperation):
+                for context, body in zip(self.bodies[operation.node.data], operation.modules, strict=True):
+                    yield operation, context, body
 
 
 class Pass(Protocol):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from onnx import GraphProto, NodeProto
 
+from compiler.evaluation.infer import infer_node
+from compiler.graph import Graph, GraphError, Node
+
+from .bodies import Body
 from .model import array_of, attribute, onnx_node, plain
 from .partial import PartialGraph, Scope, Unsupported
 
@@ -22,6 +27,7 @@ class Importer(Protocol):
 
     graph: PartialGraph
 
+    def inside(self, graph: PartialGraph) -> Importer: ...
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None: ...
     def place(self, node: NodeProto, opset: int, scope: Scope, depth: int) -> None: ...
 
@@ -45,6 +51,12 @@ class _ControlFlow:
         self.graph = importer.graph
         self.times = 0
 
+    def inside(self) -> _ControlFlow:
+        """The same node for a subgraph that becomes a graph of its own."""
+        return _ControlFlow(
+            self.importer.inside(self.graph.inside()), self.node, self.opset, self.scope, self.depth
+        )
+
     def body(self, name: str) -> GraphProto:
         """The subgraph that an attribute holds."""
         item = attribute(self.node, name)
@@ -52,11 +64,11 @@ class _ControlFlow:
             raise Unsupported(f"has no {name}")
         return item.g
 
-    def results(self, body: GraphProto, operands: Sequence[str]) -> list[str]:
-        """Write a subgraph out on operands; the names of its results."""
+    def results(self, body: GraphProto, operands: Sequence[str], title: str = "") -> list[str]:
+        """Write a subgraph out on operands; the names of its results. ``title`` is in the names of its nodes."""
         if len(body.input) != len(operands):
             raise Unsupported(f"its body takes {len(body.input)} values, {len(operands)} are given")
-        prefix = f"{self.node.name}/{self.times}/"
+        prefix = f"{self.node.name}/{title or self.times}/"
         self.times += 1
         inner = Scope(dict(self.scope.names), prefix)
         inner.names |= {item.name: name for item, name in zip(body.input, operands, strict=True)}
@@ -83,6 +95,19 @@ class _ControlFlow:
         at = self.graph.constant(np.array([axis], np.int64))
         return self.place("Concat", [self.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
 
+    def add(self, operands: Sequence[str], results: Sequence[str], bodies: Sequence[Graph]) -> None:
+        """Add the node with graphs that the program executes."""
+        names = tuple(name or self.graph.fresh() for name in results)
+        node = Node(self.node.op_type, self.node.name, tuple(operands), names, {}, tuple(bodies))
+        try:
+            finished = infer_node(self.graph.description, node, self.graph.tensors)
+        except GraphError as error:
+            raise Unsupported(error.messages[0]) from None
+        for name in (*operands, *names):
+            if not self.graph.tensor(name).size:
+                raise Unsupported(f"'{name}' has no elements, which the program cannot choose by data")
+        self.graph.nodes.append(finished)
+
     def finish(self, values: Sequence[str]) -> None:
         """Make values the node's results."""
         if len(values) < len(self.node.output):
@@ -93,8 +118,27 @@ class _ControlFlow:
 
 
 def _if(flow: _ControlFlow) -> None:
-    condition = _known(flow, flow.node.input[0], "condition")
+    condition = flow.graph.value(flow.node.input[0])
+    if condition is None:
+        _branch(flow)
+        return
+    _check_one(condition.shape, "condition")
     flow.finish(flow.results(flow.body("then_branch" if bool(condition) else "else_branch"), []))
+
+
+def _branch(flow: _ControlFlow) -> None:
+    """An If whose condition the program computes."""
+    names = ("then_branch", "else_branch")
+    _check_one(flow.graph.tensor(flow.node.input[0]).shape, "condition")
+    bodies = []
+    for name in names:
+        inner = flow.inside()
+        results = inner.results(flow.body(name), [], name)
+        bodies.append(Body(flow.graph, inner.graph, f"{flow.node.name}/{name}", [], results))
+    captured = list(dict.fromkeys(name for body in bodies for name in body.captured))
+    operands = [flow.graph.tensor(name) for name in captured]
+    graphs = tuple(body.graph(operands) for body in bodies)
+    flow.add([flow.node.input[0], *captured], flow.node.output, graphs)
 
 
 def _known(flow: _ControlFlow, name: str, what: str) -> Any:
@@ -102,9 +146,13 @@ def _known(flow: _ControlFlow, name: str, what: str) -> Any:
     value = flow.graph.value(name)
     if value is None:
         raise Unsupported(f"its {what} is not known when compiling; {_BIND}")
-    if value.size != 1:
-        raise Unsupported(f"its {what} must be one value; found {value.size}")
+    _check_one(value.shape, what)
     return value.reshape(-1)[0]
+
+
+def _check_one(shape: tuple[int, ...], what: str) -> None:
+    if math.prod(shape) != 1:
+        raise Unsupported(f"its {what} must be one value; found {math.prod(shape)}")
 
 
 def _loop(flow: _ControlFlow) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from compiler.evaluation.folding import needed, selected
+from compiler.evaluation.folding import needed
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.evaluation.survey import Fate, Survey
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
@@ -21,7 +21,7 @@ from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, Grap
 from .binding import Binding
 from .model import array_of, dtype_name, external_files, input_of, opset_of, parse_model, read_model
 from .nodes import NodeImporter, qualified
-from .partial import PartialGraph, Scope
+from .partial import PartialGraph, Scope, finished_description
 
 
 def load_onnx(path: Path | str, binding: Binding | None = None, survey: Survey | None = None) -> Graph:
@@ -166,34 +166,6 @@ def _arrays(path: Path, initializers: Mapping[str, TensorProto], reads: set[str]
     return {name: array_of(item, path, f"initializer '{name}'") for name, item in wanted.items()}
 
 
-def finished_description(
-    name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
-) -> Description:
-    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
-
-    GraphError for a value of a type that no graph may have.
-    """
-    nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
-    constants = selected(graph.constants, reads)
-    for output in outputs:
-        inner = scope.inner(output)
-        if inner != output:  # written out of a function, or a constant under another name
-            if inner in graph.constants:
-                constants[output] = graph.constants[inner]
-            else:
-                nodes.append(Node("Identity", f"output {output}", (inner,), (output,), {}))
-    _check_types(graph, reads)
-    return Description(
-        source=str(graph.path),
-        name=name or graph.path.stem,
-        opset=NEWEST_OPSET,
-        inputs=inputs,
-        outputs=outputs,
-        constants=constants,
-        nodes=tuple(nodes),
-    )
-
-
 def _check_outputs(model: GraphProto, graph: PartialGraph, scope: Scope) -> None:
     """Stop at an output of another type than declared.
 
@@ -205,11 +177,3 @@ def _check_outputs(model: GraphProto, graph: PartialGraph, scope: Scope) -> None
         if declared and dtype_name(declared) != found:
             head = f"{graph.path}: output '{info.name}' is declared as {dtype_name(declared)}"
             raise GraphError([f"{head}; the nodes give {found}"])
-
-
-def _check_types(graph: PartialGraph, names: set[str]) -> None:
-    """Stop at a value of a type that no graph may have; constants of any type may have been folded before."""
-    for name in sorted(names):
-        dtype = graph.tensors[name].dtype
-        if dtype not in DTYPES:
-            raise GraphError([f"{graph.path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])

@@ -43,6 +43,10 @@ class NodeImporter:
     def __init__(self, graph: PartialGraph) -> None:
         self.graph = graph
 
+    def inside(self, graph: PartialGraph) -> NodeImporter:
+        """An importer for a graph that control flow executes."""
+        return NodeImporter(graph)
+
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
         """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong."""
         try:

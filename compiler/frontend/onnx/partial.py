@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
-from compiler.graph import NEWEST_OPSET, Array, Description, Node, Tensor
+from compiler.evaluation.folding import needed, selected
+from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
 
 
 class Unsupported(Exception):
@@ -33,7 +35,7 @@ class PartialGraph:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.tensors |= {name: _described(name, array) for name, array in constants.items()}
         self.nodes: list[Node] = []
-        self._fresh = 0
+        self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
         """What inference reads of the graph: the constants, which grow in it too."""
 
@@ -48,8 +50,14 @@ class PartialGraph:
 
     def fresh(self) -> str:
         """A name for a new value."""
-        self._fresh += 1
-        return f"onnx/{self._fresh}"
+        return f"onnx/{next(self._numbers)}"
+
+    def inside(self) -> PartialGraph:
+        """A graph that may read the values of this one: what it reads will be its inputs."""
+        inner = PartialGraph(self.path, (), dict(self.constants))
+        inner.tensors = dict(self.tensors)
+        inner._numbers = self._numbers
+        return inner
 
     def constant(self, value: Array) -> str:
         """The name of a new constant."""
@@ -73,3 +81,39 @@ class PartialGraph:
 
 def _described(name: str, array: Array) -> Tensor:
     return Tensor(name, array.dtype.name, array.shape)
+
+
+def finished_description(
+    name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
+) -> Description:
+    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
+
+    GraphError for a value of a type that no graph may have.
+    """
+    nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
+    constants = selected(graph.constants, reads)
+    for output in outputs:
+        inner = scope.inner(output)
+        if inner != output:  # written out of a function, or a constant under another name
+            if inner in graph.constants:
+                constants[output] = graph.constants[inner]
+            else:
+                nodes.append(Node("Identity", f"output {output}", (inner,), (output,), {}))
+    _check_types(graph, reads)
+    return Description(
+        source=str(graph.path),
+        name=name or graph.path.stem,
+        opset=NEWEST_OPSET,
+        inputs=inputs,
+        outputs=outputs,
+        constants=constants,
+        nodes=tuple(nodes),
+    )
+
+
+def _check_types(graph: PartialGraph, names: set[str]) -> None:
+    """Stop at a value of a type that no graph may have; constants of any type may have been folded before."""
+    for name in sorted(names):
+        dtype = graph.tensors[name].dtype
+        if dtype not in DTYPES:
+            raise GraphError([f"{graph.path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])

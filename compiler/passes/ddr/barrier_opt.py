@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 
-from compiler.dialect.ops import TensorOperation
+from compiler.dialect.ops import ControlOperation, TensorOperation
 from compiler.passes.base import Context, computes, operations
 
 from .placement import DdrRange, range_of
@@ -29,7 +29,7 @@ class BarrierOptPass:
             for phase in phases
         )
         for phase, waits in zip(phases, barriers(accesses), strict=True):
-            if waits:
+            if waits or isinstance(phase, ControlOperation):
                 phase.attributes["barrier"] = UnitAttr()
 
 

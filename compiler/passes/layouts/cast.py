@@ -26,17 +26,20 @@ class CastPass:
         declared = {tensor.name: DTYPE_FORMATS[tensor.dtype] for tensor in context.graph.outputs}
         casts = _Casts(context)
         for operation in operations(module):
-            if isinstance(operation, InputOp):
+            if isinstance(operation, InputOp) and context.is_body:
+                _retype(operation.results[0], context.compute)
+            elif isinstance(operation, InputOp):
                 casts.after_input(operation)
             elif isinstance(operation, OutputOp):
-                casts.want(operation, 0, declared[operation.node.data])
+                casts.want(operation, 0, context.compute if context.is_body else declared[operation.node.data])
             elif isinstance(operation, LoadConstOp):
                 _retype(operation.results[0], casts.of_constant(operation))
             else:
                 fmt = casts.of(operation)
                 for index in range(len(operation.operands)):
                     casts.want(operation, index, fmt)
-                _retype(operation.results[0], fmt)
+                for result in operation.results:
+                    _retype(result, fmt)
         store_as_computed(context, module)
 
 
