@@ -35,9 +35,9 @@ class Body:
         outside = self.outer.tensors.keys() - self.outer.constants.keys() - own
         return sorted(reads & outside)
 
-    def graph(self, captured: Sequence[Tensor]) -> Graph:
+    def graph(self, captured: Sequence[str]) -> Graph:
         """The subgraph as a graph: its inputs are those that it declares, then captured values."""
         outputs = tuple(f"{self.name}/result {number}" for number in range(len(self.results)))
         scope = Scope(dict(zip(outputs, self.results, strict=True)))
-        inputs = (*self.inputs, *captured)
+        inputs = (*self.inputs, *map(self.outer.tensor, captured))
         return build_graph(finished_description(self.name, self.inner, scope, inputs, outputs))

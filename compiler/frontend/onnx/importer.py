@@ -58,11 +58,13 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     empty = (tensor for tensor in inputs if not tensor.size)
     scope = Scope({t.name: partial.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in empty})
     blocked = {info.name for info in infos} - {tensor.name for tensor in inputs}
-    _import_nodes(NodeImporter(partial), protos, opset, scope, blocked, survey)
+    _import_nodes(NodeImporter(partial, binding.bounds), protos, opset, scope, blocked, survey)
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
     _check_outputs(graph, partial, scope)
-    made = finished_description(graph.name, partial, scope, inputs, outputs)
+    steps = {f"{name}.steps": partial.bounded[name] for name in outputs if name in partial.bounded}
+    scope.names |= steps
+    made = finished_description(graph.name, partial, scope, inputs, (*outputs, *steps))
     return replace(made, files=external_files(graph, path))
 
 

@@ -10,8 +10,16 @@ from compiler.evaluation.folding import needed, selected
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
 
 
+UNKNOWN_ROWS = "has a row for each step of a loop whose steps are counted when the program runs"
+"""Why a value can be an output of the graph and nothing else."""
+
+
 class Unsupported(Exception):
     """A node that is not supported; the text says why, without naming the node."""
+
+
+class NotWrittenOut(Unsupported):
+    """A loop whose steps are not known, or too many to write each of them out."""
 
 
 @dataclass
@@ -35,9 +43,22 @@ class PartialGraph:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.tensors |= {name: _described(name, array) for name, array in constants.items()}
         self.nodes: list[Node] = []
+        self.bounded: dict[str, str] = {}
+        """Results of loops whose number of steps is not known, and the value that it is."""
         self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
         """What inference reads of the graph: the constants, which grow in it too."""
+
+    def saved(self) -> tuple[int, dict[str, Array], dict[str, Tensor]]:
+        """What :meth:`restore` needs."""
+        return len(self.nodes), dict(self.constants), dict(self.tensors)
+
+    def restore(self, before: tuple[int, dict[str, Array], dict[str, Tensor]]) -> None:
+        """Take back everything that was added since."""
+        del self.nodes[before[0] :]
+        self.constants.clear()
+        self.constants.update(before[1])
+        self.tensors = before[2]
 
     def tensor(self, name: str) -> Tensor:
         if not name:
@@ -56,6 +77,7 @@ class PartialGraph:
         """A graph that may read the values of this one: what it reads will be its inputs."""
         inner = PartialGraph(self.path, (), dict(self.constants))
         inner.tensors = dict(self.tensors)
+        inner.bounded = dict(self.bounded)
         inner._numbers = self._numbers
         return inner
 
@@ -77,6 +99,8 @@ class PartialGraph:
         else:
             self.tensors[name] = Tensor(name, self.tensor(value).dtype, self.tensor(value).shape)
             self.nodes.append(Node("Identity", f"{node}/{name}", (value,), (name,), {}))
+        if value in self.bounded:
+            self.bounded[name] = self.bounded[value]
 
 
 def _described(name: str, array: Array) -> Tensor:
