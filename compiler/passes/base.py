@@ -125,12 +125,18 @@ class Context:
 
     def regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
         """The graphs that operations of the module execute: the operation, the graph's context and module."""
-        if not self.bodies:
+        if not self.bodies:  # the module need not be walked
             return
         for operation in operations(module):
             if isinstance(operation, ControlOperation):
                 for context, body in zip(self.bodies[operation.node.data], operation.modules, strict=True):
                     yield operation, context, body
+
+    def all_regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
+        """The graphs that operations of the module execute, each followed by those inside it."""
+        for region in self.regions(module):
+            yield region
+            yield from region[1].all_regions(region[2])
 
 
 class Pass(Protocol):

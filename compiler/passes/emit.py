@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 
 from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
@@ -37,7 +37,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     """The assembly text and the bytes of the constants' file that it includes."""
     data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
     sources = [operation for operation in operations(module) if operation.results]
-    regions = list(_regions(context, module))
+    regions = list(context.all_regions(module))
     # Constants come first: the memory after them is zero and needs no room in the file.
     _constants(context, data, sources)
     for _, inner, body in regions:
@@ -70,17 +70,6 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants
-
-
-_Region = tuple[ControlOperation, Context, ModuleOp]
-"""A graph that control flow executes: the operation, the graph's context and module."""
-
-
-def _regions(context: Context, module: ModuleOp) -> Iterator[_Region]:
-    """The graphs that operations of a module execute, each followed by those inside it."""
-    for region in context.regions(module):
-        yield region
-        yield from _regions(*region[1:])
 
 
 def _constants(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:

@@ -73,6 +73,9 @@ def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:
 
 def _unreplaceable(graph: Graph, name: str) -> str | None:
     """Why a constant cannot be replaced; None if it can."""
+    inside = next((n for n in graph.nodes if any(name in body.constants for body in n.bodies)), None)
+    if inside is not None:
+        return f"constant '{name}' cannot be replaced: {inside} computes with its value"
     if name not in graph.constants:
         known = f"{', '.join(graph.constants) or 'none'}{hint(name, graph.constants)}"
         return f"the graph has no constant '{name}' to be replaced; its constants: {known}"

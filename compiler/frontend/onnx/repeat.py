@@ -98,6 +98,8 @@ def repeat_loop(flow: ControlFlow) -> None:
     """A Loop whose count or condition the program computes, or of many steps."""
     body, (limit, condition, *carried) = flow.body("body"), flow.node.input
     check_results(body, 1 + len(carried))
+    if not limit and goes_on(body) and (not condition or flow.graph.value(condition) is not None):
+        raise Unsupported("nothing ends it: it has no number of steps, and its condition stays true")
     step = _Step(flow, carried)
     state, *values = step.flow.results(body, [step.step, step.keep, *step.carried], "body")
     step.flow.check_one(state, "condition")
