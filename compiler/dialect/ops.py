@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Dialect, Operation
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     attr_def,
@@ -111,6 +111,15 @@ class ControlOperation(NodeOperation):
         """The modules of its graphs."""
         found = [region.block.first_op for region in self.regions]
         return [module for module in found if isinstance(module, ModuleOp)]
+
+    @property
+    def carried(self) -> list[tuple[SSAValue, SSAValue]]:
+        """What a loop carries from step to step: operands and results; nothing for an If."""
+        if self.op != "Loop" or self.operands_at is None or self.attributes_of_node is None:
+            return []
+        first = sum(int(at) == 0 for at in self.operands_at.get_values())
+        counted = self.attributes_of_node.data["counted"] == IntegerAttr(1, i64)
+        return list(zip(self.operands[first:], self.results[: len(self.results) - counted], strict=False))
 
 
 def _snake(name: str) -> str:

@@ -24,7 +24,7 @@ from compiler.dialect.ops import (
 from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of, readable_as, storage_permutation
 from compiler.evaluation.wide_values import WideValues
-from compiler.graph import Array, Graph
+from compiler.graph import Array, Graph, Node
 from compiler.lowering import LOWERINGS
 from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
@@ -64,6 +64,11 @@ class Context:
     compute: Format
     prefix: str = ""
     """What the symbols of the code begin with; empty unless the graph is one that control flow executes."""
+    conditional: bool = False
+    """Whether this is the graph of a loop whose first value that it carries says whether there is a step."""
+    step_symbol: str = ""
+    """The memory in which a loop tells this graph, which it executes, the number of the step; empty if the
+    graph does not read it."""
     bodies: dict[str, list[Context]] = field(default_factory=dict)
     """The contexts of the graphs that nodes of control flow execute, by the names of the nodes."""
     constants: dict[str, Array] = field(default_factory=dict)
@@ -108,7 +113,7 @@ class Context:
         """Whether the graph is one that control flow executes: its inputs and outputs are values of another."""
         return bool(self.prefix)
 
-    def inside(self, graph: Graph, prefix: str) -> Context:
+    def inside(self, node: Node, graph: Graph, prefix: str) -> Context:
         """The context of a graph that a node of control flow executes."""
         return Context(
             graph,
@@ -116,6 +121,7 @@ class Context:
             self.tiles,
             self.compute,
             prefix=prefix,
+            conditional=bool(node.attrs.get("conditional")),
             patterns=self.patterns,
             residency=self.residency,
             effort=self.effort,

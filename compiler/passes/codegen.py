@@ -75,13 +75,16 @@ def _with_bodies(
     context: Context, operation: ControlOperation, frame: ScheduledPhase, lines: Iterable[str]
 ) -> Iterator[str]:
     """The code of a frame with the phases of its graphs in their places."""
+    bodies = context.bodies[operation.node.data]
+    for scratch in frame.kernel.scratches:  # a loop has no other
+        bodies[0].step_symbol = scratch.symbol
     places = [place_of_body(frame.kernel.prefix, number) for number in range(len(operation.modules))]
-    bodies = dict(zip(places, context.bodies[operation.node.data], strict=True))
+    by_place = dict(zip(places, bodies, strict=True))
     context.used |= {symbol_of(value) for value in (*operation.operands, *operation.results)}
     for line in lines:
         yield line
-        if line in bodies:
-            for name, code in bodies[line].phases:
+        if line in by_place:
+            for name, code in by_place[line].phases:
                 yield from phase_text(name, code)
             yield node_line(frame.name)
 

@@ -47,12 +47,12 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     for kind, tensor, fmt, symbol in empty_interface(context):
         if symbol == tensor.name:
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
-    for operation, inner, body in regions:
-        _declare_body(data, operation, inner, body)
     for each in (context, *(inner for _, inner, _ in regions)):
         for entry in each.data:
             if isinstance(entry, Scratch):
                 data.space(entry.symbol, entry.size)
+    for operation, inner, body in regions:
+        _declare_body(data, operation, inner, body)
     name = " ".join(context.graph.name.split())
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     start, code = _start_and_phases(context)
@@ -92,10 +92,14 @@ def _declare_body(data: program.Data, operation: ControlOperation, context: Cont
     inputs = {each.node.data: each for each in found if isinstance(each, InputOp)}
     outputs = {each.node.data: each for each in found if isinstance(each, OutputOp)}
     outside: dict[str, DdrRange] = {}
-    first = len(operation.operands) - len(context.graph.inputs)
-    for tensor, value in zip(context.graph.inputs, operation.operands[first:], strict=True):
+    given = list(context.graph.inputs)
+    if context.step_symbol:
+        step = given.pop(0)
+        outside[inputs[step.name].symbol] = DdrRange(context.step_symbol, 0, 8 * step.size)
+    first = len(operation.operands) - len(given)
+    for tensor, value in zip(given, operation.operands[first:], strict=True):
         outside[inputs[tensor.name].symbol] = range_of(value)
-    for tensor, value in zip(context.graph.outputs, operation.results, strict=True):
+    for tensor, value in zip(context.graph.outputs, operation.results, strict=False):
         outside.setdefault(outputs[tensor.name].symbol, range_of(value))
     for symbol, place in outside.items():
         data.part(symbol, place.symbol, place.begin)

@@ -156,7 +156,7 @@ class _Writer:
         elif node.bodies:
             number = len(self.context.bodies)
             found = self.context.bodies[node.name] = [
-                self.context.inside(body, f"{self.context.prefix}v.b{number}.{at}.")
+                self.context.inside(node, body, f"{self.context.prefix}v.b{number}.{at}.")
                 for at, body in enumerate(node.bodies)
             ]
             for context in found:

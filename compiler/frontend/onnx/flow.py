@@ -86,15 +86,17 @@ class ControlFlow:
         """A value of one element as one without axes."""
         return self.place("Reshape", [name, self.number(())]) if self.graph.tensor(name).shape else name
 
-    def add(self, op: str, operands: Sequence[str], results: Sequence[str], bodies: Sequence[Graph]) -> None:
+    def add(
+        self, op: str, operands: Sequence[str], results: Sequence[str], bodies: Sequence[Graph], **attrs: int
+    ) -> None:
         """Add the node with graphs that the program executes."""
-        node = Node(op, self.node.name, tuple(operands), tuple(results), {}, tuple(bodies))
+        node = Node(op, self.node.name, tuple(operands), tuple(results), attrs, tuple(bodies))
         try:
             finished = infer_node(self.graph.description, node, self.graph.tensors)
         except GraphError as error:
             raise Unsupported(error.messages[0]) from None
         for name in (*operands, *results):
-            if not self.graph.tensor(name).size:
+            if name and not self.graph.tensor(name).size:
                 raise Unsupported(f"'{name}' has no elements, which the program cannot choose by data")
         self.graph.nodes.append(finished)
 

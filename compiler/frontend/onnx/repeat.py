@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from onnx import GraphProto
 
+from compiler.evaluation.folding import needed
 from compiler.graph import DTYPES, Tensor
 
 from .bodies import Body
@@ -45,18 +46,20 @@ def goes_on(body: GraphProto) -> bool:
 
 
 class _Step:
-    """The graph of a step as it grows; ``flow`` adds to it, ``outer`` to the graph around it."""
+    """The graph of a step as it grows; ``flow`` adds to it, ``outer`` to the graph around it.
 
-    def __init__(self, outer: ControlFlow, carried: Sequence[str]) -> None:
+    ``number`` is the number of the step, ``carried`` are the names that the carried values have inside.
+    """
+
+    def __init__(self, outer: ControlFlow, carried: Sequence[str], condition: str) -> None:
         self.outer, self.flow = outer, outer.inside()
         self.name = outer.node.name
         self.inputs: list[Tensor] = []
         self.first: list[str] = []
         """What the inputs are in the first step, by their names in the graph around it."""
-        self.keep = f"{self.name}/keep"
-        self.flow.graph.tensors[self.keep] = Tensor(self.keep, "bool", ())
-        self.step = self.declare("step", outer.number(0))
-        self.following = self.flow.place("Add", [self.step, self.flow.number(1)])
+        self.number = f"{self.name}/step"
+        self.flow.graph.tensors[self.number] = Tensor(self.number, "int64", ())
+        self.keep = self.declare("keep", condition) if condition else ""
         self.carried = [self.declare(f"carried {at}", name) for at, name in enumerate(carried)]
 
     def declare(self, title: str, first: str) -> str:
@@ -67,58 +70,72 @@ class _Step:
         self.flow.graph.tensors[name] = self.inputs[-1]
         return name
 
-    def collect(self, number: int, value: str, rows: int, at: str) -> tuple[str, str]:
-        """Room for ``rows`` of a value, and the same with the value as row ``at``; their names."""
+    def collect(self, number: int, value: str, rows: int, at: str) -> str:
+        """Room for ``rows`` of a value; the name of the room with the value as row ``at``."""
         tensor = self.flow.graph.tensor(value)
         zeros = self.outer.graph.constant(np.zeros((rows, *tensor.shape), DTYPES[tensor.dtype]))
         room = self.declare(f"collected {number}", zeros)
         place, front = self.flow.number((1, 1)), self.flow.number([0])
         row = self.flow.place("Unsqueeze", [value, front])
-        return room, self.flow.place("ScatterND", [room, self.flow.place("Reshape", [at, place]), row])
+        return self.flow.place("ScatterND", [room, self.flow.place("Reshape", [at, place]), row])
 
-    def finish(self, keep: tuple[str, str], values: Sequence[str]) -> list[str]:
-        """Add the loop; the names of the number of steps and of the values after the last one.
+    def without_condition(self) -> None:
+        """Forget the condition, which is always true."""
+        del self.inputs[0], self.first[0]
+        self.flow.graph.define(self.keep, np.array(True))
+        self.keep = ""
 
-        ``keep``: whether there is a first step, and whether there is one more. ``values``: the carried and
-        collected ones after a step.
+    def finish(self, limit: str, results: Sequence[str], counted: bool) -> list[str]:
+        """Add the loop; the names of what its values are after the last step.
+
+        ``results``: the values after a step, if there is a condition that first. With ``counted`` the last
+        name is that of the number of steps.
         """
-        flow = self.flow
-        results = [keep[1], self.following, *values]
-        inputs = [flow.graph.tensor(self.keep), *self.inputs]
-        body = Body(self.outer.graph, flow.graph, f"{self.name}/body", inputs, results)
-        names = [self.outer.graph.fresh() for _ in results]
-        operands = [keep[0], *self.first, *body.captured]
+        _, reads = needed(self.flow.graph.nodes, results)
+        numbered = self.number in reads
+        number = [self.flow.graph.tensor(self.number)] if numbered else []
+        declared = [*number, *self.inputs]
+        body = Body(self.outer.graph, self.flow.graph, f"{self.name}/body", declared, results)
         graph = body.graph(body.captured)
-        states = zip((t.name for t in graph.inputs), (t.name for t in graph.outputs), strict=False)
-        self.outer.add("Loop", operands, names, [replace(graph, states=tuple(states))])
-        return names[1:]
+        states = zip((t.name for t in self.inputs), (t.name for t in graph.outputs), strict=True)
+        names = [self.outer.graph.fresh() for _ in range(len(results) + counted)]
+        self.outer.add(
+            "Loop",
+            [limit, *self.first, *body.captured],
+            names,
+            [replace(graph, states=tuple(states))],
+            conditional=int(bool(self.keep)),
+            numbered=int(numbered),
+            counted=int(counted),
+        )
+        return names[1:] if self.keep else names
 
 
 def repeat_loop(flow: ControlFlow) -> None:
     """A Loop whose count or condition the program computes, or of many steps."""
     body, (limit, condition, *carried) = flow.body("body"), flow.node.input
     check_results(body, 1 + len(carried))
-    if not limit and goes_on(body) and (not condition or flow.graph.value(condition) is not None):
-        raise Unsupported("nothing ends it: it has no number of steps, and its condition stays true")
-    step = _Step(flow, carried)
-    state, *values = step.flow.results(body, [step.step, step.keep, *step.carried], "body")
-    step.flow.check_one(state, "condition")
-    most = None
     if limit:
         flow.check_one(limit, "number of steps")
-        most = flow.graph.value(limit)
+    first = flow.scalar(condition) if condition else flow.graph.constant(np.array(True))
+    step = _Step(flow, carried, first)
+    state, *values = step.flow.results(body, [step.number, step.keep, *step.carried], "body")
+    step.flow.check_one(state, "condition")
+    always = bool(flow.graph.value(first)) and (state == step.keep or bool(step.flow.graph.value(state)))
+    if always and not limit:
+        raise Unsupported("nothing ends it: it has no number of steps, and its condition stays true")
+    most = None if not limit else flow.graph.value(limit)
     collected = values[len(carried) :]
     rows = _rows(flow, None if most is None else int(most.reshape(-1)[0])) if collected else 0
-    made = [step.collect(at, value, rows, step.step)[1] for at, value in enumerate(collected)]
-    first = flow.scalar(condition) if condition else flow.graph.constant(np.array(True))
-    again = step.flow.scalar(state)
-    if limit:
-        first = flow.place("And", [first, flow.place("Less", [flow.number(0), flow.scalar(limit)])])
-        more = step.flow.place("Less", [step.following, step.flow.scalar(limit)])
-        again = step.flow.place("And", [again, more])
-    steps, *results = step.finish((first, again), [*values[: len(carried)], *made])
-    exact = most is not None and rows == int(most.reshape(-1)[0]) and goes_on(body)
-    if not exact or flow.graph.value(first) is None:
+    made = [step.collect(at, value, rows, step.number) for at, value in enumerate(collected)]
+    keep = [] if always else [step.flow.scalar(state)]
+    if always:
+        step.without_condition()
+    exact = always and most is not None and rows == int(most.reshape(-1)[0])
+    counted = bool(collected) and not exact
+    results = step.finish(limit, [*keep, *values[: len(carried)], *made], counted)
+    if counted:
+        *results, steps = results
         flow.graph.bounded |= dict.fromkeys(results[len(carried) :], steps)
     flow.finish(results)
 
@@ -135,26 +152,20 @@ def _rows(flow: ControlFlow, most: int | None) -> int:
 
 def repeat_scan(flow: ControlFlow, scan: Scanned) -> None:
     """A Scan of many steps."""
-    step = _Step(flow, scan.carried)
+    step = _Step(flow, scan.carried, "")
     inner = step.flow
-    last = inner.number(scan.count - 1)
-    places = (step.step, inner.place("Sub", [last, step.step]))
+    places = (step.number, inner.place("Sub", [inner.number(scan.count - 1), step.number]))
     given = zip(scan.sources, scan.backward, scan.axes, strict=True)
     slices = [inner.place("Gather", [name, places[back]], axis=axis) for name, back, axis in given]
     values = inner.results(flow.body("body"), [*step.carried, *slices], "body")
     carried, collected = values[: len(scan.carried)], values[len(scan.carried) :]
     made = [
-        step.collect(at, value, scan.count, places[back])[1]
+        step.collect(at, value, scan.count, places[back])
         for at, (value, back) in enumerate(zip(collected, scan.results_backward, strict=True))
     ]
-    again = inner.place("Less", [step.following, inner.number(scan.count)])
-    true = flow.graph.constant(np.array(True))
-    _, *results = step.finish((true, again), [*carried, *made])
-    whole = [
-        _with_axis(flow, name, axis)
-        for name, axis in zip(results[len(carried) :], scan.result_axes, strict=True)
-    ]
-    flow.finish([*results[: len(carried)], *whole])
+    results = step.finish(flow.number(scan.count), [*carried, *made], counted=False)
+    rooms = zip(results[len(carried) :], scan.result_axes, strict=True)
+    flow.finish([*results[: len(carried)], *(_with_axis(flow, name, axis) for name, axis in rooms)])
 
 
 def _with_axis(flow: ControlFlow, name: str, axis: int) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Graph, Shape
-from compiler.operators.record import OPERATORS, Call, Input, Operator, Output, call_of, register, rule
-from compiler.operators.types import ANY, BOOL
+from compiler.operators.record import OPERATORS, Attribute, Call, Input, Operator, Output, call_of, register, rule
+from compiler.operators.types import ANY, BOOL, INT64
 
 _EACH = ANY.named("")
 
@@ -19,6 +19,12 @@ _EACH = ANY.named("")
 def one_condition(call: Call) -> str | None:
     """Its condition must be one value"""
     return None if call.tensor(0).size == 1 else f"{list(call.shape(0))}"
+
+
+@rule
+def one_limit(call: Call) -> str | None:
+    """Its number of steps must be one value"""
+    return None if not call.has(0) or call.tensor(0).size == 1 else f"{list(call.shape(0))}"
 
 
 @rule
@@ -39,7 +45,7 @@ def results_agree(call: Call) -> str | None:
 @rule
 def values_keep_their_types(call: Call) -> str | None:
     """What a loop carries must have the same type and shape after each step"""
-    for before, after in zip(call.inputs, call.bodies[0].outputs, strict=False):
+    for before, after in zip(call.inputs[1:], call.bodies[0].outputs, strict=False):
         assert before is not None
         if (before.dtype, before.shape) != (after.dtype, after.shape):
             shapes = f"{before.dtype} {list(before.shape)} before and {after.dtype} {list(after.shape)} after"
@@ -61,12 +67,25 @@ def _if(call: Call, *operands: Array | None) -> tuple[Array, ...]:
     return computed(call.bodies[0 if bool(condition.reshape(())) else 1], operands[1:])
 
 
+def _loop_shapes(call: Call) -> tuple[Shape, ...]:
+    return (*_shapes(call), ())
+
+
+def _loop_dtypes(call: Call) -> tuple[str, ...]:
+    return (*_dtypes(call), "int64")
+
+
 def _loop(call: Call, *operands: Array | None) -> tuple[Array, ...]:
-    carried = len(call.bodies[0].outputs)
-    values, others = operands[:carried], operands[carried:]
-    while values[0] is not None and bool(values[0].reshape(())):
-        values = computed(call.bodies[0], (*values, *others))
-    return tuple(value for value in values if value is not None)
+    limit, end = operands[0], 1 + len(call.bodies[0].outputs)
+    values, others, step = operands[1:end], operands[end:], 0
+    while limit is None or step < int(limit.reshape(())):
+        keep = values[0]
+        if call.integer("conditional") and keep is not None and not keep.reshape(()):
+            break
+        number = (np.array(step),) if call.integer("numbered") else ()
+        values = computed(call.bodies[0], (*number, *values, *others))
+        step += 1
+    return (*(value for value in values if value is not None), np.array(step))
 
 
 def computed(body: Graph, operands: tuple[Array | None, ...]) -> tuple[Array, ...]:
@@ -105,12 +124,20 @@ register(
     Operator(
         name="Loop",
         since=1,
-        summary="What a graph makes of the values that it carries, again while the first of them is true",
-        inputs=(Input("keep", BOOL), Input("carried", _EACH, optional=True, variadic=True)),
+        summary="What a graph makes of the values that it carries, step by step, and how many steps there were",
+        inputs=(Input("limit", INT64, optional=True), Input("values", _EACH, optional=True, variadic=True)),
         outputs=(Output("outputs", _EACH, variadic=True),),
-        rules=(one_condition, values_keep_their_types),
-        shapes=_shapes,
-        dtypes=_dtypes,
+        attributes=(
+            # 1: the first value that is carried says whether there is one more step
+            Attribute("conditional", "int", required=True, allowed=(0, 1)),
+            # 1: the first input of the graph is the number of the step
+            Attribute("numbered", "int", required=True, allowed=(0, 1)),
+            # 1: the last result is how many steps there were
+            Attribute("counted", "int", required=True, allowed=(0, 1)),
+        ),
+        rules=(one_limit, values_keep_their_types),
+        shapes=_loop_shapes,
+        dtypes=_loop_dtypes,
         reference=_loop,
         bodies=("body",),
         internal=True,

@@ -35,10 +35,11 @@ class BarrierOptPass:
 
 def _condition(context: Context, module: ModuleOp) -> list[DdrRange]:
     """What tiles may still be reading when a step of a loop begins: whether there is one."""
-    if not context.is_body or not context.graph.states:
+    if not context.conditional:
         return []
     keep = context.graph.states[0][0]
-    return [range_of(op.results[0]) for op in operations(module) if isinstance(op, InputOp) and op.node.data == keep]
+    inputs = (each for each in operations(module) if isinstance(each, InputOp))
+    return [range_of(each.results[0]) for each in inputs if each.node.data == keep]
 
 
 Accesses = tuple[list[DdrRange], list[DdrRange]]

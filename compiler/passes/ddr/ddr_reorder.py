@@ -89,12 +89,12 @@ class _Placer:
     def _place_carried(self) -> None:
         """Let loops keep what they carry in the memory of its first value, or of a copy that others need."""
         for operation in operations(self.module):
-            if isinstance(operation, ControlOperation) and operation.op == "Loop":
-                for at, result in enumerate(operation.results):
-                    if not self._is_spare(operation.operands[at]):
-                        copy = self._copied(operation.operands[at], operation, operation.node.data)
-                        operation.operands[at] = copy
-                    self.views[result] = (operation.operands[at], 0)
+            for value, result in operation.carried if isinstance(operation, ControlOperation) else ():
+                home = value if self._is_spare(value) else self._copied(value, operation, operation.node.data)
+                if home is not value:
+                    at = list(operation.operands).index(value)
+                    operation.operands[at] = home
+                self.views[result] = (home, 0)
 
     def _is_spare(self, value: SSAValue) -> bool:
         """Whether nothing but its only user needs a value, which has memory of its own."""
