@@ -107,7 +107,6 @@ class Context:
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 
-
     @property
     def is_body(self) -> bool:
         """Whether the graph is one that control flow executes: its inputs and outputs are values of another."""

@@ -55,7 +55,9 @@ class CodegenPass:
         work, target = work_of(context, operation), target_of(context)
         symbols = frozenset(symbol_of(value) for value in settled)
         try:
-            return generate(f"{context.prefix}p{number}", work, target, operation.barrier is not None, symbols)
+            return generate(
+                f"{context.prefix}p{number}", work, target, operation.barrier is not None, symbols
+            )
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 

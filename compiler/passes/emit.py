@@ -164,10 +164,7 @@ def _replaceable(context: Context, data: program.Data, operation: InputOp) -> No
 
 
 def _declare(
-    interface: Interface,
-    data: program.Data,
-    sources: Sequence[TensorOperation],
-    outside: Container[str] = (),
+    interface: Interface, data: program.Data, sources: Sequence[TensorOperation], outside: Container[str] = ()
 ) -> None:
     """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
     sizes: dict[str, int] = {}

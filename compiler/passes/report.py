@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
 from compiler.dialect.attributes import decoded
-from compiler.dialect.ops import GroupOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
 from compiler.evaluation.core_work import CoreWork
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
@@ -185,10 +185,11 @@ def _cycles(phase: Phase) -> int:
 
 def _phase(context: Context, name: str, operation: TensorOperation, image: Image) -> Phase:
     grouped = operation if isinstance(operation, GroupOp) else None
+    tag = "control" if isinstance(operation, ControlOperation) else "copy"
     members = grouped.members if grouped is not None else [operation]
     return Phase(
         name,
-        grouped.tag.data if grouped is not None and grouped.tag is not None else "copy",
+        grouped.tag.data if grouped is not None and grouped.tag is not None else tag,
         [Member(member.node.data, member.op) for member in members],
         None if grouped is None or grouped.template is None else grouped.template.value.data,
         None if grouped is None else planned(cut_of(grouped)),

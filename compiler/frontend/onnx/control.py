@@ -135,7 +135,9 @@ def _write_out_scan(flow: ControlFlow, scan: Scanned) -> None:
     collected: list[list[str]] = [[] for _ in scan.result_axes]
     first = len(flow.graph.nodes)
     for step in range(scan.count):
-        at = [flow.graph.constant(np.array(scan.count - 1 - step if back else step)) for back in scan.backward]
+        at = [
+            flow.graph.constant(np.array(scan.count - 1 - step if back else step)) for back in scan.backward
+        ]
         given = zip(scan.sources, at, scan.axes, strict=True)
         slices = [flow.place("Gather", [name, place], axis=axis) for name, place, axis in given]
         values = flow.results(body, [*carried, *slices])

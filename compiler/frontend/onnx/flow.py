@@ -71,10 +71,10 @@ class ControlFlow:
                 raise Unsupported(f"its result '{name}' {UNKNOWN_ROWS}")
         return found
 
-    def place(self, op: str, inputs: Sequence[str], **attrs: int | Sequence[int]) -> str:
-        """Add a node; the name of its result."""
+    def place(self, op: str, inputs: Sequence[str], title: str = "", **attrs: int | Sequence[int]) -> str:
+        """Add a node, with a name that ends with ``title`` if there is one; the name of its result."""
         name = self.graph.fresh()
-        node = onnx_node(op, inputs, [name], f"{self.node.name}/{name}", **attrs)
+        node = onnx_node(op, inputs, [name], f"{self.node.name}/{title or name}", **attrs)
         self.importer.place(node, self.opset, Scope(), self.depth)
         return name
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from compiler.evaluation.folding import needed, selected
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
 
-
 UNKNOWN_ROWS = "has a row for each step of a loop whose steps are counted when the program runs"
 """Why a value can be an output of the graph and nothing else."""
 

@@ -77,7 +77,8 @@ class _Step:
         room = self.declare(f"collected {number}", zeros)
         place, front = self.flow.number((1, 1)), self.flow.number([0])
         row = self.flow.place("Unsqueeze", [value, front])
-        return self.flow.place("ScatterND", [room, self.flow.place("Reshape", [at, place]), row])
+        at = self.flow.place("Reshape", [at, place])
+        return self.flow.place("ScatterND", [room, at, row], f"bound of result {number}")
 
     def without_condition(self) -> None:
         """Forget the condition, which is always true."""

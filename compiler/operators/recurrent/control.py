@@ -9,7 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Graph, Shape
-from compiler.operators.record import OPERATORS, Attribute, Call, Input, Operator, Output, call_of, register, rule
+from compiler.operators.record import (
+    OPERATORS,
+    Attribute,
+    Call,
+    Input,
+    Operator,
+    Output,
+    call_of,
+    register,
+    rule,
+)
 from compiler.operators.types import ANY, BOOL, INT64
 
 _EACH = ANY.named("")

@@ -65,7 +65,9 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = is_plain_name(name) and name not in self.context.replaceable and not self.context.is_body
+                own = (
+                    is_plain_name(name) and name not in self.context.replaceable and not self.context.is_body
+                )
                 other = f"{self.context.prefix}io.in{len(self.symbols)}"
                 self.symbols[operation.results[0]] = name if own else other
         self._place_updates()

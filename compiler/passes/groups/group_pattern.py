@@ -26,7 +26,9 @@ class GroupPatternPass:
     name = "group_pattern"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        found = [each for each in operations(module) if computes(each) and not isinstance(each, ControlOperation)]
+        found = [
+            each for each in operations(module) if computes(each) and not isinstance(each, ControlOperation)
+        ]
         matcher = _Matcher(Fusion(context), context.patterns)
         if context.patterns is not None:
             for operation in reversed(found):

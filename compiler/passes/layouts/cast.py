@@ -31,7 +31,9 @@ class CastPass:
             elif isinstance(operation, InputOp):
                 casts.after_input(operation)
             elif isinstance(operation, OutputOp):
-                casts.want(operation, 0, context.compute if context.is_body else declared[operation.node.data])
+                casts.want(
+                    operation, 0, context.compute if context.is_body else declared[operation.node.data]
+                )
             elif isinstance(operation, LoadConstOp):
                 _retype(operation.results[0], casts.of_constant(operation))
             else:
