@@ -109,7 +109,7 @@ class Context:
 
     @property
     def is_body(self) -> bool:
-        """Whether the graph is one that control flow executes: its inputs and outputs are values of another."""
+        """Whether control flow executes the graph: its inputs and outputs are values of another one."""
         return bool(self.prefix)
 
     def inside(self, node: Node, graph: Graph, prefix: str) -> Context:

@@ -87,7 +87,7 @@ def _constants(context: Context, data: program.Data, sources: Sequence[TensorOpe
 
 
 def _declare_body(data: program.Data, operation: ControlOperation, context: Context, body: ModuleOp) -> None:
-    """The memory of a graph that control flow executes; its inputs and outputs are values of the operation."""
+    """The memory of a graph that an operation executes; inputs and outputs are values of the operation."""
     found = list(operations(body))
     inputs = {each.node.data: each for each in found if isinstance(each, InputOp)}
     outputs = {each.node.data: each for each in found if isinstance(each, OutputOp)}

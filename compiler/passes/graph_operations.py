@@ -151,7 +151,7 @@ class _Writer:
         """The modules of the graphs that a node executes."""
         if node.name in self.bodies:
             for module in self.bodies[node.name].modules:
-                module.detach()
+                module.detach()  # type: ignore[no-untyped-call]  # xdsl does not annotate it
                 yield module
         elif node.bodies:
             number = len(self.context.bodies)

@@ -172,8 +172,8 @@ def _phases(context: Context, module: ModuleOp, image: Image) -> Iterator[Phase]
     """The phases of a module, each followed by those of the graphs that it executes."""
     phases = [operation for operation in operations(module) if computes(operation)]
     bodies: dict[TensorOperation, list[Phase]] = defaultdict(list)
-    for operation, inner, body in context.regions(module):
-        bodies[operation] += _phases(inner, body, image)
+    for executing, inner, body in context.regions(module):
+        bodies[executing] += _phases(inner, body, image)
     for name, operation in zip(phase_names(phases), phases, strict=True):
         yield _phase(context, name, operation, image)
         yield from bodies[operation]

@@ -65,9 +65,7 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = (
-                    is_plain_name(name) and name not in self.context.replaceable and not self.context.is_body
-                )
+                own = self._is_own(name) and name not in self.context.replaceable
                 other = f"{self.context.prefix}io.in{len(self.symbols)}"
                 self.symbols[operation.results[0]] = name if own else other
         self._place_updates()
@@ -119,8 +117,12 @@ class _Placer:
         if not self._is_free(root) or stored_bytes(root.type) > stored_bytes(value.type):
             root = operation.operands[0] = self._copied(value, operation, operation.node.data)
         name, taken = operation.node.data, {tensor.name for tensor in self.context.graph.inputs}
-        own = is_plain_name(name) and name not in taken and not self.context.is_body
+        own = self._is_own(name) and name not in taken
         self.symbols[root] = name if own else f"{self.context.prefix}io.{len(self.symbols)}"
+
+    def _is_own(self, name: str) -> bool:
+        """Whether the name of an input or output is the symbol of its memory."""
+        return is_plain_name(name) and not self.context.is_body
 
     def _is_free(self, root: SSAValue) -> bool:
         """Whether a value is computed by a phase and not a graph output yet."""
