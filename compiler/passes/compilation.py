@@ -108,7 +108,7 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
     module, verifier = ModuleOp([]), Verifier()
     for step in PIPELINE:
         start = time.perf_counter()
-        _run(step, context, module)
+        run_pass(step, context, module)
         try:
             if step is PIPELINE[-1]:
                 module.verify()
@@ -122,10 +122,10 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
     return module
 
 
-def _run(step: Pass, context: Context, module: ModuleOp) -> None:
+def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
     """A pass on a module, and before on those of the graphs that control flow executes."""
     for _, inner, body in list(context.regions(module)):
-        _run(step, inner, body)
+        run_pass(step, inner, body)
     step.run(context, module)
 
 

@@ -1,4 +1,4 @@
-"""Branches and loops that the program decides itself: against onnxruntime and the reference, with --strict."""
+"""Branches and loops that the program decides: against onnxruntime and the reference, with --strict."""
 
 from __future__ import annotations
 
