@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,16 @@ from onnx import TensorProto, helper
 import emulator
 import tx8
 from asm.image import read_image, write_image
+from compiler.cli import main
 from compiler.driver import Program, compile_graph
 from compiler.evaluation.reference import run_reference
 from compiler.frontend.onnx.binding import Binding
 from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Array, Graph, GraphError
+from compiler.tools import opt
 from compiler.tools.cache import program_key
 from control_models import ControlModel, constant, count, declared, made, node, truth
+from onnx_models import saved
 from tx8isa.machine.description import load_machine
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -340,3 +345,61 @@ def test_programs_are_cached_by_what_their_branches_compute() -> None:
         graphs.append(graph_of(made([choice], [declared("x"), truth("c")], [declared("y")], known)))
     one, other = (program_key(graph, load_machine(), {}) for graph in graphs)
     assert one != other
+
+
+# --- tools ----------------------------------------------------------------------------------
+
+
+def test_what_runs_inside_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    products = branch(node("MatMul", ["x", "w"], ["z"]))
+    choice = node("If", ["c"], ["y"], then_branch=products, else_branch=branch(node("Neg", ["x"], ["z"])))
+    known = [constant("w", np.eye(8, dtype=np.float32))]
+    path = saved(made([choice], [declared("x"), truth("c")], [declared("y")], known), tmp_path)
+    assert main([str(path), "--check"]) == 0
+    assert "If            1  matrix and vector engines" in capsys.readouterr().out
+
+
+def test_a_plan_has_the_decisions_inside(tmp_path: Path) -> None:
+    path = saved(ControlModel(7).proto, tmp_path)
+    plan, report, texts = tmp_path / "plan.json", tmp_path / "report.json", []
+    for at, options in enumerate(
+        (["--save-plan", str(plan), "--report", str(report)], ["--plan", str(plan)])
+    ):
+        folder = tmp_path / str(at)
+        assert main([str(path), "-q", "--tiles", "4", "-o", str(folder), *options]) == 0
+        texts.append((folder / "prog.s").read_text())
+    assert texts[0] == texts[1]
+    phases = json.loads(report.read_text())["phases"]
+    assert len({phase["name"] for phase in phases}) == len(phases)
+    assert "control" in {phase["tag"] for phase in phases}
+    assert any("/body/" in phase["name"] for phase in phases)
+
+
+def test_textual_ir_runs_through_and_is_not_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, text = saved(indexing(), tmp_path), tmp_path / "text.mlir"
+    assert opt.main([str(path), "--pipeline"]) == 0
+    assert '"tx8be.if"' in capsys.readouterr().out
+    assert opt.main([str(path), "--until", "cast", "-o", str(text)]) == 0
+    assert opt.main([str(text), "--pipeline"]) == 1
+    assert "the constants of graphs in if and loop are not in the text" in capsys.readouterr().err
+
+
+def test_several_chips_refuse_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(indexing(), tmp_path)
+    assert main([str(path), "--chips", "2x1", "--parallel", "dp=2"]) == 1
+    message = "--parallel: node 'choice' (If) is decided by the program, which is for one chip"
+    assert message in capsys.readouterr().err
+
+
+def test_sequences_are_refused() -> None:
+    tensors = helper.make_tensor_type_proto(1, [4, 8])
+    both = helper.make_value_info("z", helper.make_sequence_type_proto(tensors))
+    graph = helper.make_graph([node("SequenceConstruct", ["x", "x"], ["z"])], "branch", [], [both])
+    choice = node("If", ["c"], ["y"], "choice", then_branch=graph, else_branch=graph)
+    output = helper.make_value_info("y", helper.make_sequence_type_proto(tensors))
+    with pytest.raises(
+        GraphError, match=r"^unsupported operator SequenceConstruct \(node 'choice/then_branch/"
+    ):
+        graph_of(made([choice], [declared("x"), truth("c")], [output]))

@@ -174,6 +174,10 @@ def _check_outputs(model: GraphProto, graph: PartialGraph, scope: Scope) -> None
     Shapes may differ, as in onnxruntime: many files declare shapes that were right for an older version.
     """
     for info in model.output:
+        kind = info.type.WhichOneof("value") or "tensor_type"
+        if kind != "tensor_type":
+            found = f"output '{info.name}' is {kind.removesuffix('_type')}"
+            raise GraphError([f"{graph.path}: {found}; only tensors are supported"])
         declared = info.type.tensor_type.elem_type
         found = graph.tensors[scope.inner(info.name)].dtype
         if declared and dtype_name(declared) != found:
