@@ -391,15 +391,3 @@ def test_several_chips_refuse_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([str(path), "--chips", "2x1", "--parallel", "dp=2"]) == 1
     message = "--parallel: node 'choice' (If) is decided by the program, which is for one chip"
     assert message in capsys.readouterr().err
-
-
-def test_sequences_are_refused() -> None:
-    tensors = helper.make_tensor_type_proto(1, [4, 8])
-    both = helper.make_value_info("z", helper.make_sequence_type_proto(tensors))
-    graph = helper.make_graph([node("SequenceConstruct", ["x", "x"], ["z"])], "branch", [], [both])
-    choice = node("If", ["c"], ["y"], "choice", then_branch=graph, else_branch=graph)
-    output = helper.make_value_info("y", helper.make_sequence_type_proto(tensors))
-    with pytest.raises(
-        GraphError, match=r"^unsupported operator SequenceConstruct \(node 'choice/then_branch/"
-    ):
-        graph_of(made([choice], [declared("x"), truth("c")], [output]))

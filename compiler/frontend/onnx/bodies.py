@@ -35,6 +35,10 @@ class Body:
         outside = self.outer.tensors.keys() - self.outer.constants.keys() - own
         return sorted(reads & outside)
 
+    def __post_init__(self) -> None:
+        for name in self.results:
+            self.inner.tensor(name)  # Unsupported for a sequence
+
     def graph(self, captured: Sequence[str]) -> Graph:
         """The subgraph as a graph: its inputs are those that it declares, then captured values."""
         outputs = tuple(f"{self.name}/result {number}" for number in range(len(self.results)))

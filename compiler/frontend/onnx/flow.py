@@ -65,11 +65,6 @@ class ControlFlow:
         for index, part in enumerate(body.node):
             name = prefix + (part.name or f"{part.op_type}_{index}")
             self.importer.add(part, name, self.opset, inner, self.depth + 1)
-        for item in body.output:
-            kind = item.type.WhichOneof("value") or "tensor_type"
-            if kind != "tensor_type":
-                what = f"its result '{item.name}' is {kind.removesuffix('_type')}"
-                raise Unsupported(f"{what}; only tensors are supported")
         found = [inner.inner(item.name) for item in body.output]
         for name in found:
             if name in self.graph.bounded:

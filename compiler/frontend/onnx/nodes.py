@@ -20,6 +20,7 @@ from .functions import body_of
 from .known import ALWAYS_KNOWN, known_results
 from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_attributes
 from .partial import UNKNOWN_ROWS, PartialGraph, Scope, Unsupported
+from .sequences import SEQUENCES, take_sequence
 from .versions import adapted, is_adapted
 
 _TREES = "write its trees as TreeEnsembleRegressor or TreeEnsembleClassifier (ai.onnx.ml before version 5)"
@@ -76,7 +77,7 @@ class NodeImporter:
             _doubles_as_floats(local)
         local.input[:] = [scope.inner(item) for item in proto.input]
         for item in local.input:
-            if item and item not in self.graph.tensors:
+            if item and item not in self.graph.tensors and item not in self.graph.sequences:
                 raise Unsupported(f"operand '{item}' is an output that is not supported")
             if item in self.graph.bounded:
                 raise Unsupported(f"operand '{item}' {UNKNOWN_ROWS}")
@@ -89,7 +90,9 @@ class NodeImporter:
 
         Only the nodes of its subgraphs are of ``opset``, with names of ``scope``.
         """
-        if write_out(self, node, opset, scope, depth) or self._as_constants(node):
+        if write_out(self, node, opset, scope, depth) or take_sequence(self, node, opset, scope, depth):
+            return
+        if self._as_constants(node):
             return
         problem = self._as_record(node)
         if problem is None:
@@ -219,7 +222,7 @@ def qualified(proto: NodeProto) -> str:
 def _is_known(op: str) -> bool:
     """Whether there are nodes with an operator of ONNX that are supported."""
     record = OPERATORS.get(op)
-    if op in ALWAYS_KNOWN or op in CONTROL_FLOW or is_adapted(op) or (record and not record.internal):
+    if op in (*ALWAYS_KNOWN, *CONTROL_FLOW, *SEQUENCES) or is_adapted(op) or (record and not record.internal):
         return True
     schema: Any = defs.get_schema(op, NEWEST_OPSET, "") if defs.has(op, NEWEST_OPSET, "") else None
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)

@@ -42,6 +42,8 @@ class PartialGraph:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.tensors |= {name: _described(name, array) for name, array in constants.items()}
         self.nodes: list[Node] = []
+        self.sequences: dict[str, tuple[str, ...]] = {}
+        """The tensors of each sequence."""
         self.bounded: dict[str, str] = {}
         """Results of loops whose number of steps is not known, and the value that it is."""
         self._numbers = count(1)
@@ -62,6 +64,8 @@ class PartialGraph:
     def tensor(self, name: str) -> Tensor:
         if not name:
             raise Unsupported("an operand that it needs is omitted")
+        if name in self.sequences:
+            raise Unsupported(f"'{name}' is a sequence; only tensors are supported here")
         return self.tensors[name]
 
     def value(self, name: str) -> Array | None:
@@ -76,7 +80,7 @@ class PartialGraph:
         """A graph that may read the values of this one: what it reads will be its inputs."""
         inner = PartialGraph(self.path, (), dict(self.constants))
         inner.tensors = dict(self.tensors)
-        inner.bounded = dict(self.bounded)
+        inner.bounded, inner.sequences = dict(self.bounded), dict(self.sequences)
         inner._numbers = self._numbers
         return inner
 
@@ -92,8 +96,11 @@ class PartialGraph:
         self.tensors[name] = _described(name, value)
 
     def alias(self, name: str, value: str, node: str) -> None:
-        """Make ``name`` the same as ``value``: a constant, or the result of an Identity of ``node``."""
-        if value in self.constants:
+        """Make ``name`` the same as ``value``: a constant, a sequence, or the result of an Identity of
+        ``node``."""
+        if value in self.sequences:
+            self.sequences[name] = self.sequences[value]
+        elif value in self.constants:
             self.define(name, self.constants[value])
         else:
             self.tensors[name] = Tensor(name, self.tensor(value).dtype, self.tensor(value).shape)
