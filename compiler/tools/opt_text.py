@@ -49,6 +49,8 @@ FINAL = (
     *("results", "steps", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads; only the driver does."""
+INSIDE = ("prefix", "bodies", "conditional", "step_symbol")
+"""Fields about graphs that control flow executes: text with such graphs is not read."""
 
 
 def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path | None) -> str:
