@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
 from compiler.tools.execution import (
     INPUT_AT_FAULT,
+    bound_reader,
     compile_options,
-    constants_of,
     execute,
     inputs_of,
     report_text,
@@ -110,18 +110,14 @@ def _check(options: argparse.Namespace, path: Path) -> int:
     """Print how the operators of a model will run."""
     from compiler.tools.check import check_model, table
 
-    from .frontend import reader
-
-    found = check_model(reader(path, dict(options.shape), options.batch, constants_of(options)), path)
+    found = check_model(bound_reader(options, path), path)
     print_out(found.json() if options.json else table(found))
     return 0 if found.supported else INPUT_AT_FAULT
 
 
 def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
-        from .frontend import reader
-
-        read = reader(path, dict(options.shape), options.batch, constants_of(options))
+        read = bound_reader(options, path)
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)

@@ -123,6 +123,7 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
+    bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
     replaceable: Sequence[str] = (),
     machine: Machine | str | Path | None = None,
@@ -139,7 +140,8 @@ def compile(
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
-    inputs always are, by name; ``state``: inputs that are the same memory as outputs,
+    inputs always are, by name; ``bounds``: the most steps of loops that collect results, by the names of
+    their nodes; ``state``: inputs that are the same memory as outputs,
     ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace (docs/sessions.md);
     ``machine``: a description or the path of one, by default the TX81; ``patterns``, ``search`` and
     ``residency`` as the options of tx8cc.
@@ -154,7 +156,7 @@ def compile(
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
-    graph = with_states(graph_of(model, examples, shapes, constants), state or {})
+    graph = with_states(graph_of(model, examples, shapes, constants, bounds), state or {})
     graph = with_replaceable(graph, replaceable) if replaceable else graph
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
 from compiler.dialect.attributes import decoded
-from compiler.dialect.ops import GroupOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
 from compiler.evaluation.core_work import CoreWork
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
@@ -146,19 +147,36 @@ class Report(msgspec.Struct, frozen=True):
 
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
     """The report of a compilation whose passes have run."""
-    phases = [operation for operation in operations(module) if computes(operation)]
-    others = (result for template, result in context.other_results if not template.work.stages)
+    contexts = [context, *(inner for _, inner, _ in context.all_regions(module))]
+    results = [result for each in contexts for result in _results(each)]
     return Report(
         context.graph.name,
         context.compute.token,
         context.tiles,
         context.machine.name,
-        [_phase(context, name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
-        list(_templates(context)),
+        list(_phases(context, module, image)),
+        [template for each in contexts for template in _templates(each)],
         list(_ddr(image)),
         context.updates,
-        plan_of([*context.results, *context.steps, *others]),
+        plan_of(results),
     )
+
+
+def _results(context: Context) -> list[SearchResult]:
+    """The decisions that a plan keeps."""
+    others = (result for template, result in context.other_results if not template.work.stages)
+    return [*context.results, *context.steps, *others]
+
+
+def _phases(context: Context, module: ModuleOp, image: Image) -> Iterator[Phase]:
+    """The phases of a module, each followed by those of the graphs that it executes."""
+    phases = [operation for operation in operations(module) if computes(operation)]
+    bodies: dict[TensorOperation, list[Phase]] = defaultdict(list)
+    for executing, inner, body in context.regions(module):
+        bodies[executing] += _phases(inner, body, image)
+    for name, operation in zip(phase_names(phases), phases, strict=True):
+        yield _phase(context, name, operation, image)
+        yield from bodies[operation]
 
 
 def _cycles(phase: Phase) -> int:
@@ -167,10 +185,11 @@ def _cycles(phase: Phase) -> int:
 
 def _phase(context: Context, name: str, operation: TensorOperation, image: Image) -> Phase:
     grouped = operation if isinstance(operation, GroupOp) else None
+    tag = "control" if isinstance(operation, ControlOperation) else "copy"
     members = grouped.members if grouped is not None else [operation]
     return Phase(
         name,
-        grouped.tag.data if grouped is not None and grouped.tag is not None else "copy",
+        grouped.tag.data if grouped is not None and grouped.tag is not None else tag,
         [Member(member.node.data, member.op) for member in members],
         None if grouped is None or grouped.template is None else grouped.template.value.data,
         None if grouped is None else planned(cut_of(grouped)),

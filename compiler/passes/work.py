@@ -145,7 +145,8 @@ class _Builder:
         last = _is_last(operation.results[0])
         operands = tuple(self._operands(operation, call))
         compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
-        return Work(name, operation.op, call, operands, output, last, compute, steps, cut)
+        others = tuple(map(self.tensor, operation.results[1:]))
+        return Work(name, operation.op, call, operands, output, last, compute, steps, cut, others=others)
 
     def _step(self, member: TensorOperation, running: SSAValue) -> Step:
         assert isinstance(member, NodeOperation)

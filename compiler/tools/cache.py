@@ -143,14 +143,23 @@ def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> s
 
     digest = hashlib.sha256()
     parts = [_environment(), _sources_digest(), msgspec.json.encode(machine).decode()]
-    parts += [repr(sorted(options.items())), *_texts(options), *_outline(graph)]
+    parts += [repr(sorted(options.items())), *_texts(options)]
     for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    _add_graph(digest, graph)
+    return digest.hexdigest()
+
+
+def _add_graph(digest: hashlib._Hash, graph: Graph) -> None:
+    """Add everything that a graph says, and the graphs inside it, to a digest."""
+    for part in _outline(graph):
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     for name in sorted(graph.constants):
         array = graph.constants[name]
         digest.update(repr((name, array.dtype.name, array.shape)).encode("utf-8", "surrogatepass") + b"\0")
         digest.update(_raw(array))
-    return digest.hexdigest()
+    for body in (body for node in graph.nodes for body in node.bodies):
+        _add_graph(digest, body)
 
 
 def _texts(options: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
+    from compiler.frontend import Reader
     from compiler.graph import Array, Graph
     from compiler.search.chips import Degrees
 
@@ -70,7 +71,15 @@ def report_text(program: Program, outcome: Outcome | None) -> str:
     return known.json()
 
 
-def constants_of(options: argparse.Namespace) -> dict[str, Any]:
+def bound_reader(options: argparse.Namespace, path: Path) -> Reader:
+    """The function that reads a model, with what the options say about its inputs and loops."""
+    from compiler.frontend import reader
+
+    shapes, bounds = dict(options.shape), dict(options.bound)
+    return reader(path, shapes, options.batch, _constants_of(options), bounds)
+
+
+def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
     """The values of --constant: numbers, and arrays of files. Tx8Error for a file that holds none."""
     if not any(isinstance(value, Path) for _, value in options.constant):
         return dict(options.constant)

@@ -21,11 +21,13 @@ class Binding:
     """``shapes``: of inputs, by name. ``batch``: of the first axis of every input, where that is free.
 
     ``constants``: arrays or numbers that inputs always are, by name; a single number fills its input.
+    ``bounds``: the most steps of loops that collect results, by the names of their nodes.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     batch: int | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, int] = field(default_factory=dict)
 
     def extents(self, infos: Iterable[ValueInfoProto], source: Path) -> None:
         """Write the extents into the inputs of a model. GraphError for a shape that fits no input.

@@ -78,6 +78,9 @@ def spread_graph(graph: Graph, machine: Machine, degrees: Degrees) -> SpreadGrap
     degrees.check(chips)
     if graph.states or graph.replaceable:
         raise GraphError(["--parallel: programs with states or replaceable constants are for one chip"])
+    flow = next((node for node in graph.nodes if node.bodies), None)
+    if flow is not None:
+        raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
     batch = _batch_dealt(graph, degrees.dp) if degrees.dp > 1 else None
     local = graph if batch is None else batch.graph_of(graph, 0)
     rings = degrees.rings(chips)

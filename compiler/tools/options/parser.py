@@ -111,6 +111,14 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
     )
+    add(
+        "--bound",
+        action="append",
+        default=[],
+        type=bound,
+        metavar="NODE=STEPS",
+        help="the most steps of an ONNX Loop that collects results; may be given for several",
+    )
 
 
 def _add_state_options(parser: argparse.ArgumentParser) -> None:
@@ -268,6 +276,14 @@ def constant(text: str) -> tuple[str, float | Path]:
     raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is not a number, true, false or FILE.npy")
 
 
+def bound(text: str) -> tuple[str, int]:
+    """A node and the most steps of its loop, from ``search=100``."""
+    node, _, steps = text.rpartition("=")
+    if not node or not steps.isdecimal() or not int(steps):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NODE=STEPS, a number of 1 or more")
+    return node, int(steps)
+
+
 def state(text: str) -> tuple[str, str]:
     """An input and the output that is the same memory, from ``past=present``."""
     past, _, present = text.partition("=")
@@ -328,7 +344,7 @@ def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace)
     """Extents that no axis can have, and inputs with two values."""
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
-    for option in ("constant", "state"):
+    for option in ("constant", "bound", "state"):
         names = [name for name, _ in getattr(options, option)]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
