@@ -147,12 +147,14 @@ class StoredChain:
         """Load the vectors of some maps."""
         zeros = kernel.buffer("zeros", ZEROS_BYTES)
         kernel.emit("td.memset.int8", dst=zeros, value=0, n=ZEROS_BYTES)
-        count, addresses = round_up(maps, BLOCK), list[Value]()
-        for tensor in (self.biases, self.scales):
-            addresses.append(kernel.buffer("chain", count * tensor.bytes_each))
-            source = tensor.at(first)
-            kernel.emit(f"rdma.{tensor.fmt.token}", dst=addresses[-1], src=source, n=count)
-        return ChainVectors(*addresses, zeros)
+        biases, scales = (self._loaded(kernel, each, first, maps) for each in (self.biases, self.scales))
+        return ChainVectors(biases, scales, zeros)
+
+    def _loaded(self, kernel: Kernel, tensor: DdrTensor, first: Value, maps: int) -> Value:
+        count = round_up(maps, BLOCK)
+        target = kernel.buffer("chain", count * tensor.bytes_each)
+        kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
+        return target
 
 
 def stored_chain(kernel: Kernel, steps: EngineChain) -> StoredChain:

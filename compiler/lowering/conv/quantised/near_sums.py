@@ -50,16 +50,16 @@ class NearSum:
     def data(self) -> Array:
         """Matrices, biases and scales as bytes, contiguous."""
         parts = [min(self.left, 255), max(0, self.left - 255), min(self.right, 255), max(0, self.right - 255)]
-        matrices = [(np.eye(ROW, dtype=int) * part + _ZERO).astype(np.int8) for part in parts]
-        vectors = np.full(ROW, self.bias, np.int32), np.full(ROW, self.scale, np.int16)
-        return np.concatenate([each.reshape(-1).view(np.uint8) for each in (*matrices, *vectors)])
+        matrices = np.stack([np.eye(ROW) * part + _ZERO for part in parts]).astype(np.int8)
+        found: list[Array] = [matrices, np.full(ROW, self.bias, np.int32), np.full(ROW, self.scale, np.int16)]
+        return np.concatenate([each.reshape(-1).view(np.uint8) for each in found])
 
     def wrong(self, how: SumQuantisation) -> float:
         """Steps that a sum is wrong at most, before it is rounded."""
         unit = math.ldexp(self.scale, -_SHIFT - self.q0)
         left, right = how.a_scale / how.y_scale, how.b_scale / how.y_scale
         most = 255 * (abs(self.left * unit - left) + abs(self.right * unit - right))
-        return most + unit * (2**_SHIFT + 1) / 2
+        return float(most + unit * (2**_SHIFT + 1) / 2)
 
 
 @lru_cache(maxsize=1024)
