@@ -131,6 +131,17 @@ def assert_like_separate_phases(
         np.testing.assert_array_equal(found[name], values)
 
 
+def test_integers_of_blocks_are_those_of_onnxruntime(tmp_path: Path) -> None:
+    """Of all layers together, where onnxruntime computes integers itself: with unsigned values."""
+    model, shape = bottlenecks(5, 64, 24, 13, 14)
+    feeds = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = run.execute(compile_graph(imported(model, tmp_path), "fp16", 16, search="off"), feeds)[
+        0
+    ].values()
+    np.testing.assert_array_equal(found, session.run(None, feeds)[0])
+
+
 def summed_on_host(how: SumQuantisation, a: Array, b: Array) -> Array:
     """The sum of bytes by onnxruntime, each node as it is."""
     nodes, known = [], dict[str, Array]()
