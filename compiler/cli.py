@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
+from compiler.evaluation.integers import with_integers
 from compiler.tools.execution import (
     INPUT_AT_FAULT,
     bound_reader,
@@ -129,7 +130,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     made = chosen(options, graph, machine)
     if made is not None:
         graph, options = made.graph, argparse.Namespace(**{**vars(options), "dtype": made.dtype})
-    program = _compiled(options, graph, machine)
+    program = _compiled(options, with_integers(graph, options.integers), machine)
     if made is not None and made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     table = None if made is None else made.table

@@ -209,6 +209,7 @@ class Graph:
     files: tuple[Path, ...] = ()  # where constants were read from, apart from the file of the graph
     states: tuple[tuple[str, str], ...] = ()  # inputs and outputs that are the same memory, in pairs
     replaceable: frozenset[str] = frozenset()  # constants that a session may replace
+    near: bool = False  # results of convolutions and sums of bytes may be the integers beside those of ONNX
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(tensor.name for tensor in some) for some in (self.inputs, self.outputs))

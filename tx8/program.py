@@ -135,6 +135,7 @@ def compile(
     max_loss: float | None = None,
     metric: Callable[[dict[str, Any]], float] | None = None,
     formats: str | Path | None = None,
+    integers: str | None = None,
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
@@ -149,10 +150,12 @@ def compile(
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
     .npz file, which also say what a format of floats cannot hold; ``calibration``: a method or
-    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc.
+    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc,
+    and ``integers``, ``"exact"`` or ``"near"``, too.
     GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
+    from compiler.evaluation.integers import with_integers
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
@@ -163,7 +166,7 @@ def compile(
     options["residency"] = residency
     quantisation = Quantisation(calibrate, calibration, max_loss, metric, formats)
     made = quantisation.applied(graph, dtype, options)
-    program = compile_graph(made.graph, made.dtype, **options)
+    program = compile_graph(with_integers(made.graph, integers), made.dtype, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, graph.name, program, made.table)

@@ -24,6 +24,9 @@ from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
 
+NEAR = ("Int8Conv", "Int8Sum")
+"""Operators whose results may be a step away where the graph allows that."""
+
 WRITTEN_OUT = ("Attention", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
 """Operators of which rewrites know what they are made of: these are expanded before."""
 
@@ -73,8 +76,19 @@ def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
         rewritten = RewrittenGraph(graph)
         graph = rewritten.run(table)
         applied += rewritten.applied
-    graph = replace(graph, precise=graph.precise | between_bytes(graph))
+    graph = _near(replace(graph, precise=graph.precise | between_bytes(graph)))
     return expand_graph(graph, ("DequantizeLinear",))
+
+
+def _near(graph: Graph) -> Graph:
+    """The graph with the permission in the operators for which the matrix engine has a faster way."""
+    if not graph.near:
+        return graph
+
+    def allowed(node: Node) -> Node:
+        return replace(node, attrs={**node.attrs, "exact": 0}) if node.op in NEAR else node
+
+    return replace(graph, nodes=tuple(allowed(node) for node in graph.nodes))
 
 
 def refusal_of(graph: Graph, node: Node) -> GraphError | None:

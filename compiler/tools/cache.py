@@ -172,7 +172,7 @@ def _texts(options: Mapping[str, Any]) -> Iterator[str]:
 def _outline(graph: Graph) -> Iterator[str]:
     """The graph without the values of its constants."""
     yield repr((graph.name, graph.opset, graph.inputs, graph.outputs, sorted(graph.precise)))
-    yield repr((graph.states, sorted(graph.replaceable)))
+    yield repr((graph.states, sorted(graph.replaceable), graph.near))
     for node in graph.nodes:
         yield repr((node.op, node.name, node.inputs, node.outputs, sorted(node.attrs.items())))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from compiler.evaluation.integers import INTEGERS
 from tx8isa.tools.caches import add_cache_options
 from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
 from tx8isa.tools.version import VERSION
@@ -218,6 +219,12 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
         metavar="on|off",
         help="whether values between groups may stay in the scratchpads, or all are stored to DDR (default: "
         "on)",
+    )
+    add(
+        "--integers",
+        choices=INTEGERS,
+        help="whether convolutions and sums of bytes give exactly the integers of ONNX, or those or the ones "
+        "beside them, which is faster (default: exact; near for a network that --calibrate quantises)",
     )
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
