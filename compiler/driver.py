@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asm.image import Image, image_parts
-from compiler.codegen import write_program
+from compiler.codegen import DEFAULT_TILES, write_program
 from tx8isa.machine.description import Machine, load_machine
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ def compile_graph(
     groups are in DDR. ``parallel`` says how the chips of a machine with several share the graph. GraphError
     for a graph that cannot be compiled.
     """
-    from compiler.passes.compilation import context_of, run_passes, written
+    from compiler.passes.compilation import compute_format, context_of, default_dtype, run_passes, written
     from compiler.passes.report import report_of
+    from compiler.search.chips import spread_graph
 
     machine = load_machine(None) if machine is None else machine
     begin = partial(
@@ -113,7 +114,9 @@ def compile_graph(
         residency=residency,
     )
     if parallel is not None:
-        return _compile_for_chips(graph, machine, parallel, begin, after_pass)
+        each = compute_format(dtype or default_dtype(graph)).bits // 8
+        spread = spread_graph(graph, machine, parallel, each, tiles or DEFAULT_TILES)
+        return _compile_for_chips(spread, machine, begin, after_pass)
     context = begin(graph)
     context.search_progress = search_progress
     timing: dict[str, float] = {}
@@ -125,11 +128,7 @@ def compile_graph(
 
 
 def _compile_for_chips(
-    graph: Graph,
-    machine: Machine,
-    parallel: Degrees,
-    begin: Callable[..., Context],
-    after_pass: AfterPass | None,
+    spread: SpreadGraph, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
 ) -> Program:
     """One program for all chips: a compilation for each set of constants, with the decisions of chip 0.
 
@@ -137,9 +136,7 @@ def _compile_for_chips(
     """
     from compiler.passes.compilation import run_passes, written, written_for_chips
     from compiler.passes.report import report_of
-    from compiler.search.chips import spread_graph
 
-    spread = spread_graph(graph, machine, parallel)
     timing: dict[str, float] = {}
     parts: dict[tuple[int, ...], _Written] = {}
     first: tuple[Context, Report] | None = None
@@ -154,7 +151,7 @@ def _compile_for_chips(
     start = time.perf_counter()
     made = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
-    return _program(graph, first[0], made, timing, first[1], spread)
+    return _program(spread.graph, first[0], made, timing, first[1], spread)
 
 
 def _program(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
-from compiler.graph import AttrValue, Node
+from compiler.graph import AttrValue, Node, Shape
+from compiler.lowering.movement.chips.routes import Groups, LinkPrice
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_REDUCE
+from tx8isa.machine.description import Machine
 
 from .rules import ChipParts, NeedsWhole, constants_divided
 
@@ -49,14 +52,23 @@ def sums_over(parts: ChipParts, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class ChipGroups:
-    """ChipGroups of chips as attributes of an exchange."""
+    """Groups of chips that exchange parts of tensors, all at the same time."""
 
-    chips: tuple[int, ...]
-    members: int
+    machine: Machine
+    groups: Groups
+    bytes_each: int
+    """Bytes of an element of a tensor."""
+    tiles: int
 
     @property
-    def attrs(self) -> dict[str, AttrValue]:
-        return {"chips": self.chips, "members": self.members}
+    def members(self) -> int:
+        return len(self.groups[0])
+
+    def attrs(self, op: str, shape: Shape) -> dict[str, AttrValue]:
+        """The attributes of an exchange of a tensor of the whole group, in the way of the lowest price."""
+        price = LinkPrice(self.machine, op, self.groups, math.prod(shape) * self.bytes_each, self.tiles)
+        chips = tuple(chip for group in self.groups for chip in group)
+        return {"chips": chips, "members": self.members, "way": price.best()}
 
 
 def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
@@ -67,9 +79,10 @@ def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
         raise NeedsWhole(f"{node} has a factor for its bias")
     part = parts.part_of_constant(weights, 1 if node.attrs.get("transB") else 0)
     product, total = f"{result}.partial", result if bias is None else f"{result}.sum"
+    attrs = groups.attrs(ALL_REDUCE, parts.graph.tensors[result].shape)
     found = [
         replace(node, inputs=(x, part), outputs=(product,)),
-        Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), groups.attrs),
+        Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), attrs),
     ]
     if bias is not None:
         found.append(Node("Add", f"{node.name}.bias", (total, bias), (result,), {}))

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import UNSET
 
+from compiler.codegen import DEFAULT_TILES
 from compiler.graph import Array, Graph, GraphError, Node
 from compiler.operators.domains.chips.collectives import ALL_GATHER
 from tx8isa.machine.description import Machine
@@ -70,8 +71,13 @@ class SpreadGraph:
         return found
 
 
-def spread_graph(graph: Graph, machine: Machine, degrees: Degrees) -> SpreadGraph:
-    """The graph on the chips of a machine; GraphError for one that cannot be divided so."""
+def spread_graph(
+    graph: Graph, machine: Machine, degrees: Degrees, bytes_each: int = 4, tiles: int = DEFAULT_TILES
+) -> SpreadGraph:
+    """The graph on the chips of a machine; GraphError for one that cannot be divided so.
+
+    The ways of exchanges are chosen for elements of ``bytes_each`` bytes, and ``tiles`` tiles of each chip.
+    """
     chips = machine.chips
     if chips is UNSET:
         raise GraphError([f"machine {machine.name} has no links between chips"])
@@ -80,8 +86,7 @@ def spread_graph(graph: Graph, machine: Machine, degrees: Degrees) -> SpreadGrap
         raise GraphError(["--parallel: programs with states or replaceable constants are for one chip"])
     batch = _batch_dealt(graph, degrees.dp) if degrees.dp > 1 else None
     local = graph if batch is None else batch.graph_of(graph, 0)
-    rings = degrees.rings(chips)
-    groups = ChipGroups(tuple(chip for ring in rings for chip in ring), degrees.tp)
+    groups = ChipGroups(machine, tuple(degrees.rings(chips)), bytes_each, tiles)
     tensor = _products_shared(local, groups) if degrees.tp > 1 else None
     return SpreadGraph(graph, degrees, tuple(degrees.places(chips)), batch, tensor)
 
@@ -168,7 +173,7 @@ class _Attempt:
             if axis is not None:
                 part = f"{tensor.name}.part"
                 nodes = [_renamed(node, {tensor.name: part}.get) for node in nodes]
-                attrs = {**self.groups.attrs, "axis": axis}
+                attrs = {**self.groups.attrs(ALL_GATHER, tensor.shape), "axis": axis}
                 nodes.append(Node(ALL_GATHER, f"{tensor.name}.all_gather", (part,), (tensor.name,), attrs))
         return nodes
 

@@ -7,7 +7,13 @@ import pytest
 
 from chip_nets import exchange, exchanged, ring_sum, small_chips
 from compiler.graph import Array, GraphError
-from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE_SCATTER
+from compiler.operators.domains.chips.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE_SCATTER,
+    WAYS,
+)
 from compiler.passes.compilation import context_of
 from tx8isa.machine.description import load_machine
 
@@ -21,29 +27,40 @@ LONG = pytest.mark.long
 
 
 @pytest.mark.parametrize(
-    ("mesh", "ring", "shape", "dtype"),
+    ("mesh", "ring", "shape", "dtype", "way"),
     [
-        ((2, 1), (0, 1), (100, 70), "float32"),
-        ((3, 1), (2, 0, 1), (3, 17, 65), "float16"),
-        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", marks=LONG),
-        pytest.param((3, 1), (0, 1, 2), (5,), "float32", marks=LONG),
+        ((2, 1), (0, 1), (100, 70), "float32", "ring"),
+        ((3, 1), (2, 0, 1), (3, 17, 65), "float16", "dual"),
+        ((3, 1), (2, 0, 1), (3, 17, 65), "float16", "direct"),
+        pytest.param((2, 1), (0, 1), (100, 70), "float32", "dual", marks=LONG),
+        pytest.param((2, 1), (0, 1), (100, 70), "float32", "direct", marks=LONG),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "ring", marks=LONG),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "dual", marks=LONG),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "direct", marks=LONG),
+        pytest.param((3, 1), (0, 1, 2), (5,), "float32", "ring", marks=LONG),
+        pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "dual", marks=LONG),
+        pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "direct", marks=LONG),
     ],
 )
-def test_all_reduce(mesh: tuple[int, int], ring: tuple[int, ...], shape: tuple[int, ...], dtype: str) -> None:
-    graph = exchange(ALL_REDUCE, shape, dtype, chips=ring, members=len(ring))
+def test_all_reduce(
+    mesh: tuple[int, int], ring: tuple[int, ...], shape: tuple[int, ...], dtype: str, way: str
+) -> None:
+    graph = exchange(ALL_REDUCE, shape, dtype, chips=ring, members=len(ring), way=way)
     parts = drawn(len(ring), shape, dtype)
     token = {"float32": "fp32", "float16": "fp16"}[dtype]
     found = exchanged(graph, load_machine(None).of_chips(*mesh), parts, token)
-    wanted = ring_sum(parts, ring)
+    wanted = ring_sum(parts, ring, dual=way == "dual")
     assert all(np.array_equal(each, wanted) for each in found)
 
 
 @LONG
-def test_all_reduce_in_several_blocks() -> None:
-    ring, shape = (0, 1), (16 * 9000 + 77,)
-    parts = drawn(2, shape)
-    found = exchanged(exchange(ALL_REDUCE, shape, chips=ring, members=2), small_chips(2, 1), parts)
-    assert all(np.array_equal(each, ring_sum(parts, ring)) for each in found)
+@pytest.mark.parametrize("way", WAYS)
+def test_all_reduce_in_several_blocks(way: str) -> None:
+    ring, shape = (0, 1, 2), (16 * 9000 + 77,)
+    parts = drawn(3, shape)
+    graph = exchange(ALL_REDUCE, shape, chips=ring, members=3, way=way)
+    found = exchanged(graph, small_chips(3, 1), parts)
+    assert all(np.array_equal(each, ring_sum(parts, ring, dual=way == "dual")) for each in found)
 
 
 @LONG
@@ -56,29 +73,52 @@ def test_groups_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis", "small"), [((3, 5, 7), 1, False), ((70, 900), -1, True), ((9,), 0, False)]
+    ("shape", "axis", "small", "way"),
+    [
+        ((3, 5, 7), 1, False, "direct"),
+        ((70, 900), -1, True, "dual"),
+        ((9,), 0, False, "ring"),
+        pytest.param((70, 900), -1, True, "ring", marks=LONG),
+        pytest.param((70, 900), -1, True, "direct", marks=LONG),
+        pytest.param((9,), 0, False, "dual", marks=LONG),
+    ],
 )
-def test_all_gather(shape: tuple[int, ...], axis: int, small: bool) -> None:
+def test_all_gather(shape: tuple[int, ...], axis: int, small: bool, way: str) -> None:
     ring = (0, 2, 1)
-    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=axis)
+    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=axis, way=way)
     machine = small_chips(3, 1) if small else load_machine(None).of_chips(3, 1)
     parts = drawn(3, shape)
     wanted = np.concatenate([parts[chip] for chip in ring], axis)
     assert all(np.array_equal(each, wanted) for each in exchanged(graph, machine, parts))
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((3, 6, 7), 1), pytest.param((30, 99), -1, marks=LONG)])
-def test_reduce_scatter(shape: tuple[int, ...], axis: int) -> None:
+@pytest.mark.parametrize(
+    ("shape", "axis", "way"),
+    [
+        ((3, 6, 7), 1, "dual"),
+        pytest.param((3, 6, 7), 1, "direct", marks=LONG),
+        pytest.param((30, 99), -1, "ring", marks=LONG),
+        pytest.param((31, 99), -1, "dual", marks=LONG),
+        pytest.param((1, 99), -1, "dual", marks=LONG),
+    ],
+)
+def test_reduce_scatter(shape: tuple[int, ...], axis: int, way: str) -> None:
     ring = (0, 1, 2)
-    graph = exchange(REDUCE_SCATTER, shape, chips=ring, members=3, axis=axis)
+    graph = exchange(REDUCE_SCATTER, shape, chips=ring, members=3, axis=axis, way=way)
     parts = drawn(3, shape)
     found = exchanged(graph, load_machine(None).of_chips(3, 1), parts)
     cut = [np.split(parts[chip], 3, axis) for chip in ring]
+    outer = int(np.prod(shape[: axis % len(shape)]))
     for place, chip in enumerate(ring):
-        total = cut[(place + 1) % 3][place]
-        for after in (2, 3):
-            total = total + cut[(place + after) % 3][place]
-        assert np.array_equal(found[chip], total)
+        sums = []
+        for step in (1, -1):
+            total = cut[(place + step) % 3][place]
+            for after in (2, 3):
+                total = total + cut[(place + step * after) % 3][place]
+            sums.append(total.reshape(outer, -1))
+        half = (outer + 1) // 2 if way == "dual" else outer
+        wanted = np.concatenate([sums[0][:half], sums[1][half:]])
+        assert np.array_equal(found[chip].reshape(outer, -1), wanted)
 
 
 @pytest.mark.parametrize("shape", [(100, 70), pytest.param((5,), marks=LONG)])

@@ -13,12 +13,16 @@ from compiler.operators.types import FLOAT, axis_from_front, same_shape
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST)
+RING, DUAL, DIRECT = "ring", "dual", "direct"
+"""Ways of an exchange: a ring, two rings in opposite directions at once, and from each member to each."""
+WAYS = (RING, DUAL, DIRECT)
 
 _GROUPS = (
     Attribute("chips", "ints", required=True, minimum=0),
     Attribute("members", "int", required=True, minimum=2),
 )
 """Numbers of the chips, one group of ``members`` after another, each in the order of its ring."""
+_WAY = Attribute("way", "string", default=RING, allowed=WAYS)
 _AXIS = Attribute("axis", "int", required=True)
 
 
@@ -26,6 +30,11 @@ def groups_of(call: Call) -> list[tuple[int, ...]]:
     """The groups of chips, each in the order of its ring."""
     chips, members = call.integers("chips") or (), call.integer("members")
     return [chips[at : at + members] for at in range(0, len(chips), members)]
+
+
+def way_of(call: Call) -> str:
+    """The way in which the groups exchange."""
+    return str(call.attrs.get("way", RING))
 
 
 @rule
@@ -108,13 +117,13 @@ def _collective(
     )
 
 
-_collective(ALL_REDUCE, "Every chip of a group gets the sums over the group", same_shape, _reduce)
+_collective(ALL_REDUCE, "Every chip of a group gets the sums over the group", same_shape, _reduce, (_WAY,))
 _collective(
     ALL_GATHER,
     "Every chip of a group gets the tensors of all, along an axis in the order of the ring",
     _gathered,
     _gather,
-    (_AXIS,),
+    (_WAY, _AXIS),
     (axis_is_there,),
 )
 _collective(
@@ -122,7 +131,7 @@ _collective(
     "Every chip of a group gets its part, along an axis in the order of the ring, of the sums over the group",
     _scattered,
     _scatter,
-    (_AXIS,),
+    (_WAY, _AXIS),
     (axis_is_there, axis_is_divided),
 )
 _collective(BROADCAST, "Every chip of a group gets the tensor of its first one", same_shape, _broadcast)
