@@ -13,6 +13,7 @@ from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.evaluation.core_work import CoreWork
+from compiler.operators.domains.chips.collectives import COLLECTIVES
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
@@ -71,6 +72,14 @@ class Phase(msgspec.Struct, frozen=True):
     estimate: int | None
     kernel_core: bool
     simulated: float | None = None
+
+
+class EstimatedPhase(msgspec.Struct, frozen=True):
+    """A phase that was only priced. ``exchange``: chips exchange values in it."""
+
+    name: str
+    cycles: int
+    exchange: bool
 
 
 class TriedCut(msgspec.Struct, frozen=True):
@@ -142,6 +151,19 @@ class Report(msgspec.Struct, frozen=True):
     def json(self) -> str:
         """The report as JSON."""
         return msgspec.json.format(msgspec.json.encode(self)).decode() + "\n"
+
+
+def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
+    """The phases of a module whose passes have run, with their estimated cycles: 0 without a search."""
+    phases = [operation for operation in operations(module) if computes(operation)]
+    return [
+        EstimatedPhase(
+            name,
+            op.estimate.value.data if isinstance(op, GroupOp) and op.estimate is not None else 0,
+            isinstance(op, GroupOp) and any(member.op in COLLECTIVES for member in op.members),
+        )
+        for name, op in zip(phase_names(phases), phases, strict=True)
+    ]
 
 
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
