@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from compiler.graph import AttrValue, Node, Shape
+from compiler.graph import AttrValue, Graph, Node, Shape
 from compiler.lowering.movement.chips.routes import Groups, LinkPrice
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_REDUCE
@@ -66,9 +66,26 @@ class ChipGroups:
 
     def attrs(self, op: str, shape: Shape) -> dict[str, AttrValue]:
         """The attributes of an exchange of a tensor of the whole group, in the way of the lowest price."""
-        price = LinkPrice(self.machine, op, self.groups, math.prod(shape) * self.bytes_each, self.tiles)
         chips = tuple(chip for group in self.groups for chip in group)
-        return {"chips": chips, "members": self.members, "way": price.best()}
+        return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
+
+    def price(self, op: str, shape: Shape) -> float:
+        """The cycles of such an exchange."""
+        exchange = self._exchange(op, shape)
+        return exchange.cycles(exchange.best())
+
+    def _exchange(self, op: str, shape: Shape) -> LinkPrice:
+        return LinkPrice(self.machine, op, self.groups, math.prod(shape) * self.bytes_each, self.tiles)
+
+    def saved(self, graph: Graph, product: Node) -> float:
+        """Cycles that a chip saves if it has a part of a product with constant weights, by its bounds."""
+        clock, engines = self.machine.engines.clock.value, self.machine.engines.ne
+        rate = (engines.fp16 if self.bytes_each == 2 else engines.fp32).value * self.tiles / clock
+        weights = graph.tensors[product.inputs[1]].shape
+        columns = graph.tensors[product.outputs[0]].shape[-1]
+        rows = math.prod(graph.tensors[product.outputs[0]].shape) // columns
+        moved = math.prod(weights) * self.bytes_each * clock / self.machine.ddr.nominal.value
+        return max(2 * rows * math.prod(weights) / rate, moved) * (1 - 1 / self.members)
 
 
 def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
@@ -87,3 +104,34 @@ def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
     if bias is not None:
         found.append(Node("Add", f"{node.name}.bias", (total, bias), (result,), {}))
     return found
+
+
+def both_sum_over(parts: ChipParts, node: Node) -> bool:
+    """Whether both operands of a product, at least one of them computed, are divided where it sums.
+
+    A constant operand can be divided there.
+    """
+    if node.op != "MatMul" or not any(name in parts.axes for name in node.inputs):
+        return False
+    ranks = [parts.graph.tensors[name].rank for name in node.inputs]
+    if min(ranks) < 2:
+        return False
+    for name, axis in zip(node.inputs, (ranks[0] - 1, ranks[1] - 2), strict=True):
+        if name not in parts.graph.constants and parts.axes.get(name) != axis:
+            return False
+    return True
+
+
+def added_up(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
+    """The product of each chip's parts along the axis that it sums, and the sum over the chips."""
+    names, result = list(node.inputs), node.outputs[0]
+    for at, axis in enumerate((-1, -2)):
+        name = names[at]
+        if name in parts.graph.constants:
+            names[at] = parts.part_of_constant(name, parts.graph.tensors[name].rank + axis)
+    attrs = groups.attrs(ALL_REDUCE, parts.graph.tensors[result].shape)
+    partial = f"{result}.partial"
+    return [
+        replace(node, inputs=tuple(names), outputs=(partial,)),
+        Node(ALL_REDUCE, f"{node.name}.all_reduce", (partial,), (result,), attrs),
+    ]

@@ -15,7 +15,7 @@ from compiler.operators.domains.chips.collectives import ALL_GATHER
 from tx8isa.machine.description import Machine
 
 from .degrees import Degrees
-from .products import ChipGroups, by_columns, by_rows, sums_over, weights_of
+from .products import ChipGroups, added_up, both_sum_over, by_columns, by_rows, sums_over, weights_of
 from .rules import ChipParts, NeedsWhole, UnevenHeads, divided
 from .stage import ChipDivision
 
@@ -109,7 +109,10 @@ def _batch_dealt(graph: Graph, count: int) -> ChipDivision:
 
 
 def _products_shared(graph: Graph, groups: ChipGroups) -> ChipDivision:
-    """Products in ``groups.members`` parts, as many as can be; the others are computed by every chip."""
+    """Products in ``groups.members`` parts, as many as can be; the others are computed by every chip.
+
+    What needs a divided value whole gets it gathered if that takes less than to compute it everywhere.
+    """
     whole: set[str] = set()
     first = ""
     while True:
@@ -130,7 +133,7 @@ class _Attempt:
 
     def __init__(self, graph: Graph, groups: ChipGroups, whole: set[str]) -> None:
         self.graph, self.groups, self.whole = graph, groups, whole
-        self.parts = ChipParts(graph, groups.members)
+        self.parts = ChipParts(replace(graph, tensors=dict(graph.tensors)), groups.members)
         self.blamed: frozenset[str] = frozenset()
         self._sources: dict[str, frozenset[str]] = {}
         """By value that is divided: the products that have divided it."""
@@ -144,7 +147,10 @@ class _Attempt:
                 raise GraphError([f"tp={self.groups.members}: {error}"]) from None
             except NeedsWhole as error:
                 self.blamed = self._sources_of(node)
-                return error
+                if not self._gather_pays(node):
+                    return error
+                gathers, whole = self._with_whole_operands(node)
+                nodes += [*gathers, *self._divided(whole)]
         return ChipDivision(self.parts, tuple(self._gathered(nodes)))
 
     def _divided(self, node: Node) -> list[Node]:
@@ -158,12 +164,37 @@ class _Attempt:
             return [column or node]
         if sums_over(parts, node):
             return by_rows(parts, node, self.groups)
+        if both_sum_over(parts, node):
+            return added_up(parts, node, self.groups)
         found = divided(parts, node)
         self._sources |= dict.fromkeys((name for name in node.outputs if name), self._sources_of(node))
         return [found]
 
     def _sources_of(self, node: Node) -> frozenset[str]:
         return frozenset().union(*(self._sources.get(name, frozenset()) for name in node.inputs))
+
+    def _gather_pays(self, node: Node) -> bool:
+        """Whether gathering the divided operands takes less than computing their products on every chip."""
+        shapes = [self.parts.graph.tensors[name].shape for name in self._divided_operands(node)]
+        gathers = sum(self.groups.price(ALL_GATHER, shape) for shape in shapes)
+        products = [each for each in self.graph.nodes if each.name in self.blamed]
+        return gathers < sum(self.groups.saved(self.graph, product) for product in products)
+
+    def _divided_operands(self, node: Node) -> list[str]:
+        return [name for name in dict.fromkeys(node.inputs) if name in self.parts.axes]
+
+    def _with_whole_operands(self, node: Node) -> tuple[list[Node], Node]:
+        """Gathers of the divided operands, unless an earlier node has them, and the node with whole ones."""
+        tensors, gathers = self.parts.graph.tensors, []
+        assert isinstance(tensors, dict)
+        names = {name: f"{name}.whole" for name in self._divided_operands(node)}
+        for name, whole in names.items():
+            if whole not in tensors:
+                tensors[whole] = replace(tensors[name], name=whole)
+                attrs = {**self.groups.attrs(ALL_GATHER, tensors[name].shape), "axis": self.parts.axes[name]}
+                gathers.append(Node(ALL_GATHER, f"{name}.all_gather", (name,), (whole,), attrs))
+        inputs = tuple(names.get(name, name) for name in node.inputs)
+        return gathers, replace(node, inputs=inputs)
 
     def _gathered(self, nodes: list[Node]) -> list[Node]:
         """The nodes, and a gather for every output that is divided."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,45 @@ def test_a_product_whose_columns_are_needed_whole_is_computed_by_all() -> None:
     found = spread(graph(nodes, {"x": (4, 8)}, weights), 2, 1, "tp=2")
     assert found.tensor is not None
     assert set(found.tensor.parts.constants) == {"u.part1", "v.part0"}
+
+
+def test_a_large_product_that_is_needed_whole_is_gathered() -> None:
+    nodes = [
+        ("MatMul", ["x", "w"], ["a"], {}),
+        ("CumSum", ["a", "axis"], ["b"], {}),
+        ("MatMul", ["b", "v"], ["y"], {}),
+    ]
+    weights = {"w": draw(2048, 2048), "v": draw(2048, 12), "axis": np.array(1, np.int64)}
+    found = spread(graph(nodes, {"x": (4, 2048)}, weights), 2, 1, "tp=2")
+    local = found.graph_of((0, 0))
+    assert [node.op for node in local.nodes] == ["MatMul", ALL_GATHER, "CumSum", "MatMul", ALL_GATHER]
+    assert local.nodes[2].inputs == ("a.whole", "axis")
+    assert local.tensors["a.whole"].shape == (4, 2048)
+
+
+def test_a_product_of_computed_values_is_added_up() -> None:
+    """x w and x u are divided by columns; the product of the transposed one and the other sums over rows of
+    neither, that of the one and the other transposed over what is divided."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["a"], {}),
+        ("MatMul", ["x", "u"], ["b"], {}),
+        ("Transpose", ["b"], ["t"], {"perm": (1, 0)}),
+        ("MatMul", ["a", "t"], ["y"], {}),
+    ]
+    made = graph(nodes, {"x": (4, 8)}, {"w": draw(8, 16), "u": draw(8, 16)})
+    found, x = spread(made, 2, 1, "tp=2"), draw(4, 8, seed=9)
+    local = [found.graph_of((0, place)) for place in range(2)]
+    assert [node.op for node in local[0].nodes][-2:] == ["MatMul", ALL_REDUCE]
+    partial = [run_reference(cut_before(each, ALL_REDUCE), {"x": x}) for each in local]
+    total = sum(each["y.partial"] for each in partial)
+    np.testing.assert_allclose(total, run_reference(made, {"x": x})["y"], rtol=1e-5)
+
+
+def cut_before(made: Graph, op: str) -> Graph:
+    """The graph up to the operand of its only node with an operator."""
+    (node,) = [each for each in made.nodes if each.op == op]
+    kept = tuple(each for each in made.nodes if each is not node)
+    return replace(made, nodes=kept, outputs=tuple(made.tensors[name] for name in node.inputs))
 
 
 def test_gemm_adds_its_bias_once() -> None:
