@@ -36,7 +36,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "examples/networks"
 from light import light_model
 from transformers import Size, transformer
 
-TOKENS, WIDTH, HEAD = 512, 4096, 64
+TOKENS, WIDTH, HEAD = 512, 4096, 128
 CARDS, IMAGES = 8, 128
 MEGABYTES = (1, 4, 16, 64)
 
