@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from compiler.graph import AttrValue, Graph, Node, Shape
 from compiler.lowering.movement.chips.routes import Groups, LinkPrice
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import ALL_REDUCE
+from compiler.operators.domains.chips.collectives import ALL_REDUCE, REDUCE_SCATTER
 from tx8isa.machine.description import Machine
 
 from .rules import ChipParts, NeedsWhole, constants_divided
 
+LARGE_SUM = 1 << 20
+"""Bytes of a sum from which on its rows are dealt to chips, which then normalize and add only their own."""
 PRODUCTS = ("MatMul", "Gemm")
 
 
@@ -69,6 +71,13 @@ class ChipGroups:
         chips = tuple(chip for group in self.groups for chip in group)
         return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
 
+    def axis_of_rows(self, shape: Shape) -> int | None:
+        """The axis of the rows of a large sum that are dealt to chips; None if every chip has them all."""
+        if math.prod(shape) * self.bytes_each < LARGE_SUM:
+            return None
+        fitting = (axis for axis, extent in enumerate(shape[:-1]) if extent % self.members == 0)
+        return next(fitting, None)
+
     def price(self, op: str, shape: Shape) -> float:
         """The cycles of such an exchange."""
         exchange = self._exchange(op, shape)
@@ -89,21 +98,35 @@ class ChipGroups:
 
 
 def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
-    """The product of each chip's own rows of the weights, the sum over the chips, and then the bias."""
+    """The product of each chip's own rows of the weights, the sum over the chips, and then the bias.
+
+    ``parts`` gets the axis of the result if each chip has some rows of the sum.
+    """
     x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else None
     if bias is not None and node.attrs.get("beta", 1.0) != 1.0:
         raise NeedsWhole(f"{node} has a factor for its bias")
     part = parts.part_of_constant(weights, 1 if node.attrs.get("transB") else 0)
     product, total = f"{result}.partial", result if bias is None else f"{result}.sum"
-    attrs = groups.attrs(ALL_REDUCE, parts.graph.tensors[result].shape)
     found = [
         replace(node, inputs=(x, part), outputs=(product,)),
-        Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), attrs),
+        _summed(parts, node, product, total, groups),
     ]
     if bias is not None:
         found.append(Node("Add", f"{node.name}.bias", (total, bias), (result,), {}))
     return found
+
+
+def _summed(parts: ChipParts, node: Node, product: str, total: str, groups: ChipGroups) -> Node:
+    """The sum of a product over the chips: all of it on every chip, or of a large one the rows of each."""
+    shape = parts.graph.tensors[node.outputs[0]].shape
+    axis = groups.axis_of_rows(shape)
+    if axis is None:
+        attrs = groups.attrs(ALL_REDUCE, shape)
+        return Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), attrs)
+    parts.axes[node.outputs[0]] = axis
+    attrs = {**groups.attrs(REDUCE_SCATTER, shape), "axis": axis}
+    return Node(REDUCE_SCATTER, f"{node.name}.reduce_scatter", (product,), (total,), attrs)
 
 
 def both_sum_over(parts: ChipParts, node: Node) -> bool:

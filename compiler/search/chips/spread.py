@@ -11,7 +11,9 @@ from msgspec import UNSET
 
 from compiler.codegen import DEFAULT_TILES
 from compiler.graph import Array, Graph, GraphError, Node
-from compiler.operators.domains.chips.collectives import ALL_GATHER
+from compiler.operators import OPERATORS
+from compiler.operators.boxes.forms import elementwise
+from compiler.operators.domains.chips.collectives import ALL_GATHER, PART
 from tx8isa.machine.description import Machine
 
 from .degrees import Degrees
@@ -137,15 +139,17 @@ class _Attempt:
         self.blamed: frozenset[str] = frozenset()
         self._sources: dict[str, frozenset[str]] = {}
         """By value that is divided: the products that have divided it."""
+        self._rows: set[str] = set()
+        """Values of which each chip has some rows, since a sum."""
 
     def run(self) -> ChipDivision | NeedsWhole:
         nodes: list[Node] = []
         for node in self.graph.nodes:
             try:
                 nodes += self._divided(node)
-            except UnevenHeads as error:
-                raise GraphError([f"tp={self.groups.members}: {error}"]) from None
             except NeedsWhole as error:
+                if isinstance(error, UnevenHeads) and not self._rows.intersection(node.inputs):
+                    raise GraphError([f"tp={self.groups.members}: {error}"]) from None
                 self.blamed = self._sources_of(node)
                 if not self._gather_pays(node):
                     return error
@@ -163,18 +167,58 @@ class _Attempt:
                 self._sources[node.outputs[0]] = frozenset({node.name})
             return [column or node]
         if sums_over(parts, node):
-            return by_rows(parts, node, self.groups)
+            made = by_rows(parts, node, self.groups)
+            self._rows |= {node.outputs[0]} & parts.axes.keys()
+            return made
+        if weights_of(parts, node) is not None and node.inputs[0] in self._rows:
+            gathers, whole = self._with_whole_operands(node)
+            return [*gathers, *self._divided(whole)]
         if both_sum_over(parts, node):
             return added_up(parts, node, self.groups)
+        taken, node = self._with_parts(node)
         found = divided(parts, node)
         self._sources |= dict.fromkeys((name for name in node.outputs if name), self._sources_of(node))
-        return [found]
+        if self._rows.intersection(node.inputs):
+            self._rows |= set(node.outputs)
+        return [*taken, found]
+
+    def _with_parts(self, node: Node) -> tuple[list[Node], Node]:
+        """Parts of what all chips have, for a node that computes each element of some rows by itself."""
+        parts, rows = self.parts, [name for name in node.inputs if name in self._rows]
+        if not rows or OPERATORS[node.op].needs is not elementwise:
+            return [], node
+        tensors, taken, names = parts.graph.tensors, [], list(node.inputs)
+        from_end = parts.axes[rows[0]] - tensors[rows[0]].rank
+        assert isinstance(tensors, dict)
+        for at, name in enumerate(names):
+            axis = from_end + tensors[name].rank if name else -1
+            if (
+                axis < 0
+                or name in parts.axes
+                or name in parts.graph.constants
+                or tensors[name].shape[axis] == 1
+            ):
+                continue
+            part = names[at] = f"{name}.rows"
+            if part not in tensors:
+                tensors[part] = replace(tensors[name], name=part)
+                attrs = {**self.groups.attrs(PART, tensors[name].shape), "axis": axis}
+                del attrs["way"]
+                taken.append(Node(PART, f"{name}.part", (name,), (part,), attrs))
+                parts.axes[part] = axis
+                self._rows.add(part)
+        return taken, replace(node, inputs=tuple(names))
 
     def _sources_of(self, node: Node) -> frozenset[str]:
         return frozenset().union(*(self._sources.get(name, frozenset()) for name in node.inputs))
 
     def _gather_pays(self, node: Node) -> bool:
-        """Whether gathering the divided operands takes less than computing their products on every chip."""
+        """Whether gathering the divided operands takes less than computing their products on every chip.
+
+        Rows of sums always are gathered: no other division would do without.
+        """
+        if self._rows.intersection(node.inputs):
+            return True
         shapes = [self.parts.graph.tensors[name].shape for name in self._divided_operands(node)]
         gathers = sum(self.groups.price(ALL_GATHER, shape) for shape in shapes)
         products = [each for each in self.graph.nodes if each.name in self.blamed]

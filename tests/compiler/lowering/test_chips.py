@@ -11,11 +11,13 @@ from compiler.operators.domains.chips.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     BROADCAST,
+    PART,
     REDUCE_SCATTER,
     WAYS,
 )
 from compiler.passes.compilation import context_of
 from tx8isa.machine.description import load_machine
+from tx8isa.numbers.division import ceil_div, round_up
 
 
 def drawn(count: int, shape: tuple[int, ...], dtype: str = "float32") -> list[Array]:
@@ -78,6 +80,7 @@ def test_groups_side_by_side() -> None:
         ((3, 5, 7), 1, False, "direct"),
         ((70, 900), -1, True, "dual"),
         ((9,), 0, False, "ring"),
+        pytest.param((2, 2, 700), 1, False, "dual", marks=LONG),
         pytest.param((70, 900), -1, True, "ring", marks=LONG),
         pytest.param((70, 900), -1, True, "direct", marks=LONG),
         pytest.param((9,), 0, False, "dual", marks=LONG),
@@ -96,6 +99,7 @@ def test_all_gather(shape: tuple[int, ...], axis: int, small: bool, way: str) ->
     ("shape", "axis", "way"),
     [
         ((3, 6, 7), 1, "dual"),
+        ((1, 6, 700), 1, "dual"),  # a row, of which tiles have parts
         pytest.param((3, 6, 7), 1, "direct", marks=LONG),
         pytest.param((30, 99), -1, "ring", marks=LONG),
         pytest.param((31, 99), -1, "dual", marks=LONG),
@@ -109,6 +113,7 @@ def test_reduce_scatter(shape: tuple[int, ...], axis: int, way: str) -> None:
     found = exchanged(graph, load_machine(None).of_chips(3, 1), parts)
     cut = [np.split(parts[chip], 3, axis) for chip in ring]
     outer = int(np.prod(shape[: axis % len(shape)]))
+    width = int(np.prod(shape)) // outer // 3
     for place, chip in enumerate(ring):
         sums = []
         for step in (1, -1):
@@ -116,9 +121,23 @@ def test_reduce_scatter(shape: tuple[int, ...], axis: int, way: str) -> None:
             for after in (2, 3):
                 total = total + cut[(place + step * after) % 3][place]
             sums.append(total.reshape(outer, -1))
-        half = (outer + 1) // 2 if way == "dual" else outer
-        wanted = np.concatenate([sums[0][:half], sums[1][half:]])
+        up = np.ones((outer, width), bool)
+        if way == "dual" and outer < 16:
+            up[:, min(round_up(ceil_div(width, 2), 64), width) :] = False
+        elif way == "dual":
+            up[ceil_div(outer, 2) :] = False
+        wanted = np.where(up, *sums)
         assert np.array_equal(found[chip].reshape(outer, -1), wanted)
+
+
+def test_parts_of_what_all_have() -> None:
+    ring, shape = (0, 2, 1), (2, 6, 70)
+    parts = drawn(3, shape)
+    found = exchanged(
+        exchange(PART, shape, chips=ring, members=3, axis=1), load_machine(None).of_chips(3, 1), parts
+    )
+    for place, chip in enumerate(ring):
+        assert np.array_equal(found[chip], np.split(parts[chip], 3, 1)[place])
 
 
 @pytest.mark.parametrize("shape", [(100, 70), pytest.param((5,), marks=LONG)])

@@ -11,7 +11,7 @@ import pytest
 from chip_nets import llama
 from compiler.evaluation.reference import run_reference
 from compiler.graph import Graph, GraphError
-from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE
+from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from compiler.search.chips import Degrees, SpreadGraph, parsed_degrees, spread_graph
 from compiler.search.chips.degrees import ring_order
 from compiler_harness import draw, graph, ints
@@ -120,6 +120,47 @@ def cut_before(made: Graph, op: str) -> Graph:
     (node,) = [each for each in made.nodes if each.op == op]
     kept = tuple(each for each in made.nodes if each is not node)
     return replace(made, nodes=kept, outputs=tuple(made.tensors[name] for name in node.inputs))
+
+
+def large_block() -> Graph:
+    """A product by columns, one by rows whose sum has 1 MB in FP32, a residual and a normalization."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["h"], {}),
+        ("Gelu", ["h"], ["g"], {}),
+        ("MatMul", ["g", "v"], ["p"], {}),
+        ("Add", ["p", "b"], ["q"], {}),
+        ("Add", ["x", "q"], ["r"], {}),
+        ("LayerNormalization", ["r", "s"], ["n"], {"axis": -1}),
+        ("MatMul", ["n", "u"], ["y"], {}),
+    ]
+    weights = {"w": draw(128, 64), "v": draw(64, 128), "b": draw(128), "s": draw(128), "u": draw(128, 16)}
+    return graph(nodes, {"x": (1, 2048, 128)}, weights)
+
+
+def test_rows_of_a_large_sum_are_dealt() -> None:
+    local = spread(large_block(), 2, 1, "tp=2").graph_of((0, 1))
+    made = ["MatMul", "Gelu", "MatMul", REDUCE_SCATTER, "Add", PART, "Add", "LayerNormalization", ALL_GATHER]
+    assert [node.op for node in local.nodes] == [*made, "MatMul", ALL_GATHER]
+    assert local.tensors["n"].shape == (1, 1024, 128)
+    assert local.tensors["n.whole"].shape == (1, 2048, 128)
+
+
+def test_rows_of_a_small_sum_are_not() -> None:
+    local = spread_graph(large_block(), load_machine(None).of_chips(2, 1), Degrees(tp=2), 2).graph_of((0, 1))
+    assert operators(local)[ALL_REDUCE] == 1
+    assert operators(local)[REDUCE_SCATTER] == 0
+
+
+def test_heads_that_do_not_fit_the_rows_are_gathered() -> None:
+    """The reshaping of dealt rows has an axis that cannot be divided."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["h"], {}),
+        ("MatMul", ["h", "v"], ["p"], {}),
+        ("Reshape", ["p", "shape"], ["y"], {}),
+    ]
+    weights = {"w": draw(128, 64), "v": draw(64, 128), "shape": ints(3, 1024, 128)}
+    local = spread(graph(nodes, {"x": (1, 3072, 128)}, weights), 2, 1, "tp=2").graph_of((0, 0))
+    assert [node.op for node in local.nodes] == ["MatMul", "MatMul", REDUCE_SCATTER, ALL_GATHER, "Reshape"]
 
 
 def test_gemm_adds_its_bias_once() -> None:

@@ -1,13 +1,13 @@
-"""Broadcast between chips: what the first member has goes along the ring."""
+"""Broadcast between chips: what the first member has goes along the ring; and parts of what all have."""
 
 from __future__ import annotations
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.tensors import dma_format
+from compiler.codegen.slices.tensors import dma_format, stretches
 from compiler.lowering.record import Engine, Work, lowering
-from compiler.operators.domains.chips.collectives import BROADCAST
+from compiler.operators.domains.chips.collectives import BROADCAST, PART
 
-from .collectives import blocks_of, member_of, part_of
+from .collectives import blocks_of, member_of, part_of, rows_of
 from .registers import WRITTEN
 
 
@@ -34,3 +34,20 @@ def broadcast(kernel: Kernel, work: Work) -> None:
         kernel.keep_alive(base)
         kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=count)
         kernel.emit("ncc.wait")
+
+
+@lowering(PART, engines=(Engine.DMA,))
+def part(kernel: Kernel, work: Work) -> None:
+    """Every tile copies some elements of this chip's part of each row."""
+    source, target = work.input(0), work.output
+    member = member_of(kernel, work)
+    outer, width = rows_of(work, target)
+    size = min(part_of(kernel, source, outer * width, 1, member.tiles), width)
+    base, token = kernel.buffer("part", size * source.bytes_each), dma_format(source.fmt).token
+    for stretch in stretches(width, size):
+        for item, _ in blocks_of(kernel, member, outer * stretch.count, 1):
+            row = kernel.let(item // stretch.count)
+            column = kernel.let(item % stretch.count * stretch.size + stretch.start)
+            own = kernel.let((row * member.size + member.place) * width + column)
+            kernel.emit(f"rdma.{token}", dst=base, src=source.at(own), n=stretch.size)
+            kernel.emit(f"wdma.{token}", dst=target.at(row * width + column), src=base, n=stretch.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from msgspec import UNSET
 
@@ -16,6 +17,7 @@ from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.domains.chips.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
+    COLLECTIVES,
     DUAL,
     REDUCE_SCATTER,
     RING,
@@ -106,9 +108,10 @@ def member_of(kernel: Kernel, work: Work) -> GroupMember:
             [f"node '{work.name}' is for several chips; machine {kernel.target.machine.name} is one"]
         )
     groups, way = tuple(groups_of(work.spec)), way_of(work.spec)
-    size = max(work.input(0).size, work.output.size) * work.output.bytes_each
-    price = LinkPrice(kernel.target.machine, work.op, groups, size, kernel.target.tiles)
-    kernel.links = round(price.cycles(way))
+    if work.op in COLLECTIVES:
+        size = max(work.input(0).size, work.output.size) * work.output.bytes_each
+        price = LinkPrice(kernel.target.machine, work.op, groups, size, kernel.target.tiles)
+        kernel.links = round(price.cycles(way))
     return GroupMember(kernel, chips, groups, way)
 
 
@@ -126,20 +129,21 @@ def part_of(kernel: Kernel, tensor: DdrTensor, extent: int, places: int, tiles: 
 
 @lowering(ALL_GATHER, engines=(Engine.DMA,))
 def all_gather(kernel: Kernel, work: Work) -> None:
-    """Every tile has some rows of each member's tensor."""
+    """Every tile has some rows of each member's tensor, or a part of them."""
     source, target = work.input(0), work.output
-    member, width = member_of(kernel, work), _rows(work, source)[1]
-    for row, count, chunks in _row_blocks(kernel, work, member, source):
+    member, width = member_of(kernel, work), rows_of(work, source)[1]
+    for block, chunks in _row_blocks(kernel, work, member, source):
         own, token = kernel.let(chunks.at(0)), dma_format(source.fmt).token
-        kernel.emit("td.memset.int8", dst=chunks.base, value=0, n=member.size * whole_lines(chunks.bytes))
-        kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=count * width)
+        size = member.size * whole_lines(chunks.bytes)
+        kernel.emit("td.memset.int8", dst=chunks.base, value=0, n=size)
+        kernel.emit(f"rdma.{token}", dst=own, src=source.at(block.own(width)), n=block.elements)
         kernel.emit("ncc.wait")
         chunks.open()
         for number in member.partners:
             member.allowed(number)
 
-        def store(places: int, row: Value = row, count: int = count, chunks: Chunks = chunks) -> None:
-            _move_rows(chunks, target, "wdma", places, (row, count, width))
+        def store(places: int, block: RowBlock = block, chunks: Chunks = chunks) -> None:
+            _move_rows(chunks, target, "wdma", places, block, width)
 
         chunks.gather(store)
         kernel.emit("ncc.wait")
@@ -148,42 +152,83 @@ def all_gather(kernel: Kernel, work: Work) -> None:
 
 @lowering(REDUCE_SCATTER, engines=(Engine.VECTOR,))
 def reduce_scatter(kernel: Kernel, work: Work) -> None:
-    """Every tile has some rows of the sums: the chunk of a member is what it has of them."""
+    """Every tile has some rows of the sums, or a part of them: its chunk is what the member has of them."""
     source, target = work.input(0), work.output
-    member, width = member_of(kernel, work), _rows(work, target)[1]
-    for row, count, chunks in _row_blocks(kernel, work, member, target):
-        kernel.emit("td.memset.int8", dst=chunks.base, value=0, n=member.size * whole_lines(chunks.bytes))
+    member, width = member_of(kernel, work), rows_of(work, target)[1]
+    for block, chunks in _row_blocks(kernel, work, member, target):
+        size = member.size * whole_lines(chunks.bytes)
+        kernel.emit("td.memset.int8", dst=chunks.base, value=0, n=size)
         chunks.open()
-        for places in range(1, member.size + 1):
-            _move_rows(chunks, source, "rdma", places, (row, count, width))
+        _move_rows(chunks, source, "rdma", 1, block, width)
         kernel.emit("ncc.wait")
+        for places in range(2, member.size + 1):
+            _move_rows(chunks, source, "rdma", places, block, width)
         chunks.reduce()
         own, token = kernel.let(chunks.at(0)), dma_format(source.fmt).token
-        kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=count * width)
+        kernel.emit(f"wdma.{token}", dst=target.at(block.own(width)), src=own, n=block.elements)
         kernel.emit("ncc.wait")
         member.sent()
 
 
+@dataclass(frozen=True)
+class RowBlock:
+    """Rows of a member's tensor, or a part of a row: ``columns`` elements from ``first`` on."""
+
+    row: Value
+    rows: int
+    first: Value
+    columns: int
+
+    @property
+    def elements(self) -> int:
+        return self.rows * self.columns
+
+    def own(self, width: int) -> Value:
+        """The first element in the tensor of a member, whose rows have ``width`` elements."""
+        return self.row * width + self.first
+
+
 def _row_blocks(
     kernel: Kernel, work: Work, member: GroupMember, tensor: DdrTensor
-) -> Iterator[tuple[Value, int, Chunks]]:
-    """Code for each block of a member's rows that this tile has: the first one, how many, and their chunks.
+) -> Iterator[tuple[RowBlock, Chunks]]:
+    """Code for each block of a member's rows that this tile has, and its chunks.
 
-    ``tensor`` is that of a member. A dual ring takes half of the rows in each direction.
+    ``tensor`` is that of a member. Few rows are cut into parts. A dual ring takes half of the rows, or of
+    each of few, in each direction.
     """
-    outer, width = _rows(work, tensor)
+    outer, width = rows_of(work, tensor)
+    few = outer < kernel.target.tiles
     fit = (kernel.budget // (2 * member.size) - LINE_BYTES) // (tensor.bytes_each * width)
     rows = max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
-    base, arrived = _buffers(kernel, tensor, round_up(rows * width, GRAIN), member.size)
-    half = ceil_div(outer, 2) if member.way == DUAL else outer
-    for first, extent in ((0, half), (half, outer - half)):
-        if not extent:
+    extent = width if few else outer
+    half = min(round_up(ceil_div(extent, 2), GRAIN if few else 1), extent) if member.way == DUAL else extent
+    part = min(part_of(kernel, tensor, outer * half, 2 * member.size - 1, member.tiles), half)
+    base, arrived = _buffers(kernel, tensor, part if few else round_up(rows * width, GRAIN), member.size)
+    for first, length in ((0, half), (half, extent - half)):
+        if not length:
             continue
         with _in_direction(kernel, member, int(first > 0)):
-            for begin, count in blocks_of(kernel, member, extent, rows):
-                elements = round_up(count * width, GRAIN)
-                row = kernel.let(begin + first)
-                yield row, count, Chunks(kernel, member, base, arrived, tensor.fmt, elements)
+            if few:
+                blocks = _parts_of_rows(kernel, member, outer, (first, length, part))
+            else:
+                blocks = (
+                    RowBlock(kernel.let(begin + first), count, 0, width)
+                    for begin, count in blocks_of(kernel, member, length, rows)
+                )
+            for block in blocks:
+                elements = round_up(block.elements, GRAIN)
+                yield block, Chunks(kernel, member, base, arrived, tensor.fmt, elements)
+
+
+def _parts_of_rows(
+    kernel: Kernel, member: GroupMember, outer: int, part: tuple[int, int, int]
+) -> Iterator[RowBlock]:
+    """Code for each part of each row: the columns from the first one on, so many, some of them at a time."""
+    first, length, size = part
+    for stretch in stretches(length, size):
+        for begin, _ in blocks_of(kernel, member, outer * stretch.count, 1):
+            column = kernel.let(begin % stretch.count * stretch.size + (first + stretch.start))
+            yield RowBlock(kernel.let(begin // stretch.count), 1, column, stretch.size)
 
 
 def _in_direction(kernel: Kernel, member: GroupMember, direction: int) -> AbstractContextManager[None]:
@@ -193,20 +238,20 @@ def _in_direction(kernel: Kernel, member: GroupMember, direction: int) -> Abstra
     return kernel.unless_zero(member.direction) if direction else kernel.if_zero(member.direction)
 
 
-def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
+def rows_of(work: Work, tensor: DdrTensor) -> tuple[int, int]:
     """A member's tensor as a matrix whose rows are apart in the tensor of all: their number and width."""
     axis = axis_from(work.spec)
     return math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis:])
 
 
 def _move_rows(
-    chunks: Chunks, tensor: DdrTensor, engine: str, places: int, rows: tuple[Value, int, int]
+    chunks: Chunks, tensor: DdrTensor, engine: str, places: int, block: RowBlock, width: int
 ) -> None:
-    """Load or store some rows of a member in the tensor of all: the first one, how many, and their width."""
-    row, count, width = rows
+    """Load or store a block of a member in the tensor of all; a member's row has ``width`` elements."""
     every = chunks.member.size * width
-    there = chunks.kernel.let(row * every + chunks.member.chunk(places) * width)
-    copy(chunks, tensor, engine, tensor.at(there), chunks.at(places), n=width, stride0=every, iter0=count)
+    there = chunks.kernel.let(block.row * every + chunks.member.chunk(places) * width + block.first)
+    extents = {"n": block.columns, "stride0": every, "iter0": block.rows}
+    copy(chunks, tensor, engine, tensor.at(there), chunks.at(places), **extents)
 
 
 def copy(chunks: Chunks, tensor: DdrTensor, engine: str, place: Value, here: Value, **extents: Value) -> None:

@@ -12,6 +12,8 @@ from compiler.operators.types import FLOAT, axis_from_front, same_shape
 
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
+PART = "chips.Part"
+"""Not an exchange: every chip takes its part of a tensor that all have."""
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST)
 RING, DUAL, DIRECT = "ring", "dual", "direct"
 """Ways of an exchange: a ring, two rings in opposite directions at once, and from each member to each."""
@@ -89,6 +91,10 @@ def _scatter(call: Call, x: Array) -> tuple[Array, ...]:
     return (np.split(x * members, members, axis)[0],)
 
 
+def _part(call: Call, x: Array) -> tuple[Array, ...]:
+    return (np.split(x, call.integer("members"), axis_from(call))[0],)
+
+
 def _broadcast(call: Call, x: Array) -> tuple[Array, ...]:
     return (x,)
 
@@ -135,3 +141,11 @@ _collective(
     (axis_is_there, axis_is_divided),
 )
 _collective(BROADCAST, "Every chip of a group gets the tensor of its first one", same_shape, _broadcast)
+_collective(
+    PART,
+    "Every chip of a group takes its part of a tensor that all have, along an axis in the order of the ring",
+    _scattered,
+    _part,
+    (_AXIS,),
+    (axis_is_there, axis_is_divided),
+)
