@@ -32,26 +32,14 @@ from transformers import Size, transformer
 DOCS = Path(__file__).parent
 BLOCK, RESNET = "decoder block", "ResNet-50"
 TOKENS, WIDTH, HEADS, BATCH = 512, 4096, 32, 128
-MESHES = (
-    (1, 1),
-    (2, 1),
-    (2, 2),
-    (4, 2),
-    (4, 4),
-    (4, 8),
-    (8, 8),
-    (8, 16),
-    (16, 16),
-    (16, 32),
-    (32, 32),
-    (32, 64),
-)
-LARGEST, MOST_IMAGES = (64, 64), (32, 32)
+MESHES = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (4, 8), (8, 8), (8, 16))
+FEW_MESHES = ((1, 1), (4, 2), (4, 8), (8, 16), (16, 32), (64, 64))
+"""Of a batch of sequences, whose estimates take longest."""
+MOST, MOST_IMAGES = 4096, (32, 32)
 SHARED = (1, 2, 4, 8, 16, 32)
 """Degrees of tensor parallelism of one sequence."""
 DATA, PICTURE, PAGE = DOCS / "pictures/scaling.json", DOCS / "pictures/scaling.svg", DOCS / "scaling.md"
 LEFT, RIGHT, TOP, BOTTOM, APART = 60, 410, 40, 330, 430
-MOST = LARGEST[0] * LARGEST[1]
 EMULATED = {
     (BLOCK, 1, 1): (f"block of {WIDTH} columns, tp=4", 1),
     (BLOCK, 1, 4): (f"block of {WIDTH} columns, tp=4", 2),
@@ -95,14 +83,13 @@ CURVES = (
 
 def wanted() -> Iterator[tuple[str, int, tuple[int, int], int, int]]:
     """Network, batch, mesh and degrees of the points: the batch is dealt first, then products are shared."""
-    for mesh in (*MESHES, LARGEST):
-        chips = mesh[0] * mesh[1]
-        dp = min(chips, BATCH)
-        yield BLOCK, BATCH, mesh, dp, chips // dp
-        if chips <= BATCH:
-            yield RESNET, BATCH, mesh, chips, 1
-        if chips in SHARED:
-            yield BLOCK, 1, mesh, 1, chips
+    for x, y in MESHES:
+        yield RESNET, BATCH, (x, y), x * y, 1
+        if x * y in SHARED:
+            yield BLOCK, 1, (x, y), 1, x * y
+    for x, y in FEW_MESHES:
+        dp = min(x * y, BATCH)
+        yield BLOCK, BATCH, (x, y), dp, x * y // dp
     yield RESNET, 1, (1, 1), 1, 1
     images = MOST_IMAGES[0] * MOST_IMAGES[1]
     yield RESNET, images, MOST_IMAGES, images, 1
@@ -251,9 +238,15 @@ def _weak(points: list[Point]) -> str:
 
 One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} on {images:,}:
 nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. Several images on one chip
-take less than as many times one image, because the weights are loaded once. So eight chips with an image
-each are less than eight times as fast as one chip with eight images, and come near it when each has sixteen.
+take less than as many times one image, because the weights are loaded once: eight chips that share a batch
+are less than eight times as fast as one chip with all of it. A chip with {BATCH} sequences takes longer for
+each than one with a single sequence, so that curve rises faster than the number of chips.
 """
+
+
+def points() -> list[Point]:
+    """The points as they were estimated."""
+    return [Point(**each) for each in json.loads(DATA.read_text(encoding="utf-8"))]
 
 
 def main(arguments: list[str]) -> int:
@@ -262,10 +255,10 @@ def main(arguments: list[str]) -> int:
         DATA.write_text(
             json.dumps([asdict(point) for point in measured()], indent=1) + "\n", encoding="utf-8"
         )
-    points = [Point(**each) for each in json.loads(DATA.read_text(encoding="utf-8"))]
+    known = points()
     benchmarks = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     stale = False
-    for path, text in ((PICTURE, draw(points, benchmarks)), (PAGE, page(points, benchmarks))):
+    for path, text in ((PICTURE, draw(known, benchmarks)), (PAGE, page(known, benchmarks))):
         if "--check" not in arguments:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:

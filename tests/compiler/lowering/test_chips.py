@@ -95,6 +95,15 @@ def test_all_gather(shape: tuple[int, ...], axis: int, small: bool, way: str) ->
     assert all(np.array_equal(each, wanted) for each in exchanged(graph, machine, parts))
 
 
+def test_an_all_gather_gives_fp32_of_shorter_operands() -> None:
+    ring, shape = (0, 2, 1), (1, 2, 700)
+    parts = drawn(3, shape)
+    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=1, way="dual")
+    found = exchanged(graph, load_machine(None).of_chips(3, 1), parts, "fp16")
+    wanted = np.concatenate([parts[chip].astype(np.float16) for chip in ring], 1).astype(np.float32)
+    assert all(np.array_equal(each, wanted) for each in found)
+
+
 @pytest.mark.parametrize(
     ("shape", "axis", "way"),
     [

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_format, stretches
+from compiler.codegen.slices.vector import convert
 from compiler.graph import GraphError
 from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.domains.chips.collectives import (
@@ -109,7 +110,7 @@ def member_of(kernel: Kernel, work: Work) -> GroupMember:
         )
     groups, way = tuple(groups_of(work.spec)), way_of(work.spec)
     if work.op in COLLECTIVES:
-        size = max(work.input(0).size, work.output.size) * work.output.bytes_each
+        size = max(work.input(0).size, work.output.size) * work.input(0).bytes_each
         price = LinkPrice(kernel.target.machine, work.op, groups, size, kernel.target.tiles)
         kernel.links = round(price.cycles(way))
     return GroupMember(kernel, chips, groups, way)
@@ -127,9 +128,12 @@ def part_of(kernel: Kernel, tensor: DdrTensor, extent: int, places: int, tiles: 
     return max(GRAIN, min(fit, round_up(ceil_div(share, turns), GRAIN)))
 
 
-@lowering(ALL_GATHER, engines=(Engine.DMA,))
+@lowering(ALL_GATHER, engines=(Engine.DMA,), gives_fp32=True)
 def all_gather(kernel: Kernel, work: Work) -> None:
-    """Every tile has some rows of each member's tensor, or a part of them."""
+    """Every tile has some rows of each member's tensor, or a part of them.
+
+    Links carry them in the format of the operand; a result in FP32 is converted as it is stored.
+    """
     source, target = work.input(0), work.output
     member, width = member_of(kernel, work), rows_of(work, source)[1]
     for block, chunks in _row_blocks(kernel, work, member, source):
@@ -142,8 +146,18 @@ def all_gather(kernel: Kernel, work: Work) -> None:
         for number in member.partners:
             member.allowed(number)
 
-        def store(places: int, block: RowBlock = block, chunks: Chunks = chunks) -> None:
-            _move_rows(chunks, target, "wdma", places, block, width)
+        wide: Value | None = None
+        if target.fmt is not source.fmt:
+            wide = kernel.buffer("wide", chunks.elements * target.bytes_each)
+
+        def store(
+            places: int, block: RowBlock = block, chunks: Chunks = chunks, wide: Value | None = wide
+        ) -> None:
+            here = chunks.at(places)
+            if wide is not None:
+                convert(kernel, wide, here, block.elements, source.fmt, target.fmt)
+                here = wide
+            _move_rows(chunks, target, "wdma", places, block, width, here)
 
         chunks.gather(store)
         kernel.emit("ncc.wait")
@@ -198,11 +212,11 @@ def _row_blocks(
     """
     outer, width = rows_of(work, tensor)
     few = outer < kernel.target.tiles
-    fit = (kernel.budget // (2 * member.size) - LINE_BYTES) // (tensor.bytes_each * width)
+    fit = (kernel.budget // (2 * member.size + 1) - LINE_BYTES) // (tensor.bytes_each * width)
     rows = max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
     extent = width if few else outer
     half = min(round_up(ceil_div(extent, 2), GRAIN if few else 1), extent) if member.way == DUAL else extent
-    part = min(part_of(kernel, tensor, outer * half, 2 * member.size - 1, member.tiles), half)
+    part = min(part_of(kernel, tensor, outer * half, 2 * member.size + 1, member.tiles), half)
     base, arrived = _buffers(kernel, tensor, part if few else round_up(rows * width, GRAIN), member.size)
     for first, length in ((0, half), (half, extent - half)):
         if not length:
@@ -245,13 +259,22 @@ def rows_of(work: Work, tensor: DdrTensor) -> tuple[int, int]:
 
 
 def _move_rows(
-    chunks: Chunks, tensor: DdrTensor, engine: str, places: int, block: RowBlock, width: int
+    chunks: Chunks,
+    tensor: DdrTensor,
+    engine: str,
+    places: int,
+    block: RowBlock,
+    width: int,
+    here: Value | None = None,
 ) -> None:
-    """Load or store a block of a member in the tensor of all; a member's row has ``width`` elements."""
+    """Load or store a block of a member in the tensor of all; a member's row has ``width`` elements.
+
+    ``here`` is the place in the scratchpad if it is not the chunk.
+    """
     every = chunks.member.size * width
     there = chunks.kernel.let(block.row * every + chunks.member.chunk(places) * width + block.first)
     extents = {"n": block.columns, "stride0": every, "iter0": block.rows}
-    copy(chunks, tensor, engine, tensor.at(there), chunks.at(places), **extents)
+    copy(chunks, tensor, engine, tensor.at(there), chunks.at(places) if here is None else here, **extents)
 
 
 def copy(chunks: Chunks, tensor: DdrTensor, engine: str, place: Value, here: Value, **extents: Value) -> None:
