@@ -262,6 +262,6 @@ def _program(
         tuple(map(str, report.states)),
         report.core_work,
         context.wide,
-        chosen and chosen.spread,
-        chosen.tried if chosen is not None else (),
+        None if chosen is None else chosen.spread,
+        () if chosen is None else chosen.tried,
     )

@@ -30,7 +30,7 @@ from light import light_model
 from transformers import Size, transformer
 
 DOCS = Path(__file__).parent
-BLOCK, RESNET = "decoder block", "ResNet-50"
+BLOCK, RESNET = "Decoder block", "ResNet-50"
 TOKENS, WIDTH, HEADS, BATCH = 512, 4096, 32, 128
 MESHES = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (4, 8), (8, 8), (8, 16))
 FEW_MESHES = ((1, 1), (4, 2), (4, 8), (8, 16), (16, 32), (64, 64))
@@ -198,8 +198,9 @@ tp=2 on 2 chips, one of which takes:
 `docs/scaling_picture.py` writes this page from such estimates, for two networks with seeded weights in
 FP16: a decoder block of {TOKENS} tokens, {WIDTH} columns and {HEADS} heads, and ResNet-50. Filled points
 were also emulated ([benchmarks.md](benchmarks.md)), all others are only priced. Dashed lines are bounds: what
-DDR moves at least, or the links if they take longer. The dotted line is as many times as fast as there are
-chips.
+DDR moves at least, or the links if they take longer. That of links adds up latencies and bytes of the rounds
+of each exchange; tiles that exchange side by side hide latencies, so a phase can take less. The dotted line
+is as many times as fast as there are chips.
 
 ![How much faster many chips are than one](pictures/scaling.svg)
 
@@ -212,8 +213,8 @@ its links carry nothing of other groups.
 def page(points: list[Point], benchmarks: str) -> str:
     """The page as Markdown."""
     lines = [TEXT]
-    for heading, curve in zip(("A batch", "One sequence", "ResNet-50, a batch"), CURVES, strict=True):
-        lines += [f"## {heading}: {curve.title}", "", *_table(on_curve(points, curve), benchmarks), ""]
+    for curve in CURVES:
+        lines += [f"## {curve.network}, {curve.title}", "", *_table(on_curve(points, curve), benchmarks), ""]
     return "\n".join([*lines, _weak(points)])
 
 
@@ -237,8 +238,8 @@ def _weak(points: list[Point]) -> str:
     return f"""## Weak scaling: as many chips as images or sequences
 
 One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} on {images:,}:
-nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. Several images on one chip
-take less than as many times one image, because the weights are loaded once: eight chips that share a batch
+nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. In the picture that is the
+dotted line, as high as there are images or sequences. Several images on one chip take less than as many times one image, because the weights are loaded once: eight chips that share a batch
 are less than eight times as fast as one chip with all of it. A chip with {BATCH} sequences takes longer for
 each than one with a single sequence, so that curve rises faster than the number of chips.
 """
