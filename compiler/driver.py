@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from asm.image import Image, image_parts
 from compiler.codegen import DEFAULT_TILES, write_program
@@ -240,7 +241,8 @@ def _compile_for_chips(
     start = time.perf_counter()
     made = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
-    return _program(spread.graph, first[0], made, timing, first[1], chosen)
+    report = replace(first[1], degrees=list(chosen.tried)) if chosen.tried else first[1]
+    return _program(spread.graph, first[0], made, timing, report, chosen)
 
 
 def _program(

@@ -239,9 +239,12 @@ def _weak(points: list[Point]) -> str:
 
 One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} on {images:,}:
 nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. In the picture that is the
-dotted line, as high as there are images or sequences. Several images on one chip take less than as many times one image, because the weights are loaded once: eight chips that share a batch
-are less than eight times as fast as one chip with all of it. A chip with {BATCH} sequences takes longer for
-each than one with a single sequence, so that curve rises faster than the number of chips.
+dotted line, as high as there are images or sequences.
+
+Several images on one chip take less than as many times one image, because the weights are loaded once: eight
+chips that share a batch are less than eight times as fast as one chip with all of it. A chip with {BATCH}
+sequences takes longer for each than one with a single sequence, so that curve rises faster than the number of
+chips.
 """
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
@@ -16,6 +17,7 @@ from compiler.evaluation.core_work import CoreWork
 from compiler.operators.domains.chips.collectives import COLLECTIVES
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
+from compiler.search.chips import TriedDegrees
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
 from .base import Context, StateUpdate, computes, operations
@@ -126,6 +128,8 @@ class Report(msgspec.Struct, frozen=True):
     ddr: list[DdrRegion]
     states: list[StateUpdate]
     plan: Plan
+    degrees: list[TriedDegrees] | UnsetType = UNSET
+    """The degrees of parallelism that were tried; unset where none were looked for."""
     run: Mapping[str, Any] | None = None
     """What ``tx8emu --report FILE.json`` writes of a run; null if there was none."""
 

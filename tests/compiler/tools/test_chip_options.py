@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,13 @@ def test_one_line_for_what_does_not_fit(
 def test_degrees_are_found_when_only_the_chips_are_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([MLP, "--chips", "2x1", "-S", "-o", str(tmp_path)]) == 0
+    report = tmp_path / "report.json"
+    assert main([MLP, "--chips", "2x1", "-S", "-o", str(tmp_path), "--report", str(report)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "16 tiles of each of 2 chips (tp=2)" in lines[0]
     assert [line.split(":")[0] for line in lines[1:3]] == ["tried dp=2", "tried tp=2"]
+    tried = json.loads(report.read_text())["degrees"]
+    assert [(each["degrees"], each["cycles"] is None) for each in tried] == [("dp=2", True), ("tp=2", False)]
 
 
 def test_an_estimate_of_many_chips(capsys: pytest.CaptureFixture[str]) -> None:
