@@ -151,7 +151,7 @@ def all_gather(kernel: Kernel, work: Work) -> None:
             wide = kernel.buffer("wide", chunks.elements * target.bytes_each)
 
         def store(
-            places: int, block: RowBlock = block, chunks: Chunks = chunks, wide: Value | None = wide
+            places: int, block: RowsOfMember = block, chunks: Chunks = chunks, wide: Value | None = wide
         ) -> None:
             here = chunks.at(places)
             if wide is not None:
@@ -185,7 +185,7 @@ def reduce_scatter(kernel: Kernel, work: Work) -> None:
 
 
 @dataclass(frozen=True)
-class RowBlock:
+class RowsOfMember:
     """Rows of a member's tensor, or a part of a row: ``columns`` elements from ``first`` on."""
 
     row: Value
@@ -204,7 +204,7 @@ class RowBlock:
 
 def _row_blocks(
     kernel: Kernel, work: Work, member: GroupMember, tensor: DdrTensor
-) -> Iterator[tuple[RowBlock, Chunks]]:
+) -> Iterator[tuple[RowsOfMember, Chunks]]:
     """Code for each block of a member's rows that this tile has, and its chunks.
 
     ``tensor`` is that of a member. Few rows are cut into parts. A dual ring takes half of the rows, or of
@@ -226,7 +226,7 @@ def _row_blocks(
                 blocks = _parts_of_rows(kernel, member, outer, (first, length, part))
             else:
                 blocks = (
-                    RowBlock(kernel.let(begin + first), count, 0, width)
+                    RowsOfMember(kernel.let(begin + first), count, 0, width)
                     for begin, count in blocks_of(kernel, member, length, rows)
                 )
             for block in blocks:
@@ -236,13 +236,13 @@ def _row_blocks(
 
 def _parts_of_rows(
     kernel: Kernel, member: GroupMember, outer: int, part: tuple[int, int, int]
-) -> Iterator[RowBlock]:
+) -> Iterator[RowsOfMember]:
     """Code for each part of each row: the columns from the first one on, so many, some of them at a time."""
     first, length, size = part
     for stretch in stretches(length, size):
         for begin, _ in blocks_of(kernel, member, outer * stretch.count, 1):
             column = kernel.let(begin % stretch.count * stretch.size + (first + stretch.start))
-            yield RowBlock(kernel.let(begin // stretch.count), 1, column, stretch.size)
+            yield RowsOfMember(kernel.let(begin // stretch.count), 1, column, stretch.size)
 
 
 def _in_direction(kernel: Kernel, member: GroupMember, direction: int) -> AbstractContextManager[None]:
@@ -263,7 +263,7 @@ def _move_rows(
     tensor: DdrTensor,
     engine: str,
     places: int,
-    block: RowBlock,
+    block: RowsOfMember,
     width: int,
     here: Value | None = None,
 ) -> None:
