@@ -18,7 +18,7 @@ from tx8isa.machine.chips import Chips
 from tx8isa.numbers.formats import Format
 
 from . import registers as at
-from .routes import Groups
+from .routes import Groups, copies_at_once
 
 _FIXED, _PARTNER = 2, 3
 """Words of a row of the table: place in the ring and step to the next chunk; then for each partner the chip
@@ -107,14 +107,14 @@ class GroupMember:
     def send(self, source: Value, target: Value, size: int, packet: tuple[int, int], number: int = 1) -> None:
         """Begin to write to a partner: bytes here to the same tile there, as a packet of a stream.
 
-        Two copies are on their way at a time; the one before the last must be done.
+        Some copies are on their way at a time; the first of as many must be done.
         """
-        kernel, core, sent = self.kernel, self.core, self._sent
+        kernel, core, sent, most = self.kernel, self.core, self._sent, copies_at_once(self.way)
         kernel.keep_alive(source)
         kernel.keep_alive(target)
         with kernel.registers.scope():
-            block, value = core.number(at.dte_block(kernel.target.machine, sent % 2)), core.register()
-            if sent >= 2:
+            block, value = core.number(at.dte_block(kernel.target.machine, sent % most)), core.register()
+            if sent >= most:
                 self._done(block, value)
             for place, given in ((at.SOURCE, source), (at.TARGET, target)):
                 with kernel.registers.scope():
@@ -137,7 +137,7 @@ class GroupMember:
 
     def sent(self) -> None:
         """Wait until all that was sent is there; then the bytes here may change."""
-        for number in range(min(self._sent, 2)):
+        for number in range(min(self._sent, copies_at_once(self.way))):
             with self.kernel.registers.scope():
                 block = self.core.number(at.dte_block(self.kernel.target.machine, number))
                 self._done(block, self.core.register())

@@ -18,6 +18,9 @@ from tx8isa.cost.instructions import chip_link_rate
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 
+_INSTRUCTIONS = 45
+"""Of the kernel core, to send a message and to take note of one."""
+
 Groups = tuple[tuple[int, ...], ...]
 """Groups of chips, each in the order of its ring."""
 
@@ -31,6 +34,7 @@ class RoundOfMessages(NamedTuple):
     """The share of one message."""
     distance: int
     """Links on the longest way."""
+    mean_distance: float
     sends: int
     """Messages of each member, one after another."""
 
@@ -49,7 +53,14 @@ def round_of(chips: Chips, groups: Groups, way: str) -> RoundOfMessages:
             for target in _targets(group, place, way):
                 longest = max(longest, _pass(chips, source, target, loads))
     sends = members - 1 if way == DIRECT else 1
-    return RoundOfMessages(max(loads.values()) * share, share, longest, sends)
+    messages = sends * (2 if way == DUAL else 1) * members * len(groups)
+    mean = sum(loads.values()) / messages
+    return RoundOfMessages(max(loads.values()) * share, share, longest, mean, sends)
+
+
+def copies_at_once(way: str) -> int:
+    """Copies to other chips that a tile has on their way at a time, each with a block of the DTE."""
+    return 3 if way == DIRECT else 2
 
 
 def _targets(group: tuple[int, ...], place: int, way: str) -> list[int]:
@@ -98,17 +109,34 @@ class LinkPrice:
         return rounds_of(self.op, len(self.groups[0]), way) * each
 
     def cycles(self, way: str) -> float:
-        """The bound with what a tile needs for its own message; other tiles send meanwhile.
+        """The rounds with what a tile needs for its own messages; other tiles send meanwhile.
 
-        So a round takes as long as the busiest link carries messages, or as one tile needs if that is longer.
+        A round takes as long as the busiest link carries messages, or as a tile needs to send its own, have
+        them arrive and add what comes, if that is longer. Then come the first load and the last store, with
+        the latencies of what allows to write and of what says that it was done.
         """
         turn, timing = round_of(self.chips, self.groups, way), self.machine.timing
+        core, latency = timing.core, self.chips.latency.value
         tiles = self.tiles // (2 if way == DUAL else 1)
-        message = turn.share * self.size / tiles / self._rate
-        start = turn.sends * timing.dte.issue.value + timing.dte.fixed.value
-        chain = start + turn.distance * self.chips.latency.value + message
+        command = core.issue.value + core.join.value + core.join_worker.value
+        chain = self._sending(turn, way) + turn.distance * latency + command + 2 * core.register_read.value
+        chain += turn.share * self.size / tiles / self._rate
+        link = turn.busiest * self.size / self._rate
+        around = 2 * (latency + command) + timing.rdma.fixed.value + timing.wdma.fixed.value
         rounds = rounds_of(self.op, len(self.groups[0]), way)
-        return chain + rounds * max(chain, turn.busiest * self.size / self._rate)
+        return rounds * max(chain, link) + min(chain, link) + around
+
+    def _sending(self, turn: RoundOfMessages, way: str) -> float:
+        """Until the last message of a tile leaves: only so many copies are on their way at a time."""
+        dte = self.machine.timing.dte
+        send = dte.issue.value + _INSTRUCTIONS * self.machine.timing.core.instruction.value
+        there_and_back = dte.fixed.value + 2 * turn.mean_distance * self.chips.latency.value
+        now, done = 0.0, [0.0] * copies_at_once(way)
+        for number in range(turn.sends):
+            place = number % len(done)
+            now = max(now, done[place]) + send
+            done[place] = now + there_and_back
+        return now + dte.fixed.value
 
     def best(self) -> str:
         """The way that takes the fewest cycles; of equal ones the first. Two rings share an even number of
