@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from chip_nets import exchange, exchanged, ring_sum, small_chips
-from compiler.graph import Array, GraphError
+from compiler.graph import Array, Graph, GraphError, Node, Tensor
+from compiler.lowering.movement.chips.routes import LinkPrice
 from compiler.operators.domains.chips.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -15,7 +18,8 @@ from compiler.operators.domains.chips.collectives import (
     REDUCE_SCATTER,
     WAYS,
 )
-from compiler.passes.compilation import context_of
+from compiler.passes.compilation import context_of, run_passes, written
+from emulator.program import Program
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.division import ceil_div, round_up
 
@@ -156,6 +160,28 @@ def test_broadcast(shape: tuple[int, ...]) -> None:
     parts = drawn(3, shape)
     found = exchanged(graph, load_machine(None).of_chips(3, 1), parts)
     assert all(np.array_equal(each, parts[2]) for each in found)
+
+
+@LONG
+@pytest.mark.parametrize("way", WAYS)
+def test_prices_are_near_simulated_time(way: str) -> None:
+    """What a second all-reduce adds to a program; the first one comes with the start."""
+    machine, ring, size = load_machine(None).of_chips(2, 2), (0, 2, 3, 1), 1 << 16
+    cycles = []
+    for count in (1, 2):
+        names = ["x", "sum", "y"] if count == 2 else ["x", "y"]
+        tensors = {name: Tensor(name, "float32", (size // 4,)) for name in names}
+        attrs = {"chips": ring, "members": 4, "way": way}
+        nodes = tuple(Node(ALL_REDUCE, f"to_{to}", (of,), (to,), attrs) for of, to in pairwise(names))
+        made = Graph("sums", 20, (tensors["x"],), (tensors["y"],), {}, nodes, tensors)
+        context = context_of(made, "fp32", None, machine, search="off", spread=True)
+        mesh = Program(written(context, run_passes(context, {}, None))[2], machine).start_chips(
+            {"x": np.ones(size // 4, np.float32)}
+        )
+        mesh.run()
+        cycles.append(mesh.cycles)
+    price = LinkPrice(machine, ALL_REDUCE, (ring,), size, 16).cycles(way)
+    assert abs(price / (cycles[1] - cycles[0]) - 1) < 0.12
 
 
 def test_a_program_for_several_chips_needs_to_know_how_they_share() -> None:
