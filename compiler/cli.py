@@ -77,6 +77,8 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
             return _run_kernel(options, graph)
         if options.grid is not None or options.arguments:
             raise Tx8Error(f"{graph}: --grid and --arg are for kernels of Triton (.ttir); this is a graph")
+        if options.estimate:
+            return _estimate(options, graph)
         return _check(options, graph) if options.check else _run(options, graph)
     except Tx8Error as error:
         return _fail(*_mistakes(error))
@@ -116,6 +118,33 @@ def _check(options: argparse.Namespace, path: Path) -> int:
     return 0 if found.supported else INPUT_AT_FAULT
 
 
+def _estimate(options: argparse.Namespace, path: Path) -> int:
+    """Print what a graph takes, by the estimates of its phases."""
+    from compiler.search.chips import priced_machine
+    from compiler.tools.progress import estimate_table
+    from tx8isa.machine.description import load_machine
+
+    from .driver import estimate_graph
+    from .frontend import reader
+
+    graph = stateful(options, reader(path, dict(options.shape), options.batch, constants_of(options))(path))
+    machine = load_machine(options.machine)
+    if options.chips is not None:
+        machine = priced_machine(machine, *options.chips)
+    wanted = compile_options(options)
+    found = estimate_graph(
+        graph,
+        machine=machine,
+        **{name: wanted[name] for name in ("dtype", "tiles", "patterns", "residency", "parallel")},
+    )
+    if found.chosen is not None:
+        for tried in found.chosen.tried:
+            print_out(f"tried {tried}")
+        print_out(f"{found.chosen.spread.degrees} on {machine.chip_count} chips, one of which takes:")
+    print_out(estimate_table(found))
+    return 0
+
+
 def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
         read = bound_reader(options, path)
@@ -140,11 +169,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
         say(options, _summary(program, folder))
         if table is not None:
             say(options, table.summary())
-        if program.core_work is not None:
-            say(options, str(program.core_work))
-        if program.wide is not None:
-            say(options, str(program.wide))
-        for line in program.states:
+        for line in _notes(program):
             say(options, line)
         if options.run or options.verify_nodes:
             say_random(options, program.graph)
@@ -179,7 +204,9 @@ def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Pr
         if options.verbose:
             print(f"tx8cc: {text}", file=sys.stderr)
 
-    if options.no_cache or options.parallel is not None:  # the cache has programs for one chip
+    if (
+        options.no_cache or options.parallel is not None or machine.chip_count > 1
+    ):  # the cache has programs for one chip
         return compiled()
     observed = options.timing or options.print_ir_after or options.report or options.save_plan
     return compile_cached(graph, machine, compile_options(options), compiled, say, not observed)
@@ -225,6 +252,12 @@ def _summary(program: Program, folder: Path) -> str:
         what += f" of each of {program.machine.chip_count} chips ({program.spread.degrees})"
     made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
     return one_line(f"{program.graph.name}: {what}; {made}")
+
+
+def _notes(program: Program) -> list[str]:
+    """What a user should know of the program besides."""
+    notes = [each for each in (program.core_work, program.wide) if each is not None]
+    return [*(f"tried {tried}" for tried in program.tried), *map(str, notes), *program.states]
 
 
 def _extra_files(

@@ -17,7 +17,7 @@ from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
 from compiler.lowering.movement.chips.opening import greeting, opening
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
+from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.passes.layouts.move_const import bank_threshold
@@ -119,10 +119,11 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
     chips = context.machine.chips
     if nodes and chips is not UNSET:
-        groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
+        calls = [call_of(context.graph, node) for node in nodes.values()]
+        exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         start += opening(context.machine)
-        code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
+        code[first] = [*program.phase("", greeting(context.machine, chips, sorted(exchanges))), *code[first]]
     return start, code
 
 

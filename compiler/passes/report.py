@@ -8,14 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
 from compiler.evaluation.core_work import CoreWork
+from compiler.operators.domains.chips.collectives import COLLECTIVES
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
+from compiler.search.chips import TriedDegrees
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
 from .base import Context, StateUpdate, computes, operations
@@ -74,6 +77,14 @@ class Phase(msgspec.Struct, frozen=True):
     simulated: float | None = None
 
 
+class EstimatedPhase(msgspec.Struct, frozen=True):
+    """A phase that was only priced. ``exchange``: chips exchange values in it."""
+
+    name: str
+    cycles: int
+    exchange: bool
+
+
 class TriedCut(msgspec.Struct, frozen=True):
     """A candidate of the search; None as cut is the lowering's own rule.
 
@@ -118,6 +129,8 @@ class Report(msgspec.Struct, frozen=True):
     ddr: list[DdrRegion]
     states: list[StateUpdate]
     plan: Plan
+    degrees: list[TriedDegrees] | UnsetType = UNSET
+    """The degrees of parallelism that were tried; unset where none were looked for."""
     run: Mapping[str, Any] | None = None
     """What ``tx8emu --report FILE.json`` writes of a run; null if there was none."""
 
@@ -143,6 +156,19 @@ class Report(msgspec.Struct, frozen=True):
     def json(self) -> str:
         """The report as JSON."""
         return msgspec.json.format(msgspec.json.encode(self)).decode() + "\n"
+
+
+def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
+    """The phases of a module whose passes have run, with their estimated cycles: 0 without a search."""
+    phases = [operation for operation in operations(module) if computes(operation)]
+    return [
+        EstimatedPhase(
+            name,
+            op.estimate.value.data if isinstance(op, GroupOp) and op.estimate is not None else 0,
+            isinstance(op, GroupOp) and any(member.op in COLLECTIVES for member in op.members),
+        )
+        for name, op in zip(phase_names(phases), phases, strict=True)
+    ]
 
 
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
