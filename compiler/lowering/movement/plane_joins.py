@@ -64,6 +64,8 @@ def join_plane(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[Pl
         image, begin = kernel.let(item // blocks), kernel.let(item % blocks * size)
         count = size if positions % size == 0 else kernel.let(minimum(size, positions - begin))
         joined = kernel.buffer("joined", size * width * each)
+        if sum(part.count for part in parts) < width:  # lanes without a channel
+            kernel.emit(f"td.memset.{token}", dst=joined, value=0.0, n=count * width)
         for part, stored in zip(parts, widths, strict=True):
             data = kernel.buffer("part", size * stored * each)
             source = part.tensor.at(_first(part.tensor, image, part.channel // BLOCK, begin))

@@ -46,6 +46,13 @@ def test_a_plane_is_put_together_in_the_scratchpad_where_it_has_many_positions()
     assert stores and all("stride0" not in line for line in stores)
 
 
+def test_lanes_without_a_channel_are_zero() -> None:
+    made = joined((16, 8, 12), 24)
+    program = compiler.compile(made, "fp16", residency="off")
+    assert ".joined" in program.text
+    strict_outputs(made, program)
+
+
 def test_a_few_positions_are_stored_where_they_belong() -> None:
     program = compiler.compile(joined((16, 16), 3), "fp16")
     assert ".joined" not in program.text
