@@ -131,8 +131,8 @@ class _Divider:
         """
         known = self.wanted.setdefault(tensor.symbol, share)
         if known != share:
-            both = known is not None and share is not None
-            self.wanted[tensor.symbol] = known.joined(share, tensor.shape) if both else None
+            joined = known.joined(share, tensor.shape) if known is not None and share is not None else None
+            self.wanted[tensor.symbol] = joined
 
     def _check_result(self, stage: SharedStage) -> None:
         """Undividable if a tile cannot store its share, or if no moves within the scratchpad can have it."""

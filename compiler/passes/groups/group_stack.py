@@ -189,11 +189,9 @@ class _Stacker:
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
         groups = [last]
-        count = len(self.candidates.stages_of(last))
-        while self.candidates.takes(groups[0]):
+        while self.candidates.takes(groups[0]) and len(groups) < self.pattern.most:
             before = self._before(groups)
-            count += 0 if before is None else len(self.candidates.stages_of(before))
-            if before is None or count > self.pattern.most:
+            if before is None:
                 break
             groups = [before, *groups]
             if not self.pattern.kind.longest:

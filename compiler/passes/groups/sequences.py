@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
 from compiler.passes.base import Context, is_alias
@@ -55,11 +54,9 @@ class Sequences:
         return allowed and all(map(self.pattern.kind.takes, self.stages_of(operation)))
 
     def stages_of(self, operation: GroupOp) -> list[Work]:
-        """The works that a group has in a sequence; a sliced one takes the stages of others apart."""
+        """The works that a group has in a sequence."""
         if operation not in self.stages:
-            work = work_of(self.context, operation, self.symbol)
-            apart = bool(work.stages) and self.pattern.kind.grows
-            self.stages[operation] = _stages_apart(work) if apart else [work]
+            self.stages[operation] = [work_of(self.context, operation, self.symbol)]
         return self.stages[operation]
 
     def symbol(self, value: SSAValue) -> str:
@@ -125,27 +122,6 @@ class Sequences:
         for outer, value in zip(made.results, made.made, strict=True):
             self._names[outer] = names[value]
         return made
-
-
-def _stages_apart(work: Work) -> list[Work]:
-    """The works of a sequence, with names of their own for what one makes for another."""
-    names = {
-        stage.output.symbol: f"{work.output.symbol}.{at}"
-        for at, stage in enumerate(work.stages)
-        if stage.output.symbol not in {tensor.symbol for tensor in (*work.others, work.output)}
-    }
-
-    def renamed(tensor: DdrTensor | None) -> DdrTensor | None:
-        name = None if tensor is None else names.get(tensor.symbol)
-        return tensor if tensor is None or name is None else replace(tensor, symbol=name)
-
-    found: list[Work] = []
-    for stage in work.stages:
-        steps = tuple(replace(step, operands=tuple(map(renamed, step.operands))) for step in stage.steps)
-        output = renamed(stage.output)
-        assert output is not None
-        found.append(replace(stage, inputs=tuple(map(renamed, stage.inputs)), output=output, steps=steps))
-    return found
 
 
 def results_of(groups: Collection[GroupOp]) -> list[SSAValue]:

@@ -6,16 +6,16 @@ import pytest
 
 import compiler
 from compiler.graph import Graph
-from compiler_harness import assert_right, draw, graph, small_machine, strict_outputs
+from compiler_harness import NodeSpec, assert_right, draw, graph, small_machine, strict_outputs
 
 
 def joined(channels: tuple[int, ...], size: int, images: int = 1) -> Graph:
     """Convolutions whose results a Concat puts side by side, and a pool, so that all are in planes."""
     names = [f"x{at}" for at in range(len(channels))]
     weights = {f"w{at}": draw(count, count, 1, 1, seed=at) for at, count in enumerate(channels)}
-    convs = [("Conv", [name, f"w{at}"], [f"a{at}"], {}) for at, name in enumerate(names)]
-    join = ("Concat", [f"a{at}" for at in range(len(channels))], ["b"], {"axis": 1})
-    pool = ("MaxPool", ["b"], ["y"], {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)})
+    convs: list[NodeSpec] = [("Conv", [name, f"w{at}"], [f"a{at}"], {}) for at, name in enumerate(names)]
+    join: NodeSpec = ("Concat", [f"a{at}" for at in range(len(channels))], ["b"], {"axis": 1})
+    pool: NodeSpec = ("MaxPool", ["b"], ["y"], {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)})
     shapes = {name: (images, count, size, size + 1) for name, count in zip(names, channels, strict=True)}
     return graph([*convs, join, pool], shapes, weights)
 
