@@ -25,7 +25,7 @@ from compiler.operators.record import Call
 from compiler.passes.patterns.sequences import SLICES, SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
-from .base import Context, in_storage_order, main_member
+from .base import Context, in_storage_order, is_alias, main_member
 
 Symbols = Callable[[SSAValue], str]
 """Gives the symbol of a value in DDR."""
@@ -197,12 +197,6 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
     return placement, values
 
 
-def is_alias(operation: TensorOperation) -> bool:
-    """Whether an operation only gives its first operand another shape, for which no code is needed."""
-    entry = LOWERINGS.get(operation.op)
-    return entry is not None and entry.lower is None
-
-
 def unaliased(value: SSAValue) -> SSAValue:
     """The value that a value is, perhaps in another shape."""
     while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
@@ -266,7 +260,15 @@ def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
     data = None
     if isinstance(value.owner, LoadConstOp):
         data = in_storage_order(context.constants[value.owner.node.data], order)
-    return DdrTensor(symbol, format_of(value.type), stored, data, order is Order.BLOCKED)
+    last = order in (Order.CHANNELS_LAST, Order.BLOCKED)
+    return DdrTensor(
+        symbol,
+        format_of(value.type),
+        stored,
+        data,
+        order is Order.BLOCKED,
+        channels_last=last and len(shape) > 2,
+    )
 
 
 def operand_positions(operation: TensorOperation) -> list[int]:

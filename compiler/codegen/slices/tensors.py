@@ -28,7 +28,7 @@ class DdrTensor:
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
     ``base`` is its address if that is not the symbol: that of a part of a tensor, or of a buffer in the
-    scratchpad of the tile (``codegen/moves.py``).
+    scratchpad of the tile (``codegen/moves.py``). ``channels_last``: axis 1 of the specification is the last.
     """
 
     symbol: str
@@ -37,6 +37,7 @@ class DdrTensor:
     value: Array | None = None
     blocked: bool = False
     base: Value | None = None
+    channels_last: bool = False
 
     @property
     def size(self) -> int:

@@ -11,10 +11,10 @@ from xdsl.rewriter import Rewriter
 
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
-from compiler.passes.base import Context
+from compiler.passes.base import Context, is_alias
 from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
-from compiler.passes.work import is_alias, stages_of_group, target_of, together, unaliased, work_of
+from compiler.passes.work import stages_of_group, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, Trial, signature, template_key
 
 from .borders import Borders
