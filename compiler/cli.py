@@ -125,9 +125,8 @@ def _estimate(options: argparse.Namespace, path: Path) -> int:
     from tx8isa.machine.description import load_machine
 
     from .driver import estimate_graph
-    from .frontend import reader
 
-    graph = stateful(options, reader(path, dict(options.shape), options.batch, constants_of(options))(path))
+    graph = stateful(options, bound_reader(options, path)(path))
     machine = load_machine(options.machine)
     if options.chips is not None:
         machine = priced_machine(machine, *options.chips)
