@@ -289,6 +289,11 @@ def dma_format(fmt: Format) -> Format:
     return Format.INT8 if fmt is Format.UINT8 else fmt
 
 
+def zero_of(fmt: Format) -> float:
+    """Zero as the operand of a fill: a whole number for integers."""
+    return 0.0 if fmt.is_float else 0
+
+
 def load_slab(kernel: Kernel, view: View, slab: Slab, target: Value) -> None:
     """Read a slab of a view into consecutive scratchpad bytes."""
     strides = view.strides[len(view.strides) - len(slab.extents) :]

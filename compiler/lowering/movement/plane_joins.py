@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.long_runs import ddr_cycles
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_format
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_format, zero_of
 from compiler.dialect.planes import image_bytes
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import full_blocks, tail_width
@@ -65,7 +65,7 @@ def join_plane(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[Pl
         count = size if positions % size == 0 else kernel.let(minimum(size, positions - begin))
         joined = kernel.buffer("joined", size * width * each)
         if sum(part.count for part in parts) < width:  # lanes without a channel
-            kernel.emit(f"td.memset.{token}", dst=joined, value=0.0, n=count * width)
+            kernel.emit(f"td.memset.{token}", dst=joined, value=zero_of(target.fmt), n=count * width)
         for part, stored in zip(parts, widths, strict=True):
             data = kernel.buffer("part", size * stored * each)
             source = part.tensor.at(_first(part.tensor, image, part.channel // BLOCK, begin))

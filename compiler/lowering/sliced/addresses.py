@@ -9,7 +9,7 @@ from functools import cached_property
 
 from compiler.codegen.expr import Address, Value, highest, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.slices.tensors import DdrTensor, dma_format
+from compiler.codegen.slices.tensors import DdrTensor, dma_format, zero_of
 from compiler.codegen.teams.team import Team, meet, power_of_two, send
 from compiler.graph import Shape
 from compiler.lowering.record import Work
@@ -83,7 +83,9 @@ class ShareAddresses:
             place = self.kernel.buffer("share", size)
             if has_padding(output):  # not all lowerings write it, and moves read it
                 token = dma_format(output.fmt).token
-                self.kernel.emit(f"td.memset.{token}", dst=place, value=0.0, n=size // output.bytes_each)
+                self.kernel.emit(
+                    f"td.memset.{token}", dst=place, value=zero_of(output.fmt), n=size // output.bytes_each
+                )
         self.addresses[self._key(output, share)] = place
 
     def operand(self, tensor: DdrTensor, share: Needed) -> DdrTensor:
@@ -192,7 +194,7 @@ class ShareAddresses:
             return target
         kernel, each, token = self.kernel, tensor.bytes_each, dma_format(tensor.fmt).token
         size = self._bytes(tensor, share)
-        kernel.emit(f"td.memset.{token}", dst=target, value=0.0, n=size // each)
+        kernel.emit(f"td.memset.{token}", dst=target, value=zero_of(tensor.fmt), n=size // each)
         first = kernel.let(maximum(begin, 0))
         count = kernel.let(minimum(begin + share.size, tensor.shape[share.axis]) - first)
         skipped = kernel.let(first - begin)
@@ -227,7 +229,9 @@ class ShareAddresses:
                     begun = kernel.let(place + (first * runs.each + runs.own) * each)
                     with kernel.loop(runs.count) as run:
                         dst = begun + run * (runs.own_step * each)
-                        kernel.emit(f"td.memset.{token}", dst=dst, value=0.0, n=count * runs.each)
+                        kernel.emit(
+                            f"td.memset.{token}", dst=dst, value=zero_of(output.fmt), n=count * runs.each
+                        )
 
     def _put(self, tensor: DdrTensor, share: TileShare, source: Value) -> None:
         """Move a share from a buffer to where all of the value is.

@@ -85,7 +85,7 @@ def _operand_share(
     if share.reach is None and not overlap and following.step * units == extent:
         return TileShare(following.axis, share.count // same, following.step * (share.size // unit))
     step, rest = divmod(following.step, unit)
-    if same > 1 or rest:
+    if same > 1 or rest or (overlap and op not in _WINDOWS):
         raise Undividable(f"shares of axis {following.axis} of {operand} are not all of it, or overlap")
     reach = share.reached(shape)
     found = TileShare(

@@ -100,7 +100,9 @@ class Sequences:
 
     def make(self, joint: Joint) -> GroupOp:
         """Replace groups by one group, at the place of the last of them."""
-        groups, best = joint.groups, joint.result.best
+        groups, target = joint.groups, target_of(self.context)
+        template = Template(joint.result.key, joint.work, target)
+        best = with_ends(self.context, template, joint.result).best  # others are compared with it
         works = [work for each in groups for work in self.stages_of(each)]
         names = {
             value: self.symbol(outer)
