@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asm.image import Image, image_parts
 from compiler.codegen import write_program
@@ -19,7 +19,7 @@ from tx8isa.machine.description import Machine, load_machine
 if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
     from compiler.evaluation.wide_values import WideValues
-    from compiler.passes.base import Context
+    from compiler.passes.base import Context, RangedSource
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
     from compiler.search.chips import Degrees, SpreadGraph
@@ -86,6 +86,7 @@ def compile_graph(
     search_progress: SearchProgress | None = None,
     residency: str = "on",
     parallel: Degrees | None = None,
+    ranges: RangedSource | None = None,
 ) -> Program:
     """Compile a checked graph.
 
@@ -95,23 +96,22 @@ def compile_graph(
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
     tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
-    groups are in DDR. ``parallel`` says how the chips of a machine with several share the graph. GraphError
-    for a graph that cannot be compiled.
+    groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that at the usual ones.
+    ``parallel`` says how the chips of a machine with several share the graph. GraphError for a graph that
+    cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
 
     machine = load_machine(None) if machine is None else machine
-    begin = partial(
-        context_of,
-        dtype=dtype,
-        tiles=tiles,
-        machine=machine,
-        patterns=patterns,
-        search=search,
-        plan=plan,
-        residency=residency,
-    )
+    chosen: dict[str, Any] = {
+        "patterns": patterns,
+        "search": search,
+        "plan": plan,
+        "residency": residency,
+        "ranges": ranges,
+    }
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **chosen)
     if parallel is not None:
         return _compile_for_chips(graph, machine, parallel, begin, after_pass)
     context = begin(graph)

@@ -18,24 +18,30 @@ Constants = Mapping[str, Any]
 
 
 def graph_of(
-    model: Any, examples: Sequence[Any], shapes: Shapes | None, constants: Constants | None = None
+    model: Any,
+    examples: Sequence[Any],
+    shapes: Shapes | None,
+    constants: Constants | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a path, an ONNX model (``ModelProto`` or its bytes), a program of ``torch.export``, a
     module of PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX
     lowered or exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
 
     ``shapes`` binds free dimensions of ONNX inputs, ``constants`` the inputs that never change, by their
-    names.
+    names; ``sizes`` binds free dimensions by their own names.
     """
     if isinstance(model, str | Path):
         from compiler.frontend import reader
 
-        return reader(model, shapes, constants=constants)(model)
+        return reader(model, shapes, constants=constants, sizes=sizes)(model)
     if isinstance(model, bytes | bytearray | memoryview):
-        return _onnx(bytes(model), shapes, constants)
+        return _onnx(bytes(model), shapes, constants, sizes)
     kind = _kind(model)
     if kind == "onnx":
-        return _onnx(_serialized(model), shapes, constants)
+        return _onnx(_serialized(model), shapes, constants, sizes)
+    if sizes:
+        raise GraphError([f"dims= is for dimensions of ONNX models; this is a {type(model).__name__}"])
     if constants:
         raise GraphError([f"constants= is for inputs of ONNX models; this is a {type(model).__name__}"])
     if isinstance(model, Graph):
@@ -61,11 +67,13 @@ def _kind(model: Any) -> str:
     return found.removesuffix("lib")
 
 
-def _onnx(data: bytes, shapes: Shapes | None, constants: Constants | None) -> Graph:
+def _onnx(
+    data: bytes, shapes: Shapes | None, constants: Constants | None, sizes: Mapping[str, int] | None
+) -> Graph:
     from compiler.frontend.onnx.binding import Binding
     from compiler.frontend.onnx.importer import graph_of_bytes
 
-    return graph_of_bytes(data, "<model>", Binding(shapes or {}, None, constants or {}))
+    return graph_of_bytes(data, "<model>", Binding(shapes or {}, None, constants or {}, sizes or {}))
 
 
 def _serialized(model: ModelProto) -> bytes:

@@ -13,8 +13,7 @@ from xdsl.rewriter import Rewriter
 from compiler.codegen.program import same_bits, sample
 from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, NodeOperation, OutputOp, TensorOperation
 from compiler.graph import Array
-
-from .base import Context, operations
+from compiler.passes.base import Context, operations
 
 _NAMES = ("node", "values")
 """Attributes that only say what operations and values are called."""
