@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
+from compiler.evaluation.integers import with_integers
 from compiler.tools.execution import (
     INPUT_AT_FAULT,
     at_sizes_of_inputs,
+    bound_reader,
     compile_options,
-    constants_of,
     execute,
     inputs_of,
     ranged_source,
@@ -80,6 +81,8 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
             return _run_kernel(options, graph)
         if options.grid is not None or options.arguments:
             raise Tx8Error(f"{graph}: --grid and --arg are for kernels of Triton (.ttir); this is a graph")
+        if options.estimate:
+            return _estimate(options, graph)
         return _check(options, graph) if options.check else _run(options, graph)
     except Tx8Error as error:
         return _fail(*_mistakes(error))
@@ -114,13 +117,35 @@ def _check(options: argparse.Namespace, path: Path) -> int:
     """Print how the operators of a model will run."""
     from compiler.tools.check import check_model, table
 
-    from .frontend import reader
-
-    usual = {name: sizes[1] for name, sizes in options.dim}
-    read = reader(path, dict(options.shape), options.batch, constants_of(options), usual)
-    found = check_model(read, path)
+    found = check_model(bound_reader(options, path), path)
     print_out(found.json() if options.json else table(found))
     return 0 if found.supported else INPUT_AT_FAULT
+
+
+def _estimate(options: argparse.Namespace, path: Path) -> int:
+    """Print what a graph takes, by the estimates of its phases."""
+    from compiler.search.chips import priced_machine
+    from compiler.tools.progress import estimate_table
+    from tx8isa.machine.description import load_machine
+
+    from .driver import estimate_graph
+
+    graph = stateful(options, bound_reader(options, path)(path))
+    machine = load_machine(options.machine)
+    if options.chips is not None:
+        machine = priced_machine(machine, *options.chips)
+    wanted = compile_options(options)
+    found = estimate_graph(
+        graph,
+        machine=machine,
+        **{name: wanted[name] for name in ("dtype", "tiles", "patterns", "residency", "parallel")},
+    )
+    if found.chosen is not None:
+        for tried in found.chosen.tried:
+            print_out(f"tried {tried}")
+        print_out(f"{found.chosen.spread.degrees} on {machine.chip_count} chips, one of which takes:")
+    print_out(estimate_table(found))
+    return 0
 
 
 def _run(options: argparse.Namespace, path: Path) -> int:
@@ -136,7 +161,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     made = chosen(options, graph, machine)
     if made is not None:
         graph, options = made.graph, argparse.Namespace(**{**vars(options), "dtype": made.dtype})
-    program = _compiled(options, graph, machine, ranges)
+    program = _compiled(options, with_integers(graph, options.integers), machine, ranges)
     if ranges is not None and options.run:
         program, inputs = at_sizes_of_inputs(options, program, ranges)
     if made is not None and made.wide is not None:
@@ -157,12 +182,9 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 def _reading(options: argparse.Namespace, path: Path) -> tuple[RangedSource | None, Callable[[Path], Graph]]:
     """The ranges of --dim, None for a program of one size, and what reads the graph at the usual sizes."""
     with interrupts_held():
-        from .frontend import reader
-
-        given = dict(options.shape), options.batch, constants_of(options)
-        at = partial(reader, path, *given)
-        ranges = ranged_source(options, lambda sizes: stateful(options, at(sizes=sizes)(path)))
-        return ranges, at(sizes=None if ranges is None else ranges.ranges.usual)
+        at = partial(bound_reader, options, path)
+        ranges = ranged_source(options, lambda sizes: stateful(options, at(sizes)(path)))
+        return ranges, at()
 
 
 def _say_what_is_made(
@@ -172,11 +194,7 @@ def _say_what_is_made(
     say(options, _summary(program, folder))
     if table is not None:
         say(options, table.summary())
-    if program.core_work is not None:
-        say(options, str(program.core_work))
-    if program.wide is not None:
-        say(options, str(program.wide))
-    for line in program.states:
+    for line in _notes(program):
         say(options, line)
     if options.run or options.verify_nodes:
         say_random(options, program.graph)
@@ -208,7 +226,7 @@ def _compiled(
             print(f"tx8cc: {text}", file=sys.stderr)
 
     # The cache has programs for one chip and one size.
-    if options.no_cache or options.parallel is not None or ranges is not None:
+    if options.no_cache or options.parallel is not None or machine.chip_count > 1 or ranges is not None:
         return compiled()
     observed = options.timing or options.print_ir_after or options.report or options.save_plan
     return compile_cached(graph, machine, compile_options(options), compiled, say, not observed)
@@ -257,6 +275,12 @@ def _summary(program: Program, folder: Path) -> str:
         what += f" of each of {program.machine.chip_count} chips ({program.spread.degrees})"
     made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
     return one_line(f"{program.graph.name}: {what}; {made}")
+
+
+def _notes(program: Program) -> list[str]:
+    """What a user should know of the program besides."""
+    notes = [each for each in (program.core_work, program.wide) if each is not None]
+    return [*(f"tried {tried}" for tried in program.tried), *map(str, notes), *program.states]
 
 
 def _extra_files(

@@ -128,6 +128,7 @@ def compile(
     shapes: Shapes | None = None,
     constants: Constants | None = None,
     dims: Mapping[str, Sequence[int]] | None = None,
+    bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
     replaceable: Sequence[str] = (),
     machine: Machine | str | Path | None = None,
@@ -139,29 +140,33 @@ def compile(
     max_loss: float | None = None,
     metric: Callable[[dict[str, Any]], float] | None = None,
     formats: str | Path | None = None,
+    integers: str | None = None,
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
     inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
-    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``state``: inputs
-    that are the same memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that
-    sessions may replace (docs/sessions.md); ``machine``: a description or the path of one, by default the
-    TX81; ``patterns``, ``search`` and ``residency`` as the options of tx8cc.
+    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``bounds``: the
+    most steps of loops that collect results, by the names of their nodes; ``state``: inputs that are the same
+    memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
+    (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
+    ``search`` and ``residency`` as the options of tx8cc.
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
     .npz file, which also say what a format of floats cannot hold; ``calibration``: a method or
-    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc.
+    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc,
+    and ``integers``, ``"exact"`` or ``"near"``, too.
     GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
+    from compiler.evaluation.integers import with_integers
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
-        graph = with_states(graph_of(model, examples, shapes, constants, sizes), state or {})
+        graph = with_states(graph_of(model, examples, shapes, constants, sizes, bounds), state or {})
         return with_replaceable(graph, replaceable) if replaceable else graph
 
     ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
@@ -171,7 +176,7 @@ def compile(
     options["residency"] = residency
     quantisation = Quantisation(calibrate, calibration, max_loss, metric, formats)
     made = quantisation.applied(graph, dtype, options)
-    program = compile_graph(made.graph, made.dtype, ranges=ranges, **options)
+    program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, graph.name, program, made.table)

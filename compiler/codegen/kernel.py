@@ -76,6 +76,7 @@ class Kernel:
     """The graph node being computed, in a phase of several; empty if unknown."""
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
+    links: int = 0  # cycles that links between chips take
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None

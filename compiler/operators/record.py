@@ -84,6 +84,7 @@ class Call:
     inputs: tuple[Tensor | None, ...]  # None: omitted
     values: tuple[Array | None, ...]  # the data of operands that are constants, else None
     outputs: tuple[str, ...]  # names; empty: not wanted
+    bodies: tuple[Graph, ...] = ()
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
@@ -199,6 +200,7 @@ class Operator:
     dtypes: Callable[[Call], tuple[str, ...]] | None = None  # of the outputs, where constraints do not say
     expansion: Expansion | None = None
     needs: Needs | None = None
+    bodies: tuple[str, ...] = ()  # what the graphs are that a node of control flow executes
     internal: bool = False  # only expansions and rewrites use the operator
     precise: bool = False
 
@@ -267,6 +269,7 @@ def resolve(
         inputs=tuple(tensors[name] if name else None for name in names),
         values=tuple(constants.get(name) if name else None for name in names),
         outputs=node.outputs,
+        bodies=node.bodies,
     )
 
 

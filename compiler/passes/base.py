@@ -13,6 +13,7 @@ from compiler.codegen.kernel import Constant, Scratch
 from compiler.dialect.ops import (
     CastOp,
     ChannelNormOp,
+    ControlOperation,
     InputOp,
     LoadConstOp,
     NodeOperation,
@@ -27,7 +28,7 @@ from compiler.evaluation.sizes.formulas import Point
 from compiler.evaluation.sizes.ranged import RangedGraph
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.wide_values import WideValues
-from compiler.graph import Array, Graph
+from compiler.graph import Array, Graph, Node
 from compiler.lowering import LOWERINGS
 from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
@@ -65,6 +66,15 @@ class Context:
     machine: Machine
     tiles: int
     compute: Format
+    prefix: str = ""
+    """What the symbols of the code begin with; empty unless the graph is one that control flow executes."""
+    conditional: bool = False
+    """Whether this is the graph of a loop whose first value that it carries says whether there is a step."""
+    step_symbol: str = ""
+    """The memory in which a loop tells this graph, which it executes, the number of the step; empty if the
+    graph does not read it."""
+    bodies: dict[str, list[Context]] = field(default_factory=dict)
+    """The contexts of the graphs that nodes of control flow execute, by the names of the nodes."""
     constants: dict[str, Array] = field(default_factory=dict)
     """The data of load_const operations by name, in the shape of the specification."""
     phases: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -108,6 +118,42 @@ class Context:
     """The decisions for sequences that were made, also of those that became a part of a group that grew."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
+
+    @property
+    def is_body(self) -> bool:
+        """Whether control flow executes the graph: its inputs and outputs are values of another one."""
+        return bool(self.prefix)
+
+    def inside(self, node: Node, graph: Graph, prefix: str) -> Context:
+        """The context of a graph that a node of control flow executes."""
+        return Context(
+            graph,
+            self.machine,
+            self.tiles,
+            self.compute,
+            prefix=prefix,
+            conditional=bool(node.attrs.get("conditional")),
+            patterns=self.patterns,
+            residency=self.residency,
+            effort=self.effort,
+            plan=self.plan,
+            search_progress=self.search_progress,
+        )
+
+    def regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
+        """The graphs that operations of the module execute: the operation, the graph's context and module."""
+        if not self.bodies:  # the module need not be walked
+            return
+        for operation in operations(module):
+            if isinstance(operation, ControlOperation):
+                for context, body in zip(self.bodies[operation.node.data], operation.modules, strict=True):
+                    yield operation, context, body
+
+    def all_regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
+        """The graphs that operations of the module execute, each followed by those inside it."""
+        for region in self.regions(module):
+            yield region
+            yield from region[1].all_regions(region[2])
 
 
 @dataclass(frozen=True)

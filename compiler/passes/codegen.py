@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from itertools import groupby
+from operator import itemgetter
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.schedule.phases import schedule
-from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.codegen.program import node_line
+from compiler.codegen.program import phase as phase_text
+from compiler.codegen.schedule.phases import ScheduledPhase, schedule
+from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
+from compiler.lowering.movement.control import place_of_body
 from compiler.lowering.record import Cut
 from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ranges.phase_code import PhaseCode
@@ -39,12 +44,13 @@ class CodegenPass:
             context.data += [*kernel.constants, *kernel.scratches]
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
-        context.waiting = _waiting([operation.barrier is not None for operation in settled], kernels)
-        names = phase_names([*settled])
-        for operation, phase in zip(
-            settled, schedule([*zip(names, kernels, strict=True)], constants), strict=True
-        ):
-            context.phases.append((phase.name, phase.lines()))
+        context.waiting = _waiting(context, settled, kernels)
+        phases = [*zip(phase_names([*settled]), kernels, strict=True)]
+        for operation, phase in zip(settled, _scheduled(settled, phases, constants), strict=True):
+            lines = phase.lines()
+            if isinstance(operation, ControlOperation):
+                lines = list(_with_bodies(context, operation, phase, lines))
+            context.phases.append((phase.name, lines))
             if phase.kernel.on_core:
                 context.on_core.add(phase.name)
             _describe(operation, phase.kernel)
@@ -63,7 +69,7 @@ class CodegenPass:
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
         usual = [versions[0].kernel for versions in found]
-        context.waiting = _waiting([operation.barrier is not None for operation in settled], usual)
+        context.waiting = _waiting(context, settled, usual)
         names = list(phase_names([*settled]))
         context.phases += _ranged_phases(context, list(zip(names, found, strict=True)), constants)
         for name, operation, kernel in zip(names, settled, usual, strict=True):
@@ -77,7 +83,9 @@ class CodegenPass:
         work, target = work_of(context, operation), target_of(context)
         symbols = frozenset(symbol_of(value) for value in settled)
         try:
-            return generate(f"p{number}", work, target, operation.barrier is not None, symbols)
+            return generate(
+                f"{context.prefix}p{number}", work, target, operation.barrier is not None, symbols
+            )
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 
@@ -99,8 +107,40 @@ def _ranged_phases(
     yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
 
 
-def _waiting(meets: Sequence[bool], kernels: Sequence[Kernel]) -> range:
-    """The tiles that work only in phases after the first barrier; ``meets`` says which phases have one."""
+def _scheduled(
+    operations: Iterable[TensorOperation], phases: Sequence[tuple[str, Kernel]], constants: Set[str]
+) -> Iterator[ScheduledPhase]:
+    """The phases with places for their buffers; no head begins before or in a phase of control flow."""
+    frames = [isinstance(operation, ControlOperation) for operation in operations]
+    for frame, found in groupby(zip(frames, phases, strict=True), key=itemgetter(0)):
+        several = [phase for _, phase in found]
+        for part in ([phase] for phase in several) if frame else [several]:
+            yield from schedule(part, constants)
+
+
+def _with_bodies(
+    context: Context, operation: ControlOperation, frame: ScheduledPhase, lines: Iterable[str]
+) -> Iterator[str]:
+    """The code of a frame with the phases of its graphs in their places."""
+    bodies = context.bodies[operation.node.data]
+    for scratch in frame.kernel.scratches:  # a loop has no other
+        bodies[0].step_symbol = scratch.symbol
+    places = [place_of_body(frame.kernel.prefix, number) for number in range(len(operation.modules))]
+    by_place = dict(zip(places, bodies, strict=True))
+    context.used |= {symbol_of(value) for value in (*operation.operands, *operation.results)}
+    for line in lines:
+        yield line
+        if line in by_place:
+            for name, code in by_place[line].phases:
+                yield from phase_text(name, code)
+            yield node_line(frame.name)
+
+
+def _waiting(context: Context, operations: Collection[TensorOperation], kernels: Sequence[Kernel]) -> range:
+    """The tiles that work only in phases after the first barrier, if that is in the program in any case."""
+    if context.is_body or any(isinstance(operation, ControlOperation) for operation in operations):
+        return range(0)
+    meets = [operation.barrier is not None for operation in operations]
     tiles = [tiles_at_work(kernel) for kernel in kernels]
     if True not in meets:
         return range(0)

@@ -25,7 +25,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
-from .base import Context, RangedSource
+from .base import Context, Pass, RangedSource
 from .emit import foreign_buffers, program_text
 from .graph_operations import with_constants_as_inputs
 
@@ -111,7 +111,7 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
     module, verifier = ModuleOp([]), Verifier()
     for step in PIPELINE:
         start = time.perf_counter()
-        step.run(context, module)
+        run_pass(step, context, module)
         try:
             if step is PIPELINE[-1]:
                 module.verify()
@@ -123,6 +123,13 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
         if after_pass is not None:
             after_pass(step.name, module)
     return module
+
+
+def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
+    """A pass on a module, and before on those of the graphs that control flow executes."""
+    for _, inner, body in list(context.regions(module)):
+        run_pass(step, inner, body)
+    step.run(context, module)
 
 
 def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:

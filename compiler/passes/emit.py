@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from msgspec import UNSET
@@ -12,15 +12,15 @@ from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.slices.precision import stored
-from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
 from compiler.lowering.movement.chips.opening import greeting, opening
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
+from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
-from compiler.passes.ddr.placement import range_of
+from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.passes.extents import constant_in, most_shape
 from compiler.passes.layouts.move_const import bank_threshold
 from compiler.passes.ranges.declarations import declarations
@@ -41,26 +41,24 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     """The assembly text and the bytes of the constants' file that it includes."""
     data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
     sources = [operation for operation in operations(module) if operation.results]
-    used = _used(context, sources)
+    regions = list(context.all_regions(module))
     # Constants come first: the memory after them is zero and needs no room in the file.
-    for operation in sources:
-        if isinstance(operation, LoadConstOp) and operation.symbol in used:
-            _constant(context, data, operation)
-    for operation in sources:
-        if isinstance(operation, InputOp) and operation.node.data in context.replaceable:
-            _replaceable(context, data, operation)
-    for entry in context.data:
-        if isinstance(entry, Constant):
-            data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
+    _constants(context, data, sources)
+    for _, inner, body in regions:
+        _constants(inner, data, [operation for operation in operations(body) if operation.results])
     interface = interface_of(context, module)
     _declare(interface, data, sources)
     for kind, tensor, fmt, symbol in empty_interface(context):
         if symbol == tensor.name:
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
-    for entry in context.data:
-        if isinstance(entry, Scratch):
-            data.space(entry.symbol, entry.size)
-    head = [f"# {' '.join(context.graph.name.split())} in {context.compute.token}, made by tx8cc", ""]
+    for each in (context, *(inner for _, inner, _ in regions)):
+        for entry in each.data:
+            if isinstance(entry, Scratch):
+                data.space(entry.symbol, entry.size)
+    for operation, inner, body in regions:
+        _declare_body(data, operation, inner, body)
+    name = " ".join(context.graph.name.split())
+    head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     start, code = _start_and_phases(context)
     start, code = _with_sizes(context, module, data, start, code)
     if context.waiting:
@@ -95,6 +93,40 @@ def _with_sizes(
     return start, [table.resolved(lines) for lines in code]
 
 
+def _constants(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:
+    """The constants that the phases of a module use."""
+    used = _used(context, sources)
+    for operation in sources:
+        if isinstance(operation, LoadConstOp) and operation.symbol in used:
+            _constant(context, data, operation)
+    for operation in sources:
+        if isinstance(operation, InputOp) and operation.node.data in context.replaceable:
+            _replaceable(context, data, operation)
+    for entry in context.data:
+        if isinstance(entry, Constant):
+            data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
+
+
+def _declare_body(data: program.Data, operation: ControlOperation, context: Context, body: ModuleOp) -> None:
+    """The memory of a graph that an operation executes; inputs and outputs are values of the operation."""
+    found = list(operations(body))
+    inputs = {each.node.data: each for each in found if isinstance(each, InputOp)}
+    outputs = {each.node.data: each for each in found if isinstance(each, OutputOp)}
+    outside: dict[str, DdrRange] = {}
+    given = list(context.graph.inputs)
+    if context.step_symbol:
+        step = given.pop(0)
+        outside[inputs[step.name].symbol] = DdrRange(context.step_symbol, 0, 8 * step.size)
+    first = len(operation.operands) - len(given)
+    for tensor, value in zip(given, operation.operands[first:], strict=True):
+        outside[inputs[tensor.name].symbol] = range_of(value)
+    for tensor, value in zip(context.graph.outputs, operation.results, strict=False):
+        outside.setdefault(outputs[tensor.name].symbol, range_of(value))
+    for symbol, place in outside.items():
+        data.part(symbol, place.symbol, place.begin)
+    _declare([], data, [each for each in found if each.results], outside)
+
+
 def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
     """The symbols of the memory to which the phases refer."""
     values = (value for operation in sources for value in operation.results)
@@ -108,10 +140,11 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
     chips = context.machine.chips
     if nodes and chips is not UNSET:
-        groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
+        calls = [call_of(context.graph, node) for node in nodes.values()]
+        exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         start += opening(context.machine)
-        code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
+        code[first] = [*program.phase("", greeting(context.machine, chips, sorted(exchanges))), *code[first]]
     return start, code
 
 
@@ -152,7 +185,9 @@ def _replaceable(context: Context, data: program.Data, operation: InputOp) -> No
     data.constant(operation.symbol, fmt, array.shape, array, own=True)
 
 
-def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorOperation]) -> None:
+def _declare(
+    interface: Interface, data: program.Data, sources: Sequence[TensorOperation], outside: Container[str] = ()
+) -> None:
     """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
@@ -160,7 +195,7 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
     values = [value for operation in sources for value in operation.results]
     for value in values:
         place = range_of(value)
-        if place.symbol not in constants:
+        if place.symbol not in constants and place.symbol not in outside:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
     named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
     for symbol, size in sizes.items():

@@ -26,7 +26,7 @@ from compiler.passes.extents import is_ranged, numbers_in, shape_in
 from compiler.passes.patterns.sequences import SLICES, SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
-from .base import Context, in_storage_order, main_member
+from .base import Context, in_storage_order, is_alias, main_member
 
 Symbols = Callable[[SSAValue], str]
 """Gives the symbol of a value in DDR."""
@@ -146,7 +146,8 @@ class _Builder:
         last = _is_last(operation.results[0])
         operands = tuple(self._operands(operation, call))
         compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
-        return Work(name, operation.op, call, operands, output, last, compute, steps, cut)
+        others = tuple(map(self.tensor, operation.results[1:]))
+        return Work(name, operation.op, call, operands, output, last, compute, steps, cut, others=others)
 
     def _step(self, member: TensorOperation, running: SSAValue) -> Step:
         assert isinstance(member, NodeOperation)
@@ -195,12 +196,6 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
     values = {symbol: value for value, symbol in reversed([*names.items(), *builder.between.items()])}
     values |= {names[outer]: value for outer, value in zip(group.results, group.made, strict=True)}
     return placement, values
-
-
-def is_alias(operation: TensorOperation) -> bool:
-    """Whether an operation only gives its first operand another shape, for which no code is needed."""
-    entry = LOWERINGS.get(operation.op)
-    return entry is not None and entry.lower is None
 
 
 def unaliased(value: SSAValue) -> SSAValue:
@@ -266,7 +261,15 @@ def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
     data = None
     if isinstance(value.owner, LoadConstOp) and not is_ranged(context, value):
         data = in_storage_order(context.constants[value.owner.node.data], order)
-    return DdrTensor(symbol, format_of(value.type), stored, data, order is Order.BLOCKED)
+    last = order in (Order.CHANNELS_LAST, Order.BLOCKED)
+    return DdrTensor(
+        symbol,
+        format_of(value.type),
+        stored,
+        data,
+        order is Order.BLOCKED,
+        channels_last=last and len(shape) > 2,
+    )
 
 
 def operand_positions(operation: TensorOperation) -> list[int]:

@@ -18,6 +18,7 @@ from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
+    from compiler.frontend import Reader
     from compiler.graph import Array, Graph
     from compiler.passes.base import RangedSource
     from compiler.search.chips import Degrees
@@ -72,7 +73,19 @@ def report_text(program: Program, outcome: Outcome | None) -> str:
     return known.json()
 
 
-def constants_of(options: argparse.Namespace) -> dict[str, Any]:
+def bound_reader(options: argparse.Namespace, path: Path, sizes: Mapping[str, int] | None = None) -> Reader:
+    """The function that reads a model, with what the options say about its inputs and loops.
+
+    ``sizes``: those of the dimensions of --dim, by default the usual ones.
+    """
+    from compiler.frontend import reader
+
+    shapes, bounds = dict(options.shape), dict(options.bound)
+    sizes = {name: usual for name, (_, usual, _) in options.dim} if sizes is None else sizes
+    return reader(path, shapes, options.batch, _constants_of(options), sizes, bounds)
+
+
+def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
     """The values of --constant: numbers, and arrays of files. Tx8Error for a file that holds none."""
     if not any(isinstance(value, Path) for _, value in options.constant):
         return dict(options.constant)

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from asm.syntax.source import checksum
 from compiler.dialect.attributes import decoded, encoded
-from compiler.dialect.ops import OutputOp, tx8be
+from compiler.dialect.ops import ControlOperation, OutputOp, tx8be
 from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
 from compiler.passes.base import Context, operations
 from compiler.passes.compilation import context_of
@@ -49,6 +49,8 @@ FINAL = (
     *("results", "steps", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads; only the driver does."""
+INSIDE = ("prefix", "bodies", "conditional", "step_symbol")
+"""Fields about graphs that control flow executes: text with such graphs is not read."""
 
 
 def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path | None) -> str:
@@ -83,6 +85,10 @@ def read_text_file(
         found = f"made for machine '{options.get('machine')}'; --machine describes '{machine.name}'"
         raise GraphError([f"{path}: {found}"])
     constants = _constants(module, path)
+    if any(isinstance(operation, ControlOperation) for operation in operations(module)):
+        raise GraphError(
+            [f"{path}: the constants of graphs in if and loop are not in the text; start from the model"]
+        )
     try:
         compute, tiles = Format.parse(options["compute"]), int(options["tiles"])
         inputs, outputs = (tuple(_tensor(entry) for entry in graph[key]) for key in ("inputs", "outputs"))

@@ -29,7 +29,7 @@ class DdrTensor:
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
     ``base`` is its address if that is not the symbol: that of a part of a tensor, or of a buffer in the
-    scratchpad of the tile (``codegen/moves.py``).
+    scratchpad of the tile (``codegen/moves.py``). ``channels_last``: axis 1 of the specification is the last.
     """
 
     symbol: str
@@ -38,6 +38,7 @@ class DdrTensor:
     value: Array | None = None
     blocked: bool = False
     base: Value | None = None
+    channels_last: bool = False
 
     @property
     def size(self) -> int:
@@ -289,6 +290,11 @@ def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Arg
 def dma_format(fmt: Format) -> Format:
     """The format as which the DMA moves elements of at most 32 bits."""
     return Format.INT8 if fmt is Format.UINT8 else fmt
+
+
+def zero_of(fmt: Format) -> float:
+    """Zero as the operand of a fill: a whole number for integers."""
+    return 0.0 if fmt.is_float else 0
 
 
 def load_slab(kernel: Kernel, view: View, slab: Slab, target: Value) -> None:

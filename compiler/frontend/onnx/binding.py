@@ -22,12 +22,14 @@ class Binding:
 
     ``constants``: arrays or numbers that inputs always are, by name; a single number fills its input.
     ``sizes``: of free dimensions, by the names that the model gives them.
+    ``bounds``: the most steps of loops that collect results, by the names of their nodes.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     batch: int | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[str, int] = field(default_factory=dict)
 
     def extents(self, infos: Iterable[ValueInfoProto], source: Path) -> None:
         """Write the extents into the inputs of a model. GraphError for a shape that fits no input.

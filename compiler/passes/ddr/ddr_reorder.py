@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import CastOp, ControlOperation, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
@@ -66,9 +66,11 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = is_plain_name(name) and name not in self.context.replaceable
-                self.symbols[operation.results[0]] = name if own else f"io.in{len(self.symbols)}"
+                own = self._is_own(name) and name not in self.context.replaceable
+                other = f"{self.context.prefix}io.in{len(self.symbols)}"
+                self.symbols[operation.results[0]] = name if own else other
         self._place_updates()
+        self._place_carried()
         for operation in operations(self.module):
             if isinstance(operation, OutputOp) and operation.state is None:
                 self._place_output(operation)
@@ -85,6 +87,23 @@ class _Placer:
             if operation.updates is not None:
                 self.views[operation.results[0]] = (inputs[operation.updates.data], 0)
 
+    def _place_carried(self) -> None:
+        """Let loops keep what they carry in the memory of its first value, or of a copy that others need."""
+        for operation in operations(self.module):
+            for value, result in operation.carried if isinstance(operation, ControlOperation) else ():
+                home = value if self._is_spare(value) else self._copied(value, operation, operation.node.data)
+                if home is not value:
+                    at = list(operation.operands).index(value)
+                    operation.operands[at] = home
+                self.views[result] = (home, 0)
+
+    def _is_spare(self, value: SSAValue) -> bool:
+        """Whether nothing but its only user needs a value, which has memory of its own."""
+        owner = value.owner
+        assert isinstance(owner, TensorOperation)
+        own = computes(owner) and value not in self.views and owner.updates is None
+        return own and len(list(value.uses)) == 1 and slice_view(self.context, owner) is None
+
     def root(self, value: SSAValue) -> View:
         """The value whose memory holds a value, and the byte offset of the value there."""
         offset = 0
@@ -99,7 +118,12 @@ class _Placer:
         if not self._is_free(root) or stored_bytes(root.type) > stored_bytes(value.type):
             root = operation.operands[0] = self._copied(value, operation, operation.node.data)
         name, taken = operation.node.data, {tensor.name for tensor in self.context.graph.inputs}
-        self.symbols[root] = name if is_plain_name(name) and name not in taken else f"io.{len(self.symbols)}"
+        own = self._is_own(name) and name not in taken
+        self.symbols[root] = name if own else f"{self.context.prefix}io.{len(self.symbols)}"
+
+    def _is_own(self, name: str) -> bool:
+        """Whether the name of an input or output is the symbol of its memory."""
+        return is_plain_name(name) and not self.context.is_body
 
     def _is_free(self, root: SSAValue) -> bool:
         """Whether a value is computed by a phase and not a graph output yet."""
@@ -150,7 +174,8 @@ class _Placer:
                 continue
             values = operation.results or operation.operands[:1]
             ranges = [self._range(value, places) for value in values]
-            names = [f"v.{number}", *(f"v.{number}.{at}" for at in range(1, len(ranges)))]
+            first = f"{self.context.prefix}v.{number}"
+            names = [first, *(f"{first}.{at}" for at in range(1, len(ranges)))]
             found = list(map(_named, ranges, names))
             set_ranges(operation, found, operation in self.in_place)
 
@@ -159,7 +184,7 @@ class _Placer:
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
-                places[operation.results[0]] = (f"c.{number}", 0)
+                places[operation.results[0]] = (f"{self.context.prefix}c.{number}", 0)
         own = sum(most_bytes(self.context, value) for value in places)
         found = list(operations(self.module))
         shared, size = self._shared(places, range(len(found)))
@@ -189,7 +214,8 @@ class _Placer:
         live = self._live_ranges(own, steps)
         addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
         ends = [address + each.size for address, each in zip(addresses, live.values(), strict=True)]
-        places = {value: (VARIABLES, address) for value, address in zip(live, addresses, strict=True)}
+        shared = self.context.prefix + VARIABLES
+        places = {value: (shared, address) for value, address in zip(live, addresses, strict=True)}
         return places, max(ends, default=0)
 
     def _layers(self, found: list[TensorOperation]) -> list[int]:
@@ -226,7 +252,7 @@ class _Placer:
 def _named(ddr_range: DdrRange, own: str) -> Place:
     """A place with its symbol: that of the memory which it is the beginning of, else its own."""
     base = ddr_range.symbol
-    return (base if ddr_range.begin == 0 and base != VARIABLES else own), ddr_range
+    return (base if ddr_range.begin == 0 and not base.endswith(VARIABLES) else own), ddr_range
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.$]*")

@@ -21,6 +21,8 @@ from compiler.passes.base import Context, operations
 from compiler.passes.graph_operations import put_graph, with_constants_as_inputs
 from compiler.passes.rewrite import RewritePass
 
+_ONE_SIZE = "branches and loops of the program have one size; give it one with --shape"
+
 
 class SizesPass:
     """Writes ``sizes`` and ``numbers``; GraphError where the ranges do not suit the graph."""
@@ -30,6 +32,9 @@ class SizesPass:
     def run(self, context: Context, module: ModuleOp) -> None:
         if context.ranges is None:
             return
+        for node in context.graph.nodes:
+            if node.bodies:
+                raise GraphError([f"{node} cannot run a range of sizes: {_ONE_SIZE}"])
         ranges = context.ranges.ranges
         points = [dict(point) for point in ranges.samples()]
         graphs = [context.graph, *(self._rewritten(context, point) for point in points[1:])]

@@ -119,11 +119,15 @@ Event = Command | Copy | CoreTime | Wait | Sharing | EndOfConstants | TurnBegin 
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average."""
+    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average.
+
+    ``links`` are the cycles that links between chips take.
+    """
 
     events: list[Event]
     tiles: int
     sharing: float
+    links: int = 0
 
 
 def trace_of(kernel: Kernel) -> Trace:
@@ -133,7 +137,7 @@ def trace_of(kernel: Kernel) -> Trace:
     sharing = _sharing(kernel, tiles, entered)
     walk = _PhaseWalk(kernel, sharing, entered)
     walk.items(kernel.tree)
-    return Trace(walk.events, tiles, sharing)
+    return Trace(walk.events, tiles, sharing, kernel.links)
 
 
 def tiles_at_work(kernel: Kernel) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from compiler.evaluation.integers import INTEGERS
 from tx8isa.tools.caches import add_cache_options
 from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
 from tx8isa.tools.version import VERSION
@@ -120,6 +121,14 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
     )
+    add(
+        "--bound",
+        action="append",
+        default=[],
+        type=bound,
+        metavar="NODE=STEPS",
+        help="the most steps of an ONNX Loop that collects results; may be given for several",
+    )
 
 
 def _add_state_options(parser: argparse.ArgumentParser) -> None:
@@ -220,6 +229,12 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
         help="whether values between groups may stay in the scratchpads, or all are stored to DDR (default: "
         "on)",
     )
+    add(
+        "--integers",
+        choices=INTEGERS,
+        help="whether convolutions and sums of bytes give exactly the integers of ONNX, or those or the ones "
+        "beside them, which is faster (default: exact; near for a network that --calibrate quantises)",
+    )
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
     add(
@@ -289,6 +304,14 @@ def constant(text: str) -> tuple[str, float | Path]:
     raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is not a number, true, false or FILE.npy")
 
 
+def bound(text: str) -> tuple[str, int]:
+    """A node and the most steps of its loop, from ``search=100``."""
+    node, _, steps = text.rpartition("=")
+    if not node or not steps.isdecimal() or not int(steps):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NODE=STEPS, a number of 1 or more")
+    return node, int(steps)
+
+
 def state(text: str) -> tuple[str, str]:
     """An input and the output that is the same memory, from ``past=present``."""
     past, _, present = text.partition("=")
@@ -349,7 +372,7 @@ def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace)
     """Extents that no axis can have, and inputs with two values."""
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
-    for option in ("constant", "dim", "state"):
+    for option in ("constant", "bound", "dim", "state"):
         names = [name for name, _ in getattr(options, option)]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

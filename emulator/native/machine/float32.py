@@ -15,6 +15,16 @@ def _word(value: int) -> Any:
     return ir.Constant(I32, value)
 
 
+def _like(kind: Any, value: float) -> Any:
+    """A constant of a type, in every lane where that is one of vectors."""
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def _of_floats(word: Any) -> Any:
+    """The type of the binary32 with these patterns."""
+    return ir.VectorType(F32, word.type.count) if isinstance(word.type, ir.VectorType) else F32
+
+
 def _widening(emit: Emit) -> Primitive:
     """A function from a pattern to binary32; ``emit(builder, i32 word)`` gives the float."""
     return of_words(1, lambda b, bits: emit(b, b.trunc(bits, I32)), "f")
@@ -33,16 +43,31 @@ def _fp16_by_instruction(b: Any, word: Any) -> Any:
     return b.fpext(b.bitcast(b.trunc(word, I16), F16), F32)
 
 
+def widened_fp16(b: Any, bits: Any) -> Any:
+    """A vector of patterns of 16 bits as binary32."""
+    lanes = bits.type.count
+    if HARDWARE_FP16:
+        return b.fpext(b.bitcast(bits, ir.VectorType(F16, lanes)), ir.VectorType(F32, lanes))
+    return _fp16_by_integers(b, b.zext(bits, ir.VectorType(I32, lanes)))
+
+
+def widened_bf16(b: Any, bits: Any) -> Any:
+    """A vector of patterns of 16 bits as binary32."""
+    words = b.zext(bits, ir.VectorType(I32, bits.type.count))
+    return b.bitcast(b.shl(words, _like(words.type, 16)), _of_floats(words))
+
+
 def _fp16_by_integers(b: Any, word: Any) -> Any:
     """Move exponent and mantissa up, rescale by 2**112 (exact, also below the normals), patch inf and NaN."""
-    magnitude = b.and_(word, _word(0x7FFF))
-    scaled = b.fmul(b.bitcast(b.shl(magnitude, _word(13)), F32), ir.Constant(F32, 2.0**112))
-    finite = b.bitcast(scaled, I32)
-    infinite = b.or_(finite, _word(0x7F800000))
-    quiet = b.or_(infinite, _word(0x7FC00000))
-    result = b.select(b.icmp_unsigned(">=", magnitude, _word(0x7C00)), infinite, finite)
-    result = b.select(b.icmp_unsigned(">", magnitude, _word(0x7C00)), quiet, result)
-    return b.bitcast(b.or_(result, b.shl(b.and_(word, _word(0x8000)), _word(16))), F32)
+    kind, floats = word.type, _of_floats(word)
+    magnitude = b.and_(word, _like(kind, 0x7FFF))
+    scaled = b.fmul(b.bitcast(b.shl(magnitude, _like(kind, 13)), floats), _like(floats, 2.0**112))
+    finite = b.bitcast(scaled, kind)
+    infinite = b.or_(finite, _like(kind, 0x7F800000))
+    quiet = b.or_(infinite, _like(kind, 0x7FC00000))
+    result = b.select(b.icmp_unsigned(">=", magnitude, _like(kind, 0x7C00)), infinite, finite)
+    result = b.select(b.icmp_unsigned(">", magnitude, _like(kind, 0x7C00)), quiet, result)
+    return b.bitcast(b.or_(result, b.shl(b.and_(word, _like(kind, 0x8000)), _like(kind, 16))), floats)
 
 
 def _bf16(b: Any, word: Any) -> Any:

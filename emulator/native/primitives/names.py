@@ -12,7 +12,7 @@ from typing import Any
 from tx8isa.numbers import primitives
 
 from . import float32, memory
-from .blocks import BLOCKS, block_name
+from .blocks import BLOCKS, block_name, transpose_bf16, transpose_fp16
 from .flags import pack_flags, spread_flags
 from .int8 import BYTES, HALVES, bytes_name, halves_name, interleave_bytes, interleave_halves, requantise
 from .products import PRODUCTS, product_name, taps_f32, taps_i32, transpose_16x16
@@ -34,6 +34,8 @@ MEMORY = (
 
 PRIMITIVES: dict[Callable[..., Any], str] = {
     transpose_16x16: "transpose_16x16",
+    transpose_fp16: "transpose_fp16",
+    transpose_bf16: "transpose_bf16",
     pack_flags: "pack_flags",
     spread_flags: "spread_flags",
     **{block: block_name(size) for size, block in BLOCKS.items()},

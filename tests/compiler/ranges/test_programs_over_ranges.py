@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, helper
 
 import tx8
+from control_models import declared, node, truth
+from control_models import made as model_of
 from emulator.memory.shapes import SizeError
 from range_models import encoder, one_node, perceptron
 
@@ -123,6 +125,16 @@ def test_an_extent_that_is_computed_is_in_the_shape_block() -> None:
 def test_a_node_without_code_for_a_range_is_named() -> None:
     with pytest.raises(tx8.Error, match=r"^node 'mean' cannot run a range of n: .*; give it one size with"):
         tx8.compile(one_node("ReduceMean", ["n", 64], name="mean"), dims={"n": (1, 40, 99)})
+
+
+def test_control_flow_has_one_size() -> None:
+    branches = [
+        helper.make_graph([node(op, ["x"], [op])], op, [], [declared(op, ["n", 8])]) for op in ("Neg", "Abs")
+    ]
+    chosen = node("If", ["c"], ["y"], name="choice", then_branch=branches[0], else_branch=branches[1])
+    model = model_of([chosen], [truth("c"), declared("x", ["n", 8])], [declared("y", ["n", 8])])
+    with pytest.raises(tx8.Error, match=r"^node 'choice' \(If\) cannot run a range of sizes: branches"):
+        tx8.compile(model, dims={"n": (1, 4, 9)})
 
 
 @pytest.mark.parametrize(

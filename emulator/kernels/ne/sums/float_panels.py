@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import Panel, Part
-from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
+from emulator.kernels.ne.elements import BLOCK, Run, lanes, make_widen, panel_width, planes, stored_lanes
 from emulator.kernels.ne.groups import PLANE
+from emulator.native.primitives.blocks import WideBlock, transpose_bf16, transpose_fp16
 from emulator.native.primitives.memory import get
 from emulator.native.primitives.products import transpose_16x16
 from tx8isa.numbers.formats import Format
@@ -38,26 +41,58 @@ def make_part(fmt: Format) -> Part:
     return part
 
 
+_TRANSPOSED: dict[Format, WideBlock] = {Format.FP16: transpose_fp16, Format.BF16: transpose_bf16}
+"""What transposes a block of stored elements and widens them at once."""
+
+
 def make_transposed_panel(fmt: Format) -> Panel:
     """Panel ``p`` of aligned weights [TAPS * N, K]: rows tap, then k; columns n. One tap is a matrix [N, K].
 
     A transposition may write up to 15 rows too many: they belong to what is written after it, or to the
     slack at the end.
     """
-    widen, size = make_widen(fmt), fmt.bits // 8
+    size, plane_of = fmt.bits // 8, _make_plane(fmt)
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
         k, n, taps = get(problem, word.K), get(problem, word.N), get(problem, word.TAPS)
-        plane = get(problem, word.WORK) + PLANE
-        width, rows = panel_width(n, p), lanes(n, p)
+        plane, width, rows = get(problem, word.WORK) + PLANE, panel_width(n, p), lanes(n, p)
         for tap in range(taps):
             for q in range(planes(k)):
-                stored, valid = stored_lanes(k, q), lanes(k, q)
-                of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
+                stored = stored_lanes(k, q)
+                of = source + size * (q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored)
                 to = target + 4 * (tap * k + q * BLOCK) * width
-                widen(source + size * of, plane, rows * stored)
-                for i in range(0, valid, 16):
-                    for j in range(0, rows, 16):
-                        transpose_16x16(plane + 4 * (j * stored + i), stored, to + 4 * (i * width + j), width)
+                plane_of(of, stored, to, width, rows, lanes(k, q), plane)
 
     return panel
+
+
+def _make_plane(fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
+    """(source, stored lanes, target, panel width, rows, lanes, spare): one plane of one tap.
+
+    Whole blocks of elements of 16 bits are transposed where they lie; other planes are widened into ``spare``
+    first, where all that a transposition reads is there.
+    """
+    slowly, transpose = _make_widened_plane(make_widen(fmt)), _TRANSPOSED.get(fmt)
+    if transpose is None:
+        return slowly
+    at_once = transpose
+
+    def plane(source: int, stored: int, target: int, width: int, rows: int, valid: int, spare: int) -> None:
+        if stored < 16 or rows & 15 != 0:
+            slowly(source, stored, target, width, rows, valid, spare)
+        else:
+            for i in range(0, valid, 16):
+                for j in range(0, rows, 16):
+                    at_once(source + 2 * (j * stored + i), stored, target + 4 * (i * width + j), width)
+
+    return plane
+
+
+def _make_widened_plane(widen: Run) -> Callable[[int, int, int, int, int, int, int], None]:
+    def plane(source: int, stored: int, target: int, width: int, rows: int, valid: int, spare: int) -> None:
+        widen(source, spare, rows * stored)
+        for i in range(0, valid, 16):
+            for j in range(0, rows, 16):
+                transpose_16x16(spare + 4 * (j * stored + i), stored, target + 4 * (i * width + j), width)
+
+    return plane

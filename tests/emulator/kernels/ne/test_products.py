@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+
+import ml_dtypes
 import numpy as np
 import pytest
 
 from emulator import native
 from emulator.kernels.ne.groups import SUMS, make_multiply_narrow, make_multiply_wide
+from emulator.native.primitives.blocks import transpose_bf16, transpose_fp16
 from emulator.native.primitives.products import PRODUCTS, product_name, transpose_16x16
 from machine_code import needs_jit
 from matrix_sums import fused
@@ -76,3 +80,38 @@ def test_transpose():
     want = np.full((16, 18), -1, np.float32)
     want[:, :16] = source.reshape(16, 20)[:, :16].T
     assert target.tobytes() == want.tobytes()
+
+
+WIDE = {"fp16": (transpose_fp16, np.float16, 0x0200), "bf16": (transpose_bf16, ml_dtypes.bfloat16, 0x0040)}
+"""Transpositions that widen; the dtype of what they read, and the bit that makes a NaN a quiet one."""
+
+
+def transposed_and_widened(name: str, kernel_name: str) -> tuple[np.ndarray, np.ndarray]:
+    """What a block of every sort of pattern becomes, and what it must become by NumPy."""
+    transpose, dtype, quiet = WIDE[name]
+    patterns = np.random.default_rng(5).integers(0, 1 << 16, (16, 20)).astype(np.uint16)
+    patterns[0, :16] = np.arange(16)
+    patterns[np.isnan(patterns.view(dtype))] |= quiet
+    target = np.full((16, 18), -1, np.float32)
+
+    def kernel(source, target):
+        return transpose(source, 20, target, 18)
+
+    native.call(native.compile_kernel(kernel, kernel_name, 2), patterns.ctypes.data, target.ctypes.data)
+    want = np.full((16, 18), -1, np.float32)
+    want[:, :16] = patterns.view(dtype)[:, :16].T.astype(np.float32)
+    return target, want
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_transposition_that_widens(name):
+    found, want = transposed_and_widened(name, f"transposed {name}")
+    assert found.tobytes() == want.tobytes()
+
+
+@needs_jit
+def test_transposition_that_widens_by_integers(monkeypatch):
+    machine = importlib.import_module("emulator.native.machine.float32")
+    monkeypatch.setattr(machine, "HARDWARE_FP16", False)
+    found, want = transposed_and_widened("fp16", "transposed fp16, by integers")
+    assert found.tobytes() == want.tobytes()
