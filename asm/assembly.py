@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from asm.image.types import Buffer
+from asm.image.types import Buffer, Dimension
 from asm.instructions.operands import expression
 from asm.instructions.short import shortened
 from asm.instructions.template import Template
@@ -104,6 +104,9 @@ class Assembly:
         self.errors: dict[tuple[str, int, int, str], partial[Diagnostic]] = {}
         self.warnings: dict[tuple[str, int, int, str], Diagnostic] = {}
         self.buffers: list[tuple[Buffer, Address | None]] = []
+        self.dimensions: list[Dimension] = []
+        self.extents: dict[tuple[str, str], tuple[str, ...]] = {}
+        self.shape_block: Address | int | None = None
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None
         self.node = ""

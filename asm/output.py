@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
-from asm.image.types import ABSOLUTE, Image, LiveRange, Segment, Symbol, ddr_windows
+from asm.image.types import ABSOLUTE, Image, LiveRange, Segment, Shapes, Symbol, ddr_windows
 from asm.syntax.expressions import Address
 from tx8isa.machine.identity import identity
 
@@ -49,7 +49,17 @@ def image_of(assembly: Assembly) -> Image:
         machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
         compressed=assembly.compression.used,
+        shapes=_shapes(assembly, bases),
     )
+
+
+def _shapes(assembly: Assembly, bases: dict[str, int]) -> Shapes | None:
+    """The sizes that a run decides; None without any."""
+    at = assembly.shape_block
+    if at is None:
+        return None
+    address = at if isinstance(at, int) else _final(at, bases)
+    return Shapes(address, tuple(assembly.dimensions), dict(assembly.extents))
 
 
 def _final(at: Address, bases: dict[str, int]) -> int:

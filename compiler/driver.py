@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from tx8isa.machine.description import Machine, load_machine
 if TYPE_CHECKING:
     from compiler.evaluation.core_work import CoreWork
     from compiler.evaluation.wide_values import WideValues
-    from compiler.passes.base import Context
+    from compiler.passes.base import Context, RangedSource
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import EstimatedPhase, Report
     from compiler.search.chips import ChipBounds, ChosenDegrees, Degrees, SpreadGraph, TriedDegrees
@@ -91,6 +91,7 @@ def compile_graph(
     search_progress: SearchProgress | None = None,
     residency: str = "on",
     parallel: Degrees | None = None,
+    ranges: RangedSource | None = None,
 ) -> Program:
     """Compile a checked graph.
 
@@ -100,23 +101,22 @@ def compile_graph(
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
     tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
-    groups are in DDR. ``parallel`` says how the chips of a machine with several share the graph; without it
-    the degrees are those with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
+    groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that at the usual ones.
+    ``parallel`` says how the chips of a machine with several share the graph; without it the degrees are
+    those with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
 
     machine = load_machine(None) if machine is None else machine
-    begin = partial(
-        context_of,
-        dtype=dtype,
-        tiles=tiles,
-        machine=machine,
-        patterns=patterns,
-        search=search,
-        plan=plan,
-        residency=residency,
-    )
+    options: dict[str, Any] = {
+        "patterns": patterns,
+        "search": search,
+        "plan": plan,
+        "residency": residency,
+        "ranges": ranges,
+    }
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
     if parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
         return _compile_for_chips(chosen, machine, begin, after_pass)

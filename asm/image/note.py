@@ -16,12 +16,14 @@ from .types import (
     LIVE_ROLES,
     VERSION,
     Buffer,
+    Dimension,
     Image,
     ImageError,
     LazyMapping,
     LazySequence,
     LiveRange,
     Segment,
+    Shapes,
     Window,
 )
 
@@ -58,6 +60,22 @@ class BufferNote(_Record, frozen=True):
     shape: tuple[_Unsigned, ...]
     layout: str
     dtype: str | None
+
+
+class ExtentsNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The extents of an input or output."""
+
+    kind: str
+    name: str
+    extents: tuple[str, ...]
+
+
+class ShapesNote(_Record, frozen=True):
+    """The sizes that a run decides: the shape block, name, least, usual and most of each, the extents."""
+
+    address: _Unsigned
+    dimensions: tuple[tuple[str, _Positive, _Positive, _Positive], ...]
+    extents: tuple[ExtentsNote, ...]
 
 
 class NodeTable(_Record, frozen=True):
@@ -102,6 +120,7 @@ class Note(_Record, frozen=True):
     lines: msgspec.Raw
     nodes: msgspec.Raw
     live: msgspec.Raw
+    shapes: ShapesNote | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Version(msgspec.Struct):
@@ -123,8 +142,23 @@ def encode_note(image: Image) -> bytes:
         lines=msgspec.Raw(msgspec.json.encode(_line_table(image.lines))),
         nodes=msgspec.Raw(msgspec.json.encode(_node_table(image.nodes))),
         live=msgspec.Raw(msgspec.json.encode([LiveNote(*live) for live in image.live])),
+        shapes=msgspec.UNSET if image.shapes is None else _shapes_note(image.shapes),
     )
     return msgspec.json.encode(note)
+
+
+def _shapes_note(shapes: Shapes) -> ShapesNote:
+    extents = tuple(ExtentsNote(*key, found) for key, found in shapes.extents.items())
+    return ShapesNote(
+        shapes.address, tuple((d.name, d.least, d.usual, d.most) for d in shapes.dimensions), extents
+    )
+
+
+def _shapes(note: ShapesNote | msgspec.UnsetType) -> Shapes | None:
+    if note is msgspec.UNSET:
+        return None
+    extents = {(each.kind, each.name): each.extents for each in note.extents}
+    return Shapes(note.address, tuple(Dimension(*each) for each in note.dimensions), extents)
 
 
 def decode_note(descriptor: bytes, name: str) -> Note:
@@ -154,6 +188,7 @@ def image_fields(note: Note, segments: tuple[Segment, ...], name: str) -> dict[s
         "machine": note.machine,
         "windows": tuple(Window(window.address, window.bytes) for window in note.windows),
         "version": note.version,
+        "shapes": _shapes(note.shapes),
     }
 
 

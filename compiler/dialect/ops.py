@@ -71,11 +71,13 @@ class NodeOperation(TensorOperation):
     """An operator of the specification.
 
     ``onnx`` has its attributes; ``known`` has, by position, the operands whose values must be known when
-    compiling. ``dtypes`` has the element types of the specification, first of the operands ("" for one that
+    compiling. ``numbers`` has formulas of their elements, and of attributes, that depend on the sizes of a
+    run. ``dtypes`` has the element types of the specification, first of the operands ("" for one that
     is omitted), then of the results. ``values`` has the names of the results ("" for one that is not used).
     """
 
     known = opt_attr_def(DictionaryAttr)
+    numbers = opt_attr_def(DictionaryAttr)
     dtypes = opt_attr_def(ArrayAttr)
     values = opt_attr_def(ArrayAttr)
 

@@ -105,11 +105,11 @@ class Call:
     def value_ints(self, index: int) -> tuple[int, ...] | None:
         """The elements of a constant integer operand; None if the operand was omitted."""
         value = self.values[index] if index < len(self.values) else None
-        return None if value is None else tuple(int(element) for element in value.reshape(-1))
+        return None if value is None else tuple(value.reshape(-1).tolist())
 
     def integer(self, name: str) -> int:
         value = self.attrs[name]
-        if not isinstance(value, int):
+        if isinstance(value, float | str | tuple):
             raise TypeError(f"attribute {name} is not an integer: {value!r}")
         return value
 
@@ -129,7 +129,7 @@ class Call:
             return None
         if not isinstance(value, tuple):
             raise TypeError(f"attribute {name} is not a list: {value!r}")
-        return tuple(int(element) for element in value)
+        return value  # type: ignore[return-value]  # the records say which lists are of integers
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
         """The value of an attribute that is a list of numbers; None if absent."""

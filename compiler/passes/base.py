@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +23,10 @@ from compiler.dialect.ops import (
 )
 from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of, readable_as, storage_permutation
+from compiler.evaluation.sizes import Domain, Size
+from compiler.evaluation.sizes.formulas import Point
+from compiler.evaluation.sizes.ranged import RangedGraph
+from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.wide_values import WideValues
 from compiler.graph import Array, Graph, Node
 from compiler.lowering import LOWERINGS
@@ -96,6 +100,14 @@ class Context:
     """The templates of the module's groups, by the number that is an attribute of the groups."""
     results: list[SearchResult] = field(default_factory=list)
     """The decision for each template; empty without search and plan."""
+    ranges: RangedSource | None = None
+    """The sizes that a run decides; None for a program of one size."""
+    ranged: RangedGraph | None = None
+    """What of the graph depends on these sizes."""
+    domain: Domain | None = None
+    """While code is generated for a range of sizes, the points for which it is right."""
+    size_loads: dict[str, Size] = field(default_factory=dict)
+    """The sizes that the code loads, by their text."""
     replaceable: Mapping[str, Array] = field(default_factory=dict)
     """Inputs that are constants of the program, and what they are until a session replaces them."""
     wide: WideValues | None = None
@@ -142,6 +154,14 @@ class Context:
         for region in self.regions(module):
             yield region
             yield from region[1].all_regions(region[2])
+
+
+@dataclass(frozen=True)
+class RangedSource:
+    """The ranges of a program's sizes, and what gives its graph at a point of them."""
+
+    ranges: Ranges
+    graph_at: Callable[[Point], Graph]
 
 
 class Pass(Protocol):

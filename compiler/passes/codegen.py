@@ -18,7 +18,10 @@ from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, NodeOpe
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.movement.control import place_of_body
+from compiler.lowering.record import Cut
 from compiler.passes.ddr.barrier_opt import settled_operands
+from compiler.passes.ranges.phase_code import PhaseCode
+from compiler.passes.ranges.versions import Version, chosen_version, index_of, versions_of
 from compiler.search.cost import tiles_at_work
 
 from .base import Context, main_member, operations
@@ -31,6 +34,9 @@ class CodegenPass:
     name = "codegen"
 
     def run(self, context: Context, module: ModuleOp) -> None:
+        if context.ranges is not None:
+            self._run_ranges(context, module)
+            return
         settled = dict(settled_operands(module))
         kernels = [self._kernel(context, number, *each) for number, each in enumerate(settled.items())]
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
@@ -49,6 +55,28 @@ class CodegenPass:
                 context.on_core.add(phase.name)
             _describe(operation, phase.kernel)
 
+    def _run_ranges(self, context: Context, module: ModuleOp) -> None:
+        """The same for a program of a range of sizes: phases may have several versions."""
+        settled = dict(settled_operands(module))
+        searches: dict[str, Cut | None] = {}
+        found = [
+            versions_of(context, PhaseCode(context, number, operation, values, searches))
+            for number, (operation, values) in enumerate(settled.items())
+        ]
+        constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
+        for kernel in (version.kernel for versions in found for version in versions):
+            context.data += [*kernel.constants, *kernel.scratches]
+            constants |= {constant.symbol for constant in kernel.constants}
+            context.used |= kernel.used
+        usual = [versions[0].kernel for versions in found]
+        context.waiting = _waiting(context, settled, usual)
+        names = list(phase_names([*settled]))
+        context.phases += _ranged_phases(context, list(zip(names, found, strict=True)), constants)
+        for name, operation, kernel in zip(names, settled, usual, strict=True):
+            if kernel.on_core:
+                context.on_core.add(name)
+            _describe(operation, kernel)
+
     def _kernel(
         self, context: Context, number: int, operation: TensorOperation, settled: Sequence[SSAValue]
     ) -> Kernel:
@@ -60,6 +88,23 @@ class CodegenPass:
             )
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
+
+
+def _ranged_phases(
+    context: Context, phases: Sequence[tuple[str, list[Version]]], constants: Set[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Name and text of each phase. Constants are loaded early only where phases have one version."""
+    index = index_of(context) if any(len(versions) > 1 for _, versions in phases) else ""
+    single: list[tuple[str, Kernel]] = []
+    for number, (name, versions) in enumerate(phases):
+        if len(versions) == 1:
+            single.append((name, versions[0].kernel))
+            continue
+        yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
+        single = []
+        texts = [schedule([(name, each.kernel)], constants)[0].lines() for each in versions]
+        yield name, list(chosen_version(f"p{number}", index, versions, texts))
+    yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
 
 
 def _scheduled(

@@ -25,7 +25,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
-from .base import Context, Pass
+from .base import Context, Pass, RangedSource
 from .emit import foreign_buffers, program_text
 from .graph_operations import with_constants_as_inputs
 
@@ -50,10 +50,12 @@ def context_of(
     plan: Path | None = None,
     residency: str = "on",
     spread: bool = False,
+    ranges: RangedSource | None = None,
 ) -> Context:
     """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``.
 
-    ``spread``: the graph is what each of several chips computes, with the exchanges between them.
+    ``ranges``: the sizes that a run decides. ``spread``: the graph is what each of several chips computes,
+    with the exchanges between them.
     """
     machine = machine if machine is not None else load_machine(None)
     tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
@@ -80,6 +82,7 @@ def context_of(
         effort=EFFORTS[search],
         plan=None if plan is None else read_plan(plan),
         replaceable={name: graph.constants[name] for name in sorted(graph.replaceable)},
+        ranges=ranges,
     )
 
 

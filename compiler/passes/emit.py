@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +21,10 @@ from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.ddr.placement import DdrRange, range_of
+from compiler.passes.extents import constant_in, most_shape
 from compiler.passes.layouts.move_const import bank_threshold
+from compiler.passes.ranges.declarations import declarations
+from compiler.passes.ranges.table import SizeTable
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
@@ -56,6 +60,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     name = " ".join(context.graph.name.split())
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     start, code = _start_and_phases(context)
+    start, code = _with_sizes(context, module, data, start, code)
     if context.waiting:
         start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
@@ -70,6 +75,22 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants
+
+
+def _with_sizes(
+    context: Context, module: ModuleOp, data: program.Data, start: list[str], code: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The start with the shape program after it, and the phases with the places of sizes in its table.
+
+    Both as they are in a program of one size.
+    """
+    if context.ranges is None:
+        return start, code
+    declared, words = declarations(context, module)
+    data.out.lines.extend(declared)
+    table = SizeTable(context.size_loads, words)
+    start = start + table.code(context.ranges.ranges.names, words)
+    return start, [table.resolved(lines) for lines in code]
 
 
 def _constants(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:
@@ -151,7 +172,7 @@ def _copies(phase: tuple[str, list[str]]) -> bool:
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:
     kind = operation.results[0].type
     fmt, order = format_of(kind), order_of(kind)
-    array = stored(in_storage_order(context.constants[operation.node.data], order), fmt)
+    array = stored(in_storage_order(constant_in(context, operation), order), fmt)
     if order is Order.BLOCKED:
         array = pack(array, fmt, Layout.NCX).view(array.dtype)
     data.constant(operation.symbol, fmt, array.shape, array)
@@ -199,6 +220,7 @@ def interface_of(context: Context, module: ModuleOp) -> Interface:
             kind = "constant" if is_input and operation.node.data in context.replaceable else kind
             tensor = next(tensor for tensor in tensors if tensor.name == operation.node.data)
             value = operation.results[0] if is_input else operation.operands[0]
+            tensor = replace(tensor, shape=most_shape(context, value))
             found.append((kind, tensor, format_of(value.type), operation.symbol))
     return found
 

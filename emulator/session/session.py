@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property
+from operator import le
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -17,7 +19,8 @@ from asm.image import Buffer
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.debug.snapshot.chip import program_digest
-from emulator.program import Array, Program
+from emulator.memory.shapes import known_sizes, place_sizes, sized, sized_outputs, usual_sizes
+from emulator.program import Array, Program, check_array
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import interrupts_held
 from tx8isa.tools.suggestions import hint
@@ -86,7 +89,7 @@ class ProgramSession:
             if not isinstance(array, np.ndarray):
                 raise SessionError(f"'{name}' is bound to {type(array).__name__}; expected a NumPy array")
             tensor = self._named(name, {**self._outputs, **self._inputs}, "input or output")
-            tensor.check(array)
+            self._check(tensor, array)
             if tensor.buffer.kind == "output" and not array.flags.writeable:
                 raise SessionError(f"output '{name}' is bound to an array that cannot be written")
             (bound if name in self._inputs else results)[name] = array
@@ -199,18 +202,32 @@ class ProgramSession:
     def _step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         self._under_way = True
         try:
+            sizes = self.program.sizes_of(inputs)
             for name, array in inputs.items():
-                self._inputs[name].fill(array)
+                self._sized(self._inputs[name], array.shape).fill(array)
+            place_sizes(self.program.image, sizes, self._memories.ddr_area)
             system = self._restart.begin(**self._options)
             system.run(self._limit)
             self.cycles = system.cycles
-            results = {name: tensor.read(self._results.get(name)) for name, tensor in self._outputs.items()}
+            results = self._read()
         except BaseException:
             self._undo()
             raise
         with _uninterrupted():
             self._end(complete=True)
             self.steps += 1
+        return results
+
+    def _read(self) -> dict[str, Array]:
+        """The outputs that are not states, after a step."""
+        outputs = sized_outputs(self.program.image, self.program.outputs, self._memories.ddr_area)
+        shapes = {buffer.name: buffer.shape for buffer in outputs}
+        results = {}
+        for name, whole in self._outputs.items():
+            tensor, into = self._sized(whole, shapes[name]), self._results.get(name)
+            if into is not None:
+                tensor.check(into)
+            results[name] = tensor.read(into)
         return results
 
     def _undo(self) -> None:
@@ -257,7 +274,7 @@ class ProgramSession:
                     f"input '{name}' is a state, which the session keeps: set it with set_state"
                 )
             array = arrays[name] = np.asarray(value)
-            self._named(name, self._inputs, "input").check(array)
+            self._check(self._named(name, self._inputs, "input"), array)
         return arrays
 
     def _named(self, name: str, tensors: Mapping[str, BoundTensor], what: str) -> BoundTensor:
@@ -265,6 +282,24 @@ class ProgramSession:
             known = f"{', '.join(tensors) or 'none'}{hint(name, tensors)}"
             raise SessionError(f"the program has no {what} '{name}'; known: {known}")
         return tensors[name]
+
+    def _check(self, tensor: BoundTensor, array: Array) -> None:
+        """InputError or SizeError unless an array fits; that an output has the right size shows at a step."""
+        shapes, buffer = self.program.image.shapes, tensor.buffer
+        if shapes is None or (buffer.kind, buffer.name) not in shapes.extents:
+            tensor.check(array)
+        elif buffer.kind == "input":
+            sizes = usual_sizes(shapes) | known_sizes(shapes, [buffer], {buffer.name: array})
+            check_array(sized(shapes, buffer, sizes), array)
+        else:
+            fits = len(buffer.shape) == array.ndim and all(map(le, array.shape, buffer.shape))
+            check_array(replace(buffer, shape=array.shape) if fits else buffer, array)
+
+    def _sized(self, tensor: BoundTensor, shape: tuple[int, ...]) -> BoundTensor:
+        """The buffer with the shape that it has in a step."""
+        if shape == tensor.buffer.shape:
+            return tensor
+        return self._tensor(replace(tensor.buffer, shape=shape))
 
     def _tensor(self, buffer: Buffer) -> BoundTensor:
         return BoundTensor(buffer, self._memories.ddr_area, *self.program.extent(buffer, self._memories))

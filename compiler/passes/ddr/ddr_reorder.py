@@ -21,6 +21,7 @@ from compiler.dialect.ops import CastOp, ControlOperation, InputOp, LoadConstOp,
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
+from compiler.passes.extents import most_bytes
 from compiler.passes.groups.views import View, concat_offsets, slice_view
 from tx8isa.riscv.registers import REGISTERS
 
@@ -184,7 +185,7 @@ class _Placer:
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
                 places[operation.results[0]] = (f"{self.context.prefix}c.{number}", 0)
-        own = sum(stored_bytes(value.type) for value in places)
+        own = sum(most_bytes(self.context, value) for value in places)
         found = list(operations(self.module))
         shared, size = self._shared(places, range(len(found)))
         self._check_size(own + size)
@@ -206,7 +207,7 @@ class _Placer:
     def _range(self, value: SSAValue, places: Mapping[SSAValue, _Offset]) -> DdrRange:
         root, offset = self.root(value)
         base, begin = places[root]
-        return DdrRange(base, begin + offset, begin + offset + stored_bytes(value.type))
+        return DdrRange(base, begin + offset, begin + offset + most_bytes(self.context, value))
 
     def _shared(self, own: Container[SSAValue], steps: Sequence[int]) -> tuple[dict[SSAValue, _Offset], int]:
         """The places of the values that share memory, and how many bytes that takes."""
@@ -232,7 +233,7 @@ class _Placer:
             for result in operation.results:
                 root, offset = self.root(result)
                 if root not in own:
-                    size = offset + stored_bytes(result.type)
+                    size = offset + most_bytes(self.context, result)
                     live[root] = live.get(root, LiveRange(number, number, 0)).with_size(size)
             if computes(operation) and operation not in self.in_place:
                 for value in (*operation.operands, *operation.results):

@@ -14,6 +14,7 @@ from compiler.codegen.expr import Expr, Value, Variable, lanes, symbols_of
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import TILE
 from compiler.codegen.tree import Argument, Issue, Item, Let, Loop
+from compiler.evaluation.sizes import Size
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
@@ -230,7 +231,7 @@ class _Operands:
         self.mnemonic = issue.mnemonic
         self.from_ddr = issue.record.engine is Engine.DTE and _reads_ddr(issue)
         self.values = list(form.defaults)
-        self.unknown: list[tuple[int, Expr]] = []
+        self.unknown: list[tuple[int, Expr | Size]] = []
         for name, given in issue.arguments.items():
             index = form.needed.get(name)
             if index is not None:

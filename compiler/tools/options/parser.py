@@ -105,6 +105,15 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
     add(
+        "--dim",
+        action="append",
+        default=[],
+        type=dimension,
+        metavar="NAME=1:128:512",
+        help="least, usual and most size of a free dimension of an ONNX model: the program runs all sizes "
+        "in between (docs/dynamic_shapes.md); may be given for several",
+    )
+    add(
         "--constant",
         action="append",
         default=[],
@@ -266,6 +275,18 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, found
 
 
+def dimension(text: str) -> tuple[str, tuple[int, int, int]]:
+    """The name and the range of a dimension, from ``seq=1:128:512``."""
+    name, _, sizes = text.rpartition("=")
+    try:
+        least, usual, most = (int(size) for size in sizes.split(":"))
+    except ValueError:
+        name = ""
+    if not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=LEAST:USUAL:MOST, such as seq=1:128:512")
+    return name, (least, usual, most)
+
+
 def constant(text: str) -> tuple[str, float | Path]:
     """An input's name and value, from ``rate=16000``, ``flag=true`` or ``table=FILE.npy``."""
     name, _, value = text.rpartition("=")
@@ -351,11 +372,18 @@ def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace)
     """Extents that no axis can have, and inputs with two values."""
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
-    for option in ("constant", "bound", "state"):
+    for option in ("constant", "bound", "dim", "state"):
         names = [name for name, _ in getattr(options, option)]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             parser.error(f"argument --{option}: '{twice}' is given twice")
+    others = {"--verify-nodes": options.verify_nodes, "--parallel": options.parallel, "--gdb": options.gdb}
+    others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
+    wrong = next((name for name, given in others.items() if given), None)
+    if options.dim and wrong is not None:
+        parser.error(
+            f"--dim and {wrong} exclude each other: a program that runs a range of sizes has no {wrong}"
+        )
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ SHAPE = (4, 8)
 _DEEPEST = 2
 
 
-def declared(name: str, shape: Sequence[int] | None = SHAPE, kind: int = TensorProto.FLOAT) -> Any:
+def declared(name: str, shape: Sequence[int | str] | None = SHAPE, kind: int = TensorProto.FLOAT) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
 
 

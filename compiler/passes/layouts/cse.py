@@ -21,8 +21,7 @@ from compiler.dialect.ops import (
     TensorOperation,
 )
 from compiler.graph import Array
-
-from .base import Context, operations
+from compiler.passes.base import Context, operations
 
 _NAMES = ("node", "values")
 """Attributes that only say what operations and values are called."""
