@@ -25,7 +25,14 @@ from tx8isa.tools.suggestions import did_you_mean
 from .assembly import Assembly, Fixup
 from .compression import Compression
 from .diagnostics import AsmError, Fault
-from .directives import blocks, buffers, data, scratchpad, symbols  # noqa: F401  (they register directives)
+from .directives import (  # noqa: F401  (they register directives)
+    blocks,
+    buffers,
+    data,
+    scratchpad,
+    shapes,
+    symbols,
+)
 from .fixups import TOO_DEEP, finish
 from .place import Spot
 

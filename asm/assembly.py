@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from asm.image.types import Buffer, EntryPoint
+from asm.image.types import Buffer, Dimension, EntryPoint
 from asm.instructions.operands import expression
 from asm.instructions.short import shortened
 from asm.instructions.template import Template
@@ -106,6 +106,9 @@ class Assembly:
         self.buffers: list[tuple[Buffer, Address | None]] = []
         self.entry_points: list[tuple[EntryPoint, int]] = []
         """The networks of the program, and how many buffers were declared before each of them."""
+        self.dimensions: list[Dimension] = []
+        self.extents: dict[tuple[str, str], tuple[str, ...]] = {}
+        self.shape_block: Address | int | None = None
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None
         self.node = ""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Symbol
+from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Shapes, Symbol
 from asm.instructions.text import quote, scalar_text, wide_text
 from asm.syntax.source import SECTION_NAME
 from tx8isa.errors import Tx8Error
@@ -56,6 +56,21 @@ def _head(image: Image) -> Iterator[str]:
         yield f".entry_point {quote(each.name)}, {each.address:#x}"
         for buffer in each.buffers:
             yield _buffer(buffer)
+    if image.shapes is not None:
+        yield from _shapes(image.shapes)
+
+
+def _shapes(shapes: Shapes) -> Iterator[str]:
+    """The sizes that a run decides."""
+    for each in shapes.dimensions:
+        yield f".dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}"
+    for (kind, name), extents in shapes.extents.items():
+        yield f".extents {kind}, {quote(name)}, {', '.join(map(_extent, extents))}"
+    yield f".shapes {shapes.address:#x}"
+
+
+def _extent(extent: str) -> str:
+    return extent if extent.isdigit() else quote(extent)
 
 
 def _buffer(buffer: Buffer) -> str:

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
-from asm.image.types import ABSOLUTE, Buffer, EntryPoint, Image, LiveRange, Segment, Symbol, ddr_windows
+from asm.image.types import (
+    ABSOLUTE,
+    Buffer,
+    EntryPoint,
+    Image,
+    LiveRange,
+    Segment,
+    Shapes,
+    Symbol,
+    ddr_windows,
+)
 from asm.syntax.expressions import Address
 from tx8isa.machine.identity import identity
 
@@ -51,7 +61,17 @@ def image_of(assembly: Assembly) -> Image:
         windows=ddr_windows(assembly.machine),
         compressed=assembly.compression.used,
         entry_points=tuple(_entry_points(assembly, buffers)),
+        shapes=_shapes(assembly, bases),
     )
+
+
+def _shapes(assembly: Assembly, bases: dict[str, int]) -> Shapes | None:
+    """The sizes that a run decides; None without any."""
+    at = assembly.shape_block
+    if at is None:
+        return None
+    address = at if isinstance(at, int) else _final(at, bases)
+    return Shapes(address, tuple(assembly.dimensions), dict(assembly.extents))
 
 
 def _final(at: Address, bases: dict[str, int]) -> int:

@@ -1,91 +1,145 @@
-"""Simulated time of networks on several chips: all-reduces beside the bound of the links, and a block.
+"""Simulated time of several chips: all-reduces beside the bound of the links, a decoder block, and ResNet-50.
 
     python benchmarks/chips.py [WIDTH [MB ...]]     the width of the block, megabytes of the all-reduces
 
-The bound of an all-reduce over a ring of p chips is 2 (p - 1) latencies and 2 (p - 1) / p of its bytes at the
-rate of a link. What the program takes besides is its start, loads and stores. The block runs on one chip and
-on four.
+The bound of an all-reduce is the sum of the latencies of its rounds, and of the bytes on the busiest link at
+the rate of a link. Its cycles are what a second one adds to a program that has one. The block, 512 tokens of
+seeded weights, runs on one chip and, tensor parallel, on four. ResNet-50 runs on one chip and, data parallel,
+on eight.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from _report import promise, tabulate
 from compiler.driver import compile_graph
 from compiler.frontend import reader
 from compiler.graph import Graph, Node, Tensor
+from compiler.lowering.movement.chips.routes import LinkPrice
 from compiler.operators.domains.chips.collectives import ALL_REDUCE
 from compiler.passes.compilation import context_of, run_passes, written
 from compiler.search.chips import Degrees
 from compiler.search.chips.degrees import ring_order
+from compiler.tools.run import random_inputs
 from emulator.program import Program
 from tx8isa.machine.description import Machine, load_machine
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "examples/networks"))
+from light import light_model
 from transformers import Size, transformer
 
-CHIPS, TOKENS, WIDTH, HEAD = 4, 512, 1024, 64
+TOKENS, WIDTH, HEAD = 512, 4096, 128
+CARDS = 8
 MEGABYTES = (1, 4, 16, 64)
 
 
-def all_reduce(machine: Machine, elements: int) -> float:
-    """Simulated cycles of a program that adds up tensors in FP32."""
-    ring = ring_order(machine.chips, tuple(range(CHIPS)))
-    x, y = (Tensor(name, "float32", (elements,)) for name in ("x", "y"))
-    node = Node(ALL_REDUCE, "sum", ("x",), ("y",), {"chips": ring, "members": CHIPS})
-    graph = Graph("sum", 20, (x,), (y,), {}, (node,), {"x": x, "y": y})
+def all_reduces(machine: Machine, price: LinkPrice, count: int) -> float:
+    """Simulated cycles of a program that adds up a tensor in FP32 so many times."""
+    elements = price.size // 4
+    names = ["x", *(f"sum{number}" for number in range(1, count)), "y"]
+    tensors = {name: Tensor(name, "float32", (elements,)) for name in names}
+    (ring,) = price.groups
+    attrs = {"chips": ring, "members": len(ring), "way": price.best()}
+    nodes = tuple(Node(ALL_REDUCE, f"to_{to}", (of,), (to,), attrs) for of, to in pairwise(names))
+    graph = Graph("sums", 20, (tensors["x"],), (tensors["y"],), {}, nodes, tensors)
     context = context_of(graph, "fp32", None, machine, search="off", spread=True)
     program = Program(written(context, run_passes(context, {}, None))[2], machine)
     mesh = program.start_chips({"x": np.ones(elements, np.float32)})
     mesh.run()
-    assert all((array == CHIPS).all() for array in program.results_of_chips(mesh).values())
+    wanted = len(ring) ** count
+    assert all((array == wanted).all() for array in program.results_of_chips(mesh).values())
     return float(mesh.cycles)
 
 
-def bound(machine: Machine, size: int) -> float:
-    """Cycles in which a ring can add up so many bytes."""
-    rate = machine.card.c2c_out.value / machine.engines.clock.value
-    return 2 * (CHIPS - 1) * (machine.chips.latency.value + size / CHIPS / rate)
+def measure_all_reduces(sizes: list[int]) -> None:
+    """Print a row for each number of megabytes."""
+    machine, lines = load_machine(None).of_chips(2, 2), []
+    ring = ring_order(machine.chips, (0, 1, 2, 3))
+    for megabytes in sizes:
+        price = LinkPrice(machine, ALL_REDUCE, (ring,), megabytes << 20, machine.tiles)
+        one = all_reduces(machine, price, 1)
+        cycles, way = all_reduces(machine, price, 2) - one, price.best()
+        least, single = price.bound(way), price.bound("ring")
+        cells = (f"{megabytes} MB", way, *(f"{value:,.0f}" for value in (cycles, least, single, one)))
+        lines.append((*cells, f"{cycles / least:.2f}"))
+        print(*lines[-1], flush=True)
+        what = f"all-reduce of {megabytes} MB on 4 chips"
+        promise(what, cycles / least, "times", at_most=1.1, against=f"the links: {least:,.0f} cycles")
+    headings = (
+        "all-reduce",
+        "way",
+        "cycles",
+        "bound of the way",
+        "bound of one ring",
+        "with program and start",
+    )
+    tabulate((*headings, "times the bound"), lines)
 
 
-def block(width: int) -> tuple[float, float]:
-    """Cycles of a transformer block on one chip and on four."""
-    with tempfile.TemporaryDirectory() as made:
-        path = Path(made) / "block.onnx"
-        onnx.save(transformer(Size(TOKENS, width, width // HEAD, 1)), path)
-        graph = reader(path, {}, None, {})(path)
-        x = np.random.default_rng(0).normal(0, 1, (1, TOKENS, width)).astype(np.float32)
-        one = compile_graph(graph, "fp16")
-        system = Program(one.image, one.machine).start({"x": x}, timed=True)
+def cycles_on(graph: Graph, mesh: tuple[int, int], degrees: Degrees | None) -> float:
+    """Simulated cycles of a network in FP16 on some chips."""
+    machine = load_machine(None)
+    if degrees is not None:
+        machine = machine.of_chips(*mesh)
+    compiled = compile_graph(graph, "fp16", machine=machine, parallel=degrees)
+    program, inputs = Program(compiled.image, machine), random_inputs(graph, {}, 0)
+    if compiled.spread is None:
+        system = program.start(inputs, timed=True)
         system.run(None)
-        machine = load_machine(None).of_chips(2, 2)
-        several = compile_graph(graph, "fp16", machine=machine, parallel=Degrees(tp=CHIPS))
-        mesh = Program(several.image, machine).start_chips({"x": x})
-        mesh.run()
-    return float(system.cycles or 0), float(mesh.cycles)
+        return float(system.cycles or 0)
+    chips = program.start_chips(compiled.spread.dealt(inputs))
+    chips.run()
+    return float(chips.cycles)
+
+
+def read(model: onnx.ModelProto, batch: int | None = None) -> Graph:
+    """The graph of a model; ``batch``: the first axis of inputs, outputs and shapes that are constants."""
+    if batch is not None:
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_value = batch
+        shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+        for tensor in model.graph.initializer:
+            if tensor.name in shapes:
+                extents = [batch, *numpy_helper.to_array(tensor)[1:]]
+                tensor.CopyFrom(numpy_helper.from_array(np.array(extents, np.int64), tensor.name))
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "model.onnx"
+        onnx.save(model, path)
+        return reader(path, {}, None, {})(path)
+
+
+def measure_networks(width: int) -> None:
+    """Print how much faster several chips are than one."""
+    block = read(transformer(Size(TOKENS, width, width // HEAD, 1)))
+    one, four = cycles_on(block, (1, 1), None), cycles_on(block, (2, 2), Degrees(tp=4))
+    what = f"a block of {TOKENS} tokens, {width} wide, tensor parallel on 4 chips"
+    promise(what, one / four, "times", at_least=2.8, against=f"one chip: {one:,.0f} cycles")
+    lines = [(f"block of {width} columns, tp=4", one, four, one / four)]
+    for images in (1, 16):
+        many, some = (read(light_model("resnet50"), count) for count in (CARDS * images, images))
+        alone, dealt = cycles_on(many, (1, 1), None), cycles_on(many, (4, 2), Degrees(dp=CARDS))
+        lines.append((f"ResNet-50, {CARDS * images} images, dp={CARDS}", alone, dealt, alone / dealt))
+        single = cycles_on(some, (1, 1), None)
+        what = f"ResNet-50, data parallel on {CARDS} chips, images per second with {images} for each"
+        against = f"one chip with as many: {single:,.0f} cycles"
+        promise(what, CARDS * single / dealt, "times", at_least=7.5, against=against)
+    headings = ("network", "cycles on one chip", "on several", "times as fast")
+    tabulate(headings, [(what, f"{a:,.0f}", f"{b:,.0f}", f"{ratio:.2f}") for what, a, b, ratio in lines])
 
 
 def main() -> int:
-    """Print the table of all-reduces, and how much faster four chips are than one."""
+    """Print the table of all-reduces, and how much faster several chips are than one."""
     numbers = [int(text) for text in sys.argv[1:]]
-    width, sizes = (numbers[0] if numbers else WIDTH), (numbers[1:] or MEGABYTES)
-    machine, lines = load_machine(None).of_chips(2, 2), []
-    for megabytes in sizes:
-        cycles, least = all_reduce(machine, megabytes << 18), bound(machine, megabytes << 20)
-        lines.append((f"{megabytes} MB", f"{cycles:,.0f}", f"{least:,.0f}", f"{cycles / least:.2f}"))
-        print(*lines[-1], flush=True)
-        what = f"all-reduce of {megabytes} MB on {CHIPS} chips"
-        promise(what, cycles / least, "times", at_most=1.1, against=f"the links: {least:,.0f} cycles")
-    one, four = block(width)
-    what = f"a transformer block of {TOKENS} tokens, {width} wide, on {CHIPS} chips"
-    promise(what, one / four, "times", at_least=2.8, against=f"one chip: {one:,.0f} cycles")
-    tabulate(("all-reduce", "cycles", "bound of the links", "times the bound"), lines)
+    measure_all_reduces(numbers[1:] or list(MEGABYTES))
+    measure_networks(numbers[0] if numbers else WIDTH)
     return 0
 
 

@@ -8,16 +8,20 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
+from compiler.evaluation.integers import with_integers
 from compiler.tools.execution import (
     INPUT_AT_FAULT,
+    at_sizes_of_inputs,
+    bound_reader,
     compile_options,
-    constants_of,
     execute,
     inputs_of,
+    ranged_source,
     report_text,
     say,
     say_random,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from .driver import Program
     from .frontend.json.entries import EntryFile
     from .graph import Graph
+    from .passes.base import RangedSource
 
 _COLLECT_AFTER = 1_000_000
 """Objects between garbage collections: a compilation keeps nearly all objects that it makes, and collecting
@@ -77,6 +82,8 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
             return _run_kernel(options, graph)
         if options.grid is not None or options.arguments:
             raise Tx8Error(f"{graph}: --grid and --arg are for kernels of Triton (.ttir); this is a graph")
+        if options.estimate:
+            return _estimate(options, graph)
         if (entries := _entries(graph)) is not None:
             return _run_entries(options, graph, entries)
         return _check(options, graph) if options.check else _run(options, graph)
@@ -113,18 +120,39 @@ def _check(options: argparse.Namespace, path: Path) -> int:
     """Print how the operators of a model will run."""
     from compiler.tools.check import check_model, table
 
-    from .frontend import reader
-
-    found = check_model(reader(path, dict(options.shape), options.batch, constants_of(options)), path)
+    found = check_model(bound_reader(options, path), path)
     print_out(found.json() if options.json else table(found))
     return 0 if found.supported else INPUT_AT_FAULT
 
 
-def _run(options: argparse.Namespace, path: Path) -> int:
-    with interrupts_held():
-        from .frontend import reader
+def _estimate(options: argparse.Namespace, path: Path) -> int:
+    """Print what a graph takes, by the estimates of its phases."""
+    from compiler.search.chips import priced_machine
+    from compiler.tools.progress import estimate_table
+    from tx8isa.machine.description import load_machine
 
-        read = reader(path, dict(options.shape), options.batch, constants_of(options))
+    from .driver import estimate_graph
+
+    graph = stateful(options, bound_reader(options, path)(path))
+    machine = load_machine(options.machine)
+    if options.chips is not None:
+        machine = priced_machine(machine, *options.chips)
+    wanted = compile_options(options)
+    found = estimate_graph(
+        graph,
+        machine=machine,
+        **{name: wanted[name] for name in ("dtype", "tiles", "patterns", "residency", "parallel")},
+    )
+    if found.chosen is not None:
+        for tried in found.chosen.tried:
+            print_out(f"tried {tried}")
+        print_out(f"{found.chosen.spread.degrees} on {machine.chip_count} chips, one of which takes:")
+    print_out(estimate_table(found))
+    return 0
+
+
+def _run(options: argparse.Namespace, path: Path) -> int:
+    ranges, read = _reading(options, path)
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)
@@ -132,34 +160,47 @@ def _run(options: argparse.Namespace, path: Path) -> int:
         machine = machine.of_chips(*options.chips)
     graph = stateful(options, read(path))
     check_files_of(options, path, graph)
-    inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
+    inputs = inputs_of(options, graph) if (options.run or options.verify_nodes) and ranges is None else {}
     made = chosen(options, graph, machine)
     if made is not None:
         graph, options = made.graph, argparse.Namespace(**{**vars(options), "dtype": made.dtype})
-    program = _compiled(options, graph, machine)
+    program = _compiled(options, with_integers(graph, options.integers), machine, ranges)
+    if ranges is not None and options.run:
+        program, inputs = at_sizes_of_inputs(options, program, ranges)
     if made is not None and made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     table = None if made is None else made.table
     folder = program_folder(options, path)
     program.write(folder, options.text_only, _extra_files(options, program, table))
     if not options.quiet:
-        say(options, _summary(program, folder))
-        if table is not None:
-            say(options, table.summary())
-        if program.core_work is not None:
-            say(options, str(program.core_work))
-        if program.wide is not None:
-            say(options, str(program.wide))
-        for line in program.states:
-            say(options, line)
-        if options.run or options.verify_nodes:
-            say_random(options, program.graph)
+        _say_what_is_made(options, program, folder, table)
     if options.timing:
         print_out(timing_table(program.timing))
     status = execute(options, program, inputs, path) if options.run else 0
     if options.report == "-" and not options.run:
         print_out(report_text(program, None))
     return max(status, verify_nodes(options, program, inputs, folder)) if options.verify_nodes else status
+
+
+def _reading(options: argparse.Namespace, path: Path) -> tuple[RangedSource | None, Callable[[Path], Graph]]:
+    """The ranges of --dim, None for a program of one size, and what reads the graph at the usual sizes."""
+    with interrupts_held():
+        at = partial(bound_reader, options, path)
+        ranges = ranged_source(options, lambda sizes: stateful(options, at(sizes)(path)))
+        return ranges, at()
+
+
+def _say_what_is_made(
+    options: argparse.Namespace, program: Program, folder: Path, table: DecisionTable | None
+) -> None:
+    """Print what was made, and what is worth knowing about it."""
+    say(options, _summary(program, folder))
+    if table is not None:
+        say(options, table.summary())
+    for line in _notes(program):
+        say(options, line)
+    if options.run or options.verify_nodes:
+        say_random(options, program.graph)
 
 
 def _entries(path: Path) -> EntryFile | None:
@@ -216,24 +257,29 @@ def _run_kernel(options: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:
+def _compiled(
+    options: argparse.Namespace, graph: Graph, machine: Machine, ranges: RangedSource | None
+) -> Program:
     """The program; it comes from the cache only if no option needs the passes to run."""
     from compiler.tools.cache import compile_cached
 
     def compiled() -> Program:
-        return _compile(options, graph, machine)
+        return _compile(options, graph, machine, ranges)
 
     def say(text: str) -> None:
         if options.verbose:
             print(f"tx8cc: {text}", file=sys.stderr)
 
-    if options.no_cache or options.parallel is not None:  # the cache has programs for one chip
+    # The cache has programs for one chip and one size.
+    if options.no_cache or options.parallel is not None or machine.chip_count > 1 or ranges is not None:
         return compiled()
     observed = options.timing or options.print_ir_after or options.report or options.save_plan
     return compile_cached(graph, machine, compile_options(options), compiled, say, not observed)
 
 
-def _compile(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:
+def _compile(
+    options: argparse.Namespace, graph: Graph, machine: Machine, ranges: RangedSource | None
+) -> Program:
     """Run the passes and show how far they are."""
     with interrupts_held():
         from compiler.passes.compilation import pass_names  # here, for it takes most of the start
@@ -246,6 +292,7 @@ def _compile(options: argparse.Namespace, graph: Graph, machine: Machine) -> Pro
             machine=machine,
             after_pass=_after_pass(options, progress),
             search_progress=progress.searching,
+            ranges=ranges,
             **compile_options(options),
         )
 
@@ -273,6 +320,12 @@ def _summary(program: Program, folder: Path) -> str:
         what += f" of each of {program.machine.chip_count} chips ({program.spread.degrees})"
     made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
     return one_line(f"{program.graph.name}: {what}; {made}")
+
+
+def _notes(program: Program) -> list[str]:
+    """What a user should know of the program besides."""
+    notes = [each for each in (program.core_work, program.wide) if each is not None]
+    return [*(f"tried {tried}" for tried in program.tried), *map(str, notes), *program.states]
 
 
 def _extra_files(

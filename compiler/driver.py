@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from asm.image import Image, image_parts
-from compiler.codegen import write_program
+from compiler.codegen import DEFAULT_TILES, write_program
 from tx8isa.machine.description import Machine, load_machine
 
 from .graph import GraphError
@@ -23,10 +26,10 @@ if TYPE_CHECKING:
 
     from compiler.evaluation.core_work import CoreWork
     from compiler.evaluation.wide_values import WideValues
-    from compiler.passes.base import Context
+    from compiler.passes.base import Context, RangedSource
     from compiler.passes.compilation import AfterPass
-    from compiler.passes.report import Report
-    from compiler.search.chips import Degrees, SpreadGraph
+    from compiler.passes.report import EstimatedPhase, Report
+    from compiler.search.chips import ChipBounds, ChosenDegrees, Degrees, SpreadGraph, TriedDegrees
 
     from .graph import Graph
     from .search import SearchProgress
@@ -58,6 +61,8 @@ class Program:
     """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
     spread: SpreadGraph | None = None
     """How several chips share the graph; None on one."""
+    tried: tuple[TriedDegrees, ...] = ()
+    """The degrees of parallelism that a search has tried."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"
@@ -127,7 +132,7 @@ def compile_entries(
     for name, graph in found.items():
         try:
             context = context_of(graph, dtype, tiles, machine, patterns, search, residency=residency)
-            context.scope = f"{name}."
+            context.prefix = f"{name}."
             networks[name] = context, run_passes(context, {}, None)
         except GraphError as error:
             raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
@@ -149,6 +154,7 @@ def compile_graph(
     search_progress: SearchProgress | None = None,
     residency: str = "on",
     parallel: Degrees | None = None,
+    ranges: RangedSource | None = None,
 ) -> Program:
     """Compile a checked graph.
 
@@ -158,25 +164,25 @@ def compile_graph(
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
     tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
-    groups are in DDR. ``parallel`` says how the chips of a machine with several share the graph. GraphError
-    for a graph that cannot be compiled.
+    groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that at the usual ones.
+    ``parallel`` says how the chips of a machine with several share the graph; without it the degrees are
+    those with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
 
     machine = load_machine(None) if machine is None else machine
-    begin = partial(
-        context_of,
-        dtype=dtype,
-        tiles=tiles,
-        machine=machine,
-        patterns=patterns,
-        search=search,
-        plan=plan,
-        residency=residency,
-    )
-    if parallel is not None:
-        return _compile_for_chips(graph, machine, parallel, begin, after_pass)
+    options: dict[str, Any] = {
+        "patterns": patterns,
+        "search": search,
+        "plan": plan,
+        "residency": residency,
+        "ranges": ranges,
+    }
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    if parallel is not None or machine.chip_count > 1:
+        chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
+        return _compile_for_chips(chosen, machine, begin, after_pass)
     context = begin(graph)
     context.search_progress = search_progress
     timing: dict[str, float] = {}
@@ -187,12 +193,94 @@ def compile_graph(
     return _program(graph, context, made, timing, report_of(context, module, made[2]))
 
 
-def _compile_for_chips(
+@dataclass(frozen=True)
+class EstimatedProgram:
+    """What a graph takes on the chips of a machine, in estimated cycles; nothing was run.
+
+    ``chosen`` is how several chips share it, None on one; ``bounds`` are those of one of the chips.
+    """
+
+    machine: Machine
+    phases: list[EstimatedPhase]
+    bounds: ChipBounds
+    chosen: ChosenDegrees | None = None
+
+    @property
+    def cycles(self) -> int:
+        return sum(phase.cycles for phase in self.phases)
+
+    @property
+    def exchanges(self) -> int:
+        """Cycles of exchanges between chips."""
+        return sum(phase.cycles for phase in self.phases if phase.exchange)
+
+
+def estimate_graph(
     graph: Graph,
+    dtype: str | None = None,
+    tiles: int | None = None,
+    machine: Machine | None = None,
+    patterns: str = "default",
+    residency: str = "on",
+    parallel: Degrees | None = None,
+) -> EstimatedProgram:
+    """Price a graph without making a program; the arguments are those of ``compile_graph``.
+
+    The machine may have more chips than programs can have (``compiler.search.chips.priced_machine``).
+    """
+    from compiler.passes.compilation import compute_format, context_of, default_dtype, run_passes
+    from compiler.passes.report import estimated_phases
+    from compiler.search.chips import bounds_of
+
+    machine = load_machine(None) if machine is None else machine
+    begin = partial(
+        context_of, dtype=dtype, tiles=tiles, machine=machine, patterns=patterns, residency=residency
+    )
+    chosen, local = None, graph
+    if parallel is not None or machine.chip_count > 1:
+        chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
+        local = chosen.spread.graph_of((0, 0))
+    phases = estimated_phases(run_passes(begin(local, spread=chosen is not None), {}, None))
+    bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
+    bounds = bounds_of(local, machine, bytes_each, tiles or DEFAULT_TILES)
+    return EstimatedProgram(machine, phases, bounds, chosen)
+
+
+def chosen_degrees(
+    graph: Graph,
+    dtype: str | None,
+    tiles: int | None,
     machine: Machine,
-    parallel: Degrees,
+    parallel: Degrees | None,
     begin: Callable[..., Context],
-    after_pass: AfterPass | None,
+) -> ChosenDegrees:
+    """The graph divided over the chips of a machine, by given degrees or by those that are estimated best.
+
+    ``begin`` makes the context of a graph.
+    """
+    from compiler.passes.compilation import compute_format, default_dtype, run_passes
+    from compiler.passes.report import estimated_phases
+    from compiler.search.chips import ChosenDegrees, choose_degrees, possible_degrees, spread_graph
+
+    bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
+
+    def divide(degrees: Degrees) -> SpreadGraph:
+        return spread_graph(graph, machine, degrees, bytes_each, tiles or DEFAULT_TILES)
+
+    def estimate(spread: SpreadGraph) -> tuple[int, int]:
+        context = begin(spread.graph_of((0, 0)), spread=True, search="fast")
+        phases = estimated_phases(run_passes(context, {}, None))
+        exchanges = sum(phase.cycles for phase in phases if phase.exchange)
+        return sum(phase.cycles for phase in phases), exchanges
+
+    if parallel is not None:
+        return ChosenDegrees(divide(parallel), ())
+    assert machine.chips is not UNSET
+    return choose_degrees(graph, possible_degrees(machine.chips), divide, estimate)
+
+
+def _compile_for_chips(
+    chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
 ) -> Program:
     """One program for all chips: a compilation for each set of constants, with the decisions of chip 0.
 
@@ -200,9 +288,8 @@ def _compile_for_chips(
     """
     from compiler.passes.compilation import run_passes, written, written_for_chips
     from compiler.passes.report import report_of
-    from compiler.search.chips import spread_graph
 
-    spread = spread_graph(graph, machine, parallel)
+    spread = chosen.spread
     timing: dict[str, float] = {}
     parts: dict[tuple[int, ...], _Written] = {}
     first: tuple[Context, Report] | None = None
@@ -217,7 +304,8 @@ def _compile_for_chips(
     start = time.perf_counter()
     made = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
-    return _program(graph, first[0], made, timing, first[1], spread)
+    report = replace(first[1], degrees=list(chosen.tried)) if chosen.tried else first[1]
+    return _program(spread.graph, first[0], made, timing, report, chosen)
 
 
 def _program(
@@ -226,7 +314,7 @@ def _program(
     made: _Written,
     timing: dict[str, float],
     report: Report,
-    spread: SpreadGraph | None = None,
+    chosen: ChosenDegrees | None = None,
 ) -> Program:
     return Program(
         graph,
@@ -239,5 +327,6 @@ def _program(
         tuple(map(str, report.states)),
         report.core_work,
         context.wide,
-        spread,
+        None if chosen is None else chosen.spread,
+        () if chosen is None else chosen.tried,
     )

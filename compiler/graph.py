@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +156,17 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator application. An empty name is an optional input or output that is omitted."""
+    """One operator application. An empty name is an optional input or output that is omitted.
+
+    ``bodies`` are the graphs of which an operator of control flow executes one, or one several times.
+    """
 
     op: str
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue]
+    bodies: tuple[Graph, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return f"node '{self.name}' ({self.op})"
@@ -205,6 +209,7 @@ class Graph:
     files: tuple[Path, ...] = ()  # where constants were read from, apart from the file of the graph
     states: tuple[tuple[str, str], ...] = ()  # inputs and outputs that are the same memory, in pairs
     replaceable: frozenset[str] = frozenset()  # constants that a session may replace
+    near: bool = False  # results of convolutions and sums of bytes may be the integers beside those of ONNX
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(tensor.name for tensor in some) for some in (self.inputs, self.outputs))

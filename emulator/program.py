@@ -13,6 +13,7 @@ from asm.image import Buffer, Image, ddr_offset, image_of_entry, read_image
 from emulator.chip.memories import Memories, Pool
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
+from emulator.memory import shapes
 from emulator.memory.pages import SharedSegments
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, MachineError, load_machine
@@ -103,10 +104,15 @@ class Program:
             raise Tx8Error(f"the program has the entries {', '.join(self.entries)}: choose one of them")
         if snapshot is not None:
             return self._resume(snapshot, options)
-        packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
+        sizes = self.sizes_of(inputs)
+        packed = [(buffer, self._packed(buffer, sizes, inputs)) for buffer in self.inputs]
         self._check_names(inputs, [buffer.name for buffer in self.inputs])
         system = (make or partial(System, self.image, self.machine))(**options)
         self._place(packed, system)
+        shapes.place_sizes(self.image, sizes, system.memories.ddr_area)
+        if system.sanitizer and self.image.shapes is not None:
+            block = shapes.block_range(self.image, len(sizes))
+            system.sanitizer.loaded(block.start, len(block))
         return system
 
     def start_chips(
@@ -131,7 +137,7 @@ class Program:
             {name: inputs[key] for name in names for key in (name, chip_name(n, name)) if key in inputs}
             for n in range(self.chips)
         ]
-        packed = [[(b, _packed(b, given)) for b in self.inputs] for given in of_chip]
+        packed = [[(b, self._packed(b, {}, given)) for b in self.inputs] for given in of_chip]
         mesh = (make or ChipMesh)(
             self.image, self.machine, watch=watch, passed=passed, pages=self.pages, **options
         )
@@ -155,7 +161,7 @@ class Program:
         for buffer in self.outputs:
             self.bytes_of(buffer, system)
         for buffer, data in packed:
-            self.bytes_of(buffer, system)[:] = data
+            self.bytes_of(buffer, system)[: data.size] = data
             system.memories.ddr_area.mark(self.offset(buffer), data.size)
             if system.sanitizer:
                 system.sanitizer.loaded(self.offset(buffer), data.size)
@@ -180,7 +186,23 @@ class Program:
 
     def results(self, system: System) -> dict[str, Array]:
         """The outputs of a finished system, by name."""
-        return {buffer.name: unpacked(buffer, self.bytes_of(buffer, system)) for buffer in self.outputs}
+        outputs = shapes.sized_outputs(self.image, self.outputs, system.memories.ddr_area)
+        return {buffer.name: unpacked(buffer, self.bytes_of(buffer, system)) for buffer in outputs}
+
+    # -- sizes of a run --------------------------------------------------------------------------------
+
+    def sizes_of(self, inputs: Mapping[str, Array]) -> dict[str, int]:
+        """The sizes of a run with these inputs; InputError or SizeError when they do not fit."""
+        declared = self.image.shapes
+        for buffer in self.inputs if declared is not None else ():
+            if buffer.name not in inputs:
+                raise _missing(buffer, shapes.extents_of(declared, buffer))
+        return shapes.known_sizes(declared, self.inputs, inputs) if declared is not None else {}
+
+    def _packed(self, buffer: Buffer, sizes: shapes.Sizes, inputs: Mapping[str, Array]) -> Array:
+        if buffer.name not in inputs:
+            raise _missing(buffer, shapes.extents_of(self.image.shapes, buffer))
+        return packed(shapes.sized(self.image.shapes, buffer, sizes), np.asarray(inputs[buffer.name]))
 
     def results_of_chips(self, mesh: ChipMesh) -> dict[str, Array]:
         """The outputs of finished chips: ``chip1.y`` is that of chip 1."""
@@ -284,11 +306,11 @@ def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
         raise InputError(f"buffer '{buffer.name}': NumPy has no dtype '{buffer.dtype}'") from None
 
 
-def _packed(buffer: Buffer, inputs: Mapping[str, Array]) -> Array:
-    if buffer.name not in inputs:
-        ways = f"--input {buffer.name}=FILE.npy or --random SEED"
-        raise InputError(f"input '{buffer.name}' ({described_array(buffer)}) is missing: give {ways}")
-    return packed(buffer, np.asarray(inputs[buffer.name]))
+def _missing(buffer: Buffer, extents: tuple[str, ...]) -> InputError:
+    ways = f"--input {buffer.name}=FILE.npy or --random SEED"
+    together = "x" if all(map(str.isdigit, extents)) else " x "
+    wanted = f"{together.join(extents) or 'scalar'} {travel_dtype(buffer)}"
+    return InputError(f"input '{buffer.name}' ({wanted}) is missing: give {ways}")
 
 
 def packed(buffer: Buffer, array: Array) -> Array:

@@ -18,26 +18,36 @@ Constants = Mapping[str, Any]
 
 
 def graph_of(
-    model: Any, examples: Sequence[Any], shapes: Shapes | None, constants: Constants | None = None
+    model: Any,
+    examples: Sequence[Any],
+    shapes: Shapes | None,
+    constants: Constants | None = None,
+    sizes: Mapping[str, int] | None = None,
+    bounds: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a path, an ONNX model (``ModelProto`` or its bytes), a program of ``torch.export``, a
     module of PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX
     lowered or exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
 
     ``shapes`` binds free dimensions of ONNX inputs, ``constants`` the inputs that never change, by their
-    names.
+    names; ``sizes`` binds free dimensions by their own names; ``bounds`` the most steps of loops that collect
+    results, by the names of their nodes.
     """
     if isinstance(model, str | Path):
         from compiler.frontend import reader
 
-        return reader(model, shapes, constants=constants)(model)
+        return reader(model, shapes, constants=constants, sizes=sizes, bounds=bounds)(model)
     if isinstance(model, bytes | bytearray | memoryview):
-        return _onnx(bytes(model), shapes, constants)
+        return _onnx(bytes(model), shapes, constants, sizes, bounds)
     kind = _kind(model)
     if kind == "onnx":
-        return _onnx(_serialized(model), shapes, constants)
+        return _onnx(_serialized(model), shapes, constants, sizes, bounds)
+    if sizes:
+        raise GraphError([f"dims= is for dimensions of ONNX models; this is a {type(model).__name__}"])
     if constants:
         raise GraphError([f"constants= is for inputs of ONNX models; this is a {type(model).__name__}"])
+    if bounds:
+        raise GraphError([f"bounds= is for loops of ONNX models; this is a {type(model).__name__}"])
     if isinstance(model, Graph):
         return model
     if isinstance(model, GraphBuilder):
@@ -61,11 +71,18 @@ def _kind(model: Any) -> str:
     return found.removesuffix("lib")
 
 
-def _onnx(data: bytes, shapes: Shapes | None, constants: Constants | None) -> Graph:
+def _onnx(
+    data: bytes,
+    shapes: Shapes | None,
+    constants: Constants | None,
+    sizes: Mapping[str, int] | None,
+    bounds: Mapping[str, int] | None,
+) -> Graph:
     from compiler.frontend.onnx.binding import Binding
     from compiler.frontend.onnx.importer import graph_of_bytes
 
-    return graph_of_bytes(data, "<model>", Binding(shapes or {}, None, constants or {}))
+    binding = Binding(shapes or {}, None, constants or {}, sizes or {}, bounds or {})
+    return graph_of_bytes(data, "<model>", binding)
 
 
 def _serialized(model: ModelProto) -> bytes:

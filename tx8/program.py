@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import asm
 import emulator
 from asm.image import Buffer, Image, image_of_entry, image_parts, read_image, write_image
+from emulator.memory.shapes import extents_of
 from emulator.program import travel_dtype
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
@@ -24,6 +25,8 @@ from .run import Run, start
 
 if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
+    from compiler.graph import Graph
+    from compiler.passes.base import RangedSource
     from compiler.quantise import DecisionTable, Settings
     from emulator.session.runs import RepeatedRuns
 
@@ -116,7 +119,8 @@ class Program:
         return folder / "prog.bin"
 
     def __repr__(self) -> str:
-        return f"<tx8.Program {self.name}: {_signature(self.inputs)} -> {_signature(self.outputs)}>"
+        inputs, outputs = (_signature(buffers, self.image) for buffers in (self.inputs, self.outputs))
+        return f"<tx8.Program {self.name}: {inputs} -> {outputs}>"
 
     def _repr_html_(self) -> str:
         from .html import program_page
@@ -136,6 +140,8 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
     replaceable: Sequence[str] = (),
     machine: Machine | str | Path | None = None,
@@ -147,37 +153,61 @@ def compile(
     max_loss: float | None = None,
     metric: Callable[[dict[str, Any]], float] | None = None,
     formats: str | Path | None = None,
+    integers: str | None = None,
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
-    inputs always are, by name; ``state``: inputs that are the same memory as outputs,
-    ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace (docs/sessions.md);
-    ``machine``: a description or the path of one, by default the TX81; ``patterns``, ``search`` and
-    ``residency`` as the options of tx8cc.
+    inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
+    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``bounds``: the
+    most steps of loops that collect results, by the names of their nodes; ``state``: inputs that are the same
+    memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
+    (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
+    ``search`` and ``residency`` as the options of tx8cc.
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
     .npz file, which also say what a format of floats cannot hold; ``calibration``: a method or
-    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc.
+    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc,
+    and ``integers``, ``"exact"`` or ``"near"``, too.
     GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
+    from compiler.evaluation.integers import with_integers
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
-    graph = with_states(graph_of(model, examples, shapes, constants), state or {})
-    graph = with_replaceable(graph, replaceable) if replaceable else graph
+    def graph_at(sizes: Mapping[str, int] | None) -> Graph:
+        graph = with_states(graph_of(model, examples, shapes, constants, sizes, bounds), state or {})
+        return with_replaceable(graph, replaceable) if replaceable else graph
+
+    ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
+    graph = graph_at(None if ranges is None else ranges.ranges.usual)
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency
     quantisation = Quantisation(calibrate, calibration, max_loss, metric, formats)
     made = quantisation.applied(graph, dtype, options)
-    program = compile_graph(made.graph, made.dtype, **options)
+    program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, graph.name, program, made.table)
+
+
+def _ranges(
+    dims: Mapping[str, Sequence[int]] | None, graph_at: Callable[[Mapping[str, int]], Graph], floats: bool
+) -> RangedSource | None:
+    """The ranges that a program is made for; None for one size. GraphError for a program of bytes."""
+    from compiler.evaluation.sizes.ranges import Ranges, dimensions_of
+    from compiler.graph import GraphError
+    from compiler.passes.base import RangedSource
+
+    if not dims:
+        return None
+    if not floats:
+        raise GraphError(["dims= is for formats of floats: a program of bytes runs one size"])
+    return RangedSource(Ranges(dimensions_of(dims)), graph_at)
 
 
 def compile_entries(
@@ -248,6 +278,6 @@ def _machine(machine: Machine | str | Path | None) -> Machine:
     return machine if isinstance(machine, Machine) else load_machine(machine)
 
 
-def _signature(buffers: Sequence[Buffer]) -> str:
-    shapes = (f"{b.name}: {travel_dtype(b)} {'x'.join(map(str, b.shape)) or 'scalar'}" for b in buffers)
-    return f"({', '.join(shapes)})"
+def _signature(buffers: Sequence[Buffer], image: Image) -> str:
+    extents = {buffer: "x".join(extents_of(image.shapes, buffer)) or "scalar" for buffer in buffers}
+    return f"({', '.join(f'{b.name}: {travel_dtype(b)} {shape}' for b, shape in extents.items())})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -13,12 +14,13 @@ from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from .chips import OF_CHIPS, problems_of_chips
 from .dwarf import SECTIONS as DEBUG_SECTIONS
 from .entry_points import problems_of_entries
-from .types import VERSION, Buffer, Image, Segment, Window
+from .types import VERSION, Buffer, Image, Segment, Shapes, Window
 
 FLAGS = ("rx", "rw", "r")
 KINDS = ("input", "output", "constant")
 OWN_SECTIONS = (".note.tx8", ".symtab", ".strtab", ".shstrtab", *DEBUG_SECTIONS)
 _MAX_SEGMENTS = 4096
+_EXTENT = re.compile(r"@?\d{1,18}")
 
 
 def problem(image: Image) -> str | None:
@@ -47,6 +49,8 @@ def _problems(image: Image) -> Iterator[str]:
     yield from _entry_problems(image)
     yield from _all_buffer_problems(image.buffers, image.windows)
     yield from problems_of_entries(image)
+    if image.shapes is not None:
+        yield from _shape_problems(image, image.shapes)
     yield from _name_problems("entry points", [each.name for each in image.entry_points])
     for each in image.entry_points:
         yield from _all_buffer_problems((*image.buffers, *each.buffers), image.windows)
@@ -57,6 +61,28 @@ def _all_buffer_problems(buffers: Sequence[Buffer], windows: Sequence[Window]) -
         yield from _buffer_problems(buffer, windows)
     for kind in KINDS:  # an input and an output may share a name, as in a graph that hands one on
         yield from _name_problems(f"{kind} buffers", [b.name for b in buffers if b.kind == kind])
+
+
+def _shape_problems(image: Image, shapes: Shapes) -> Iterator[str]:
+    """What is wrong with the sizes that a run decides."""
+    yield from _name_problems("dimensions", [each.name for each in shapes.dimensions])
+    for each in shapes.dimensions:
+        if not 1 <= each.least <= each.usual <= each.most:
+            found = f"{each.least}:{each.usual}:{each.most}"
+            yield f"dimension {each.name}: {found}, expected least:usual:most, in ascending order from 1 on"
+    if ddr_offset(shapes.address, image.windows) is None:
+        yield f"the shape block at {shapes.address:#x} lies in no DDR window"
+    known = {each.name for each in shapes.dimensions}
+    buffers = {(buffer.kind, buffer.name): buffer for buffer in image.buffers}
+    for (kind, name), extents in shapes.extents.items():
+        where = f"extents of {kind} {name}"
+        if (kind, name) not in buffers:
+            yield f"{where}: there is no such buffer"
+        elif len(extents) != len(buffers[kind, name].shape):
+            yield f"{where}: {len(extents)}, expected {len(buffers[kind, name].shape)}"
+        for extent in extents:
+            if extent not in known and not _EXTENT.fullmatch(extent):
+                yield f"{where}: {extent!r}, expected a number, a dimension, or @ and the number of a word"
 
 
 def _name_problems(what: str, names: list[str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from .types import (
     LIVE_ROLES,
     VERSION,
     Buffer,
+    Dimension,
     EntryPoint,
     Image,
     ImageError,
@@ -23,6 +24,7 @@ from .types import (
     LazySequence,
     LiveRange,
     Segment,
+    Shapes,
     Window,
 )
 
@@ -59,6 +61,22 @@ class BufferNote(_Record, frozen=True):
     shape: tuple[_Unsigned, ...]
     layout: str
     dtype: str | None
+
+
+class ExtentsNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The extents of an input or output."""
+
+    kind: str
+    name: str
+    extents: tuple[str, ...]
+
+
+class ShapesNote(_Record, frozen=True):
+    """The sizes that a run decides: the shape block, name, least, usual and most of each, the extents."""
+
+    address: _Unsigned
+    dimensions: tuple[tuple[str, _Positive, _Positive, _Positive], ...]
+    extents: tuple[ExtentsNote, ...]
 
 
 class EntryPointNote(_Record, frozen=True):
@@ -111,6 +129,7 @@ class Note(_Record, frozen=True):
     lines: msgspec.Raw
     nodes: msgspec.Raw
     live: msgspec.Raw
+    shapes: ShapesNote | msgspec.UnsetType = msgspec.UNSET
     entry_points: tuple[EntryPointNote, ...] | UnsetType = UNSET
     """Only in an image with several networks."""
 
@@ -132,6 +151,7 @@ def encode_note(image: Image) -> bytes:
         lines=msgspec.Raw(msgspec.json.encode(_line_table(image.lines))),
         nodes=msgspec.Raw(msgspec.json.encode(_node_table(image.nodes))),
         live=msgspec.Raw(msgspec.json.encode([LiveNote(*live) for live in image.live])),
+        shapes=msgspec.UNSET if image.shapes is None else _shapes_note(image.shapes),
         entry_points=tuple(
             EntryPointNote(each.name, each.address, _buffer_notes(each.buffers))
             for each in image.entry_points
@@ -139,6 +159,20 @@ def encode_note(image: Image) -> bytes:
         or UNSET,
     )
     return msgspec.json.encode(note)
+
+
+def _shapes_note(shapes: Shapes) -> ShapesNote:
+    extents = tuple(ExtentsNote(*key, found) for key, found in shapes.extents.items())
+    return ShapesNote(
+        shapes.address, tuple((d.name, d.least, d.usual, d.most) for d in shapes.dimensions), extents
+    )
+
+
+def _shapes(note: ShapesNote | msgspec.UnsetType) -> Shapes | None:
+    if note is msgspec.UNSET:
+        return None
+    extents = {(each.kind, each.name): each.extents for each in note.extents}
+    return Shapes(note.address, tuple(Dimension(*each) for each in note.dimensions), extents)
 
 
 def decode_note(descriptor: bytes, name: str) -> Note:
@@ -166,6 +200,7 @@ def image_fields(note: Note, segments: tuple[Segment, ...], name: str) -> dict[s
         "machine": note.machine,
         "windows": tuple(Window(window.address, window.bytes) for window in note.windows),
         "version": note.version,
+        "shapes": _shapes(note.shapes),
         "entry_points": tuple(
             EntryPoint(each.name, each.address, _buffers(each.buffers)) for each in note.entry_points or ()
         ),

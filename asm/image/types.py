@@ -94,6 +94,30 @@ class EntryPoint:
     buffers: tuple[Buffer, ...] = ()
 
 
+class Dimension(NamedTuple):
+    """A size that a run decides: from ``least`` to ``most``; ``usual`` is what the program was made for."""
+
+    name: str
+    least: int
+    usual: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What a program that runs a range of sizes declares about them.
+
+    ``address`` is that of the shape block in DDR, words of 8 bytes: first the sizes of the ``dimensions``,
+    then what the program writes. ``extents`` has the extents of inputs and outputs, by kind and name: for
+    each axis a number, the name of a dimension, or ``@2``, the third word of the block. The shape of such
+    a buffer is the largest one; the elements of a smaller array are compact from its beginning on.
+    """
+
+    address: int
+    dimensions: tuple[Dimension, ...]
+    extents: Mapping[tuple[str, str], tuple[str, ...]]
+
+
 LIVE_ROLES = ("weights", "input", "value", "output", "exchange", "staging", "temporary")
 """What bytes of the scratchpad are for (docs/image.md says what each word means)."""
 
@@ -136,8 +160,8 @@ class Image:
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
     instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what
     the scratchpad holds, by ``begin``. ``compressed`` says that instructions stand on any multiple of 2
-    bytes, not of 4. In an image that was read, symbols, data_ranges, lines, nodes and live are decoded when
-    they are first asked for.
+    bytes, not of 4. ``shapes``: the sizes that a run decides. In an image that was read, symbols,
+    data_ranges, lines, nodes and live are decoded when they are first asked for.
     """
 
     entry: int
@@ -154,6 +178,7 @@ class Image:
     version: int = VERSION
     compressed: bool = False
     entry_points: tuple[EntryPoint, ...] = ()
+    shapes: Shapes | None = None
 
     def __repr__(self) -> str:
         size = sum(len(segment.data) for segment in self.segments)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from compiler.evaluation.sizes import Size, always, ever, largest, least
 from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
 
 from .spm import SpmBuffer
@@ -29,7 +31,7 @@ class Expr:
     high: int
 
     def __add__(self, other: Value) -> Value:
-        if other == 0:
+        if isinstance(other, int) and other == 0:
             return self
         if isinstance(other, int) and isinstance(self, Address):
             return Address(self.symbol, self.offset + other, self.buffer)
@@ -47,20 +49,21 @@ class Expr:
     def __sub__(self, other: Value) -> Value:
         if isinstance(other, int):
             return self + -other
-        return _operation("sub", self, other, self.low - other.high, self.high - other.low)
+        low, high = bounds(other)
+        return _operation("sub", self, other, self.low - high, self.high - low)
 
     def __rsub__(self, other: int) -> Value:
         return _operation("sub", other, self, other - self.high, other - self.low)
 
     def __mul__(self, other: Value) -> Value:
-        if other == 1:
+        if isinstance(other, int) and other == 1:
             return self
         if isinstance(other, int) and isinstance(self, Operation) and self.op == "mul":
             factor = self.right
             if isinstance(factor, int):
                 return self.left * (factor * other)
         corners = [one * another for one in (self.low, self.high) for another in bounds(other)]
-        return _operation("mul", self, other, min(corners), max(corners))
+        return _operation("mul", self, other, least(*corners), largest(*corners))
 
     def __rmul__(self, other: int) -> Value:
         return self * other
@@ -78,7 +81,8 @@ class Expr:
         return _remainder(dividend, self)
 
 
-Value = int | Expr
+Value = int | Expr | Size
+"""What an instruction computes with. A size is known when the program runs, and is the same all the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +159,10 @@ def symbols_of(value: Value) -> Iterator[str]:
 
 def bounds(value: Value) -> tuple[int, int]:
     """The least and the largest value that an expression can have."""
-    return (value, value) if isinstance(value, int) else (value.low, value.high)
+    if isinstance(value, Expr):
+        return value.low, value.high
+    exact: Any = value  # a size is its own bound
+    return exact, exact
 
 
 def highest(value: Value) -> int:
@@ -171,29 +178,31 @@ def constant(value: Value) -> int:
 
 
 def _operation(op: str, left: Value, right: Value, low: int, high: int) -> Value:
-    if low == high:
+    if always(low == high):
         return low
-    if low <= -_LIMIT or high >= _LIMIT:
+    if ever(low <= -_LIMIT) or ever(high >= _LIMIT):
         raise ValueError(f"the range {low}..{high} of an index leaves 64 bits")
     return Operation(op, left, right, low, high)
 
 
 def _quotient(left: Value, divisor: Value) -> Value:
     _check_division(left, divisor)
-    if divisor == 1:
+    if always(divisor == 1):
         return left
-    (low, high), (least, largest) = bounds(left), bounds(divisor)
-    return _operation("div", left, divisor, low // largest, high // least)
+    (low, high), (lowest, most) = bounds(left), bounds(divisor)
+    return _operation("div", left, divisor, low // most, high // lowest)
 
 
 def _remainder(left: Value, divisor: Value) -> Value:
     _check_division(left, divisor)
-    (_, high), (least, largest) = bounds(left), bounds(divisor)
-    return left if high < least else _operation("rem", left, divisor, 0, min(high, largest - 1))
+    (_, high), (lowest, most) = bounds(left), bounds(divisor)
+    if always(high < lowest):
+        return left
+    return _operation("rem", left, divisor, 0, least(high, most - 1))
 
 
 def _check_division(left: Value, divisor: Value) -> None:
-    if bounds(divisor)[0] < 1 or bounds(left)[0] < 0:
+    if ever(bounds(divisor)[0] < 1) or ever(bounds(left)[0] < 0):
         ranges = f"{bounds(left)} by {divisor if isinstance(divisor, int) else bounds(divisor)}"
         raise ValueError(f"division of {ranges}: only 0 and above by 1 and above")
 
@@ -201,21 +210,21 @@ def _check_division(left: Value, divisor: Value) -> None:
 def minimum(left: Value, right: Value) -> Value:
     """The smaller of the two."""
     (a_low, a_high), (b_low, b_high) = bounds(left), bounds(right)
-    if a_high <= b_low:
+    if always(a_high <= b_low):
         return left
-    if b_high <= a_low:
+    if always(b_high <= a_low):
         return right
-    return _operation("min", left, right, min(a_low, b_low), min(a_high, b_high))
+    return _operation("min", left, right, least(a_low, b_low), least(a_high, b_high))
 
 
 def maximum(left: Value, right: Value) -> Value:
     """The larger of the two."""
     (a_low, a_high), (b_low, b_high) = bounds(left), bounds(right)
-    if a_low >= b_high:
+    if always(a_low >= b_high):
         return left
-    if b_low >= a_high:
+    if always(b_low >= a_high):
         return right
-    return _operation("max", left, right, max(a_low, b_low), max(a_high, b_high))
+    return _operation("max", left, right, largest(a_low, b_low), largest(a_high, b_high))
 
 
 def lanes(parts: list[Value]) -> Value:
@@ -223,7 +232,7 @@ def lanes(parts: list[Value]) -> Value:
     word: Value = 0
     for part in parts:
         low, high = bounds(part)
-        if low < 0 or high > LANE_MASK:
+        if ever(low < 0) or ever(high > LANE_MASK):
             raise ValueError(f"a lane has {LANE_BITS} bits; its value is in {low}..{high}")
         word = _lane_below(word, part)
     return word

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
+from compiler.evaluation.sizes import Size, always, ever, most
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -61,24 +62,21 @@ class Kernel:
     spm: PhaseBuffers = field(default_factory=PhaseBuffers)
     constants: list[Constant] = field(default_factory=list)
     scratches: list[Scratch] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-    """Symbols that occur in the code."""
+    used: set[str] = field(default_factory=set)  # symbols that occur in the code
     gaps: list[Gap] = field(default_factory=list)
     """Places between the outermost items of the tree."""
     met_at: int | None = None
     """The line after the wait for earlier phases; None without one."""
-    workers: set[int] = field(default_factory=set)
-    """The workers besides 0 that execute parts of the phase."""
+    workers: set[int] = field(default_factory=set)  # besides 0, those that execute parts of the phase
     received: set[SpmBuffer] = field(default_factory=set)
     """Buffers that other tiles write to."""
-    _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)
-    """The buffers that workers other than 0 may be using."""
-    reordered: bool = False
-    """Whether any slice is reordered."""
+    _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
+    reordered: bool = False  # whether any slice is
     node: str = ""
     """The graph node being computed, in a phase of several; empty if unknown."""
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
+    links: int = 0  # cycles that links between chips take
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None
@@ -127,7 +125,7 @@ class Kernel:
     def scratch(self, name: str, size: int) -> Address:
         """The address of ``size`` bytes of DDR for intermediate results of the phase."""
         symbol = self._unique(name)
-        self.scratches.append(Scratch(symbol, size))
+        self.scratches.append(Scratch(symbol, most(size)))
         return Address(symbol)
 
     def _unique(self, name: str) -> str:
@@ -138,7 +136,7 @@ class Kernel:
         return symbol
 
     def emit(self, mnemonic: str, /, **arguments: Argument) -> None:
-        """Write one engine instruction. ValueError if its record has other operands."""
+        """Write one engine instruction; ValueError if its record has other operands."""
         mnemonic, arguments = within_scratchpad(mnemonic, arguments, self._kept)
         syntax = syntax_of(mnemonic)
         syntax.check(arguments)
@@ -177,8 +175,10 @@ class Kernel:
                 found[name] = value
             elif syntax.operands[name].words:
                 found[name] = self.registers.compute(value)
-            else:
+            elif not isinstance(value, Size):
                 raise ValueError(f"operand {name} cannot come from a register")
+            else:
+                found[name] = int(value)
         return found
 
     def _record_uses(self, value: Value) -> None:
@@ -221,7 +221,7 @@ class Kernel:
     @contextmanager
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> Iterator[Value]:
         """The code of the body for each value from ``start`` to before ``count``, a loop unless it is one."""
-        if count == 1 and start == 0:
+        if always(count == 1) and always(start == 0):
             with self.registers.scope():
                 yield 0
             return
@@ -234,7 +234,7 @@ class Kernel:
             limit = self.registers.keep(count)
             parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
-            if bounds(start)[1] >= bounds(count)[0]:
+            if ever(bounds(start)[1] >= bounds(count)[0]):
                 self.exit_unless(index, limit, end)
             self.out.label(begin)
             loop = Loop(index, start, count, step, line, parity)
@@ -252,7 +252,7 @@ class Kernel:
     @contextmanager
     def if_below(self, index: Value, below: Value) -> Iterator[None]:
         """The code of the body runs if ``index`` < ``below``; without a branch where that is known."""
-        if bounds(index)[1] < bounds(below)[0]:
+        if always(bounds(index)[1] < bounds(below)[0]):
             with self.registers.scope():
                 yield
             return
@@ -293,7 +293,7 @@ class Kernel:
 
     def _new_parity(self, iterations: int) -> Variable | None:
         """A variable that is 0 and -1 in turns; None for a loop of at most one iteration."""
-        if iterations < 2:
+        if always(iterations < 2):
             return None
         return self.registers.counter(0, -1, 0)
 
@@ -313,7 +313,7 @@ class Kernel:
         tiles = self.target.tiles
         shift = -first % tiles
         start: Value = self.tile if tiles > 1 else 0
-        if shift:
+        if not always(shift == 0):
             start = (self.tile + shift) % tiles
         with self.loop(count, start, tiles) as item:
             yield item
@@ -376,6 +376,8 @@ class Kernel:
 
     def place_buffers(self) -> None:
         """Give the buffers their addresses; SpmOverflow if they do not fit."""
+        for buffer in self.spm.buffers:
+            buffer.size = most(buffer.size)
         self.spm.place(self.target.spm_bytes)
 
     def mirror(self) -> None:

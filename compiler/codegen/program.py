@@ -204,4 +204,9 @@ def epilogue() -> list[str]:
 
 def phase(node: str, lines: Iterable[str]) -> list[str]:
     """The code of one graph node."""
-    return ["", f"        .node {quote(node)}", *lines]
+    return ["", node_line(node), *lines]
+
+
+def node_line(node: str) -> str:
+    """The directive by which the instructions after it count for a graph node."""
+    return f"        .node {quote(node)}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from bisect import insort
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
-from .emitter import Emitter
+from compiler.evaluation.sizes import Size
+
+from .emitter import Emitter, instruction_text
 from .expr import Address, Operation, Slot, SpilledVariable, Value, Variable, bounds
 from .spilling import LARGEST_FRAME, TURNS, WORD, OutOfRegisters, Shortage, Spills, frame_bytes, is_cheap
 
@@ -22,6 +25,22 @@ _State = tuple[list[str], int, int, int]
 """Free registers, how many are missing, spilled values that are alive, and how many values are kept."""
 IMMEDIATES = range(-2048, 2048)
 """Numbers that an instruction of the core can contain (12 bits)."""
+
+
+class SizeLoad(NamedTuple):
+    """The instruction that loads a size, which the program has computed at its start, into a register."""
+
+    target: str
+    size: Size
+
+    def __str__(self) -> str:
+        text = str(self.size)
+        self.size.domain.loads[text] = self.size
+        return instruction_text("ld", f"{self.target}, {SIZE_PREFIX}{text}")
+
+
+SIZE_PREFIX = "%size "
+"""Begins the operand of a load of a size; the text of the program has its place in the table instead."""
 
 
 class Registers:
@@ -195,6 +214,10 @@ class Registers:
             return self._slot(value)
         if isinstance(value, Operation):
             return self._operation(value)
+        if isinstance(value, Size):
+            target = self.take()
+            self._out.add(SizeLoad(target, value))
+            return target
         raise TypeError(f"{value!r} is not an expression")
 
     def _slot(self, value: Slot) -> str:

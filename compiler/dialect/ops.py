@@ -11,9 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
-from xdsl.ir import Dialect, Operation
-from xdsl.irdl import IRDLOperation, attr_def, irdl_op_definition, opt_attr_def, region_def, traits_def
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Dialect, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    attr_def,
+    irdl_op_definition,
+    opt_attr_def,
+    region_def,
+    traits_def,
+    var_region_def,
+)
 from xdsl.traits import NoTerminator
 
 from compiler.operators import OPERATORS
@@ -63,11 +71,13 @@ class NodeOperation(TensorOperation):
     """An operator of the specification.
 
     ``onnx`` has its attributes; ``known`` has, by position, the operands whose values must be known when
-    compiling. ``dtypes`` has the element types of the specification, first of the operands ("" for one that
+    compiling. ``numbers`` has formulas of their elements, and of attributes, that depend on the sizes of a
+    run. ``dtypes`` has the element types of the specification, first of the operands ("" for one that
     is omitted), then of the results. ``values`` has the names of the results ("" for one that is not used).
     """
 
     known = opt_attr_def(DictionaryAttr)
+    numbers = opt_attr_def(DictionaryAttr)
     dtypes = opt_attr_def(ArrayAttr)
     values = opt_attr_def(ArrayAttr)
 
@@ -87,6 +97,33 @@ class NodeOperation(TensorOperation):
             raise self.refuse(f"{len(self.operands)} operands, {self.operator} has {len(record.inputs)}")
 
 
+class ControlOperation(NodeOperation):
+    """An operator of control flow.
+
+    Each of its regions has a module of its own: a graph that takes the operands of the operation by their
+    positions, and whose outputs are the results. Passes work on one module at a time, so nothing is grouped,
+    merged or moved across the border of a region.
+    """
+
+    regions_of_bodies = var_region_def()
+    traits = traits_def(NoTerminator())
+
+    @property
+    def modules(self) -> list[ModuleOp]:
+        """The modules of its graphs."""
+        found = [region.block.first_op for region in self.regions]
+        return [module for module in found if isinstance(module, ModuleOp)]
+
+    @property
+    def carried(self) -> list[tuple[SSAValue, SSAValue]]:
+        """What a loop carries from step to step: operands and results; nothing for an If."""
+        if self.op != "Loop" or self.operands_at is None or self.attributes_of_node is None:
+            return []
+        first = sum(int(at) == 0 for at in self.operands_at.get_values())
+        counted = self.attributes_of_node.data["counted"] == IntegerAttr(1, i64)
+        return list(zip(self.operands[first:], self.results[: len(self.results) - counted], strict=False))
+
+
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
@@ -104,7 +141,8 @@ def _operation(operator: str) -> type[NodeOperation]:
     if taken != operator:
         raise ValueError(f"the operators {taken} and {operator} would have the same operation {name}")
     fields = {"name": name, "__doc__": OPERATORS[operator].summary}
-    return irdl_op_definition(type(f"{operator.replace('.', '_')}Op", (NodeOperation,), fields))
+    base = ControlOperation if OPERATORS[operator].bodies else NodeOperation
+    return irdl_op_definition(type(f"{operator.replace('.', '_')}Op", (base,), fields))
 
 
 class _NodeOperations(Mapping[str, type[NodeOperation]]):
@@ -147,6 +185,7 @@ __all__ = [
     "AllGatherOp",
     "CastOp",
     "ChannelNormOp",
+    "ControlOperation",
     "ExchangeOperation",
     "GroupOp",
     "HaloExchangeOp",

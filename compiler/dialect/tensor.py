@@ -18,7 +18,8 @@ class TensorOperation(IRDLOperation):
 
     ``node`` names the graph node that it computes; the passes fill in the attributes from ``layout_str`` on.
     ``home``: where the scratchpads have its result; a result without home is in DDR. ``updates``: the graph
-    input in whose memory its result is. With ``barrier`` its phase begins by waiting for all tiles.
+    input in whose memory its result is. ``sizes``: formulas of the extents of its results, where the sizes of
+    a run decide them. With ``barrier`` its phase begins by waiting for all tiles.
     """
 
     arguments = var_operand_def()
@@ -31,6 +32,7 @@ class TensorOperation(IRDLOperation):
     dev_info = opt_attr_def(DictionaryAttr)
     barrier = opt_attr_def(UnitAttr)
     updates = opt_attr_def(StringAttr)
+    sizes = opt_attr_def(ArrayAttr)
 
     @property
     def op(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def _fate(description: Description, node: Node, tensors: dict[str, Tensor]) -> F
 
 def _unknown(description: Description, node: Node) -> GraphError | None:
     """The refusal of a node whose operator is not known, or not in this operator set."""
-    if node.op not in OPERATORS or OPERATORS[node.op].internal:
+    if node.op not in OPERATORS or (OPERATORS[node.op].internal and not node.bodies):
         near = hint(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
         return RefusedNode(node.op, node.name, hint=near)
     if description.opset < OPERATORS[node.op].since:
@@ -168,7 +169,7 @@ def infer_node(description: Description, node: Node, tensors: dict[str, Tensor])
         raise GraphError([_too_old(node.op, opset)])
     _stop_at(_arity_problems(record, node, opset))
     attrs = _complete_attributes(record, node, opset)
-    finished = Node(node.op, node.name, node.inputs, node.outputs, attrs)
+    finished = replace(node, attrs=attrs)
     call = resolve(finished, opset, tensors, description.constants, len(record.inputs))
     _stop_at(_type_problems(record, call))
     _stop_at(_constant_problems(record, node, call))

@@ -87,6 +87,8 @@ def _sentence(blame: Blame, dtype: str, rounding: Verdict) -> str:
 
 def _kind_of_output(graph: Graph, tensor: Tensor) -> Kind:
     """The kind of tolerances of an output: bytes of a quantised graph may be one step off."""
+    if graph.near and quantises(graph):
+        return "near"
     return "quantising" if tensor.dtype in ("int8", "uint8") and quantises(graph) else kind_of(graph)
 
 

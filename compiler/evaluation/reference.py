@@ -6,10 +6,11 @@ Compiled programs are judged against this. Nothing here knows how an operator is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array, Graph, GraphError, Tensor
+from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array, Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS, call_of
 from tx8isa.numbers.rounding import rounded
 from tx8isa.tools.suggestions import hint
@@ -49,6 +50,7 @@ def run_reference(
             name: _known(array, None if name in exact else storage) for name, array in graph.constants.items()
         }
         for node in graph.nodes:
+            node = node if storage is None or not node.bodies else _with_stored_bodies(node, storage)
             operands = [values[name] if name else None for name in node.inputs]
             try:
                 results = OPERATORS[node.op].reference(call_of(graph, node), *operands)
@@ -91,6 +93,17 @@ def _widened(array: Array, storage: str | None) -> Array:
     if storage is not None:
         array = rounded(array, STORAGE[storage])
     return array.astype(np.float64)
+
+
+def _with_stored_bodies(node: Node, storage: str) -> Node:
+    """A node of control flow whose graphs have constants rounded to the storage format."""
+    return replace(node, bodies=tuple(_with_stored_constants(body, storage) for body in node.bodies))
+
+
+def _with_stored_constants(graph: Graph, storage: str) -> Graph:
+    constants = {name: _known(array, storage).astype(array.dtype) for name, array in graph.constants.items()}
+    nodes = tuple(_with_stored_bodies(node, storage) for node in graph.nodes)
+    return replace(graph, constants=constants, nodes=nodes)
 
 
 def _known(array: Array, storage: str | None) -> Array:

@@ -36,22 +36,26 @@ def reader(
     shapes: Mapping[str, Sequence[int]] | None = None,
     batch: int | None = None,
     constants: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    bounds: Mapping[str, int] | None = None,
 ) -> Reader:
     """The function that reads this file; its libraries are imported.
 
-    ``shapes`` and ``batch`` bind free dimensions of an ONNX model, ``constants`` its inputs
-    (``onnx.binding``). GraphError when they are given for a file of another kind, and for a file of a format
-    that is not read.
+    ``shapes``, ``batch`` and ``sizes`` bind free dimensions of an ONNX model, ``constants`` its inputs,
+    ``bounds`` the steps of its loops (``onnx.binding``). GraphError when they are given for a file of another
+    kind, and for a file of a format that is not read.
     """
     found = format_of(Path(path))
     if found == ONNX:
         from compiler.frontend.onnx.binding import Binding
         from compiler.frontend.onnx.importer import load_onnx
 
-        binding = Binding(shapes or {}, batch, constants or {})
+        binding = Binding(shapes or {}, batch, constants or {}, sizes or {}, bounds or {})
         return lambda path, survey=None: load_onnx(path, binding, survey)
-    if shapes or batch is not None:
+    if shapes or batch is not None or sizes:
         raise GraphError([f"{path}: shapes are bound in ONNX models; this file has none that are free"])
+    if bounds:
+        raise GraphError([f"{path}: steps of loops are bounded in ONNX models; this is another file"])
     if constants:
         raise GraphError([f"{path}: values of inputs are bound in ONNX models; this is another file"])
     if found == TORCH:

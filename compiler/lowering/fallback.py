@@ -26,8 +26,12 @@ def has_separate_steps(work: Work) -> bool:
 
 
 def compute_separately(kernel: Kernel, work: Work) -> None:
-    """The anchor and its steps one after another; all tiles wait until a result is in DDR."""
-    for number, member in enumerate(_members(kernel, work)):
+    """The anchor and its steps, or the stages of a sequence, one after another.
+
+    All tiles wait until a result is in DDR.
+    """
+    members = _stages(kernel, work) if work.stages else _members(kernel, work)
+    for number, member in enumerate(members):
         entry = LOWERINGS[member.op]
         assert entry.lower is not None
         if number:
@@ -46,6 +50,26 @@ def _members(kernel: Kernel, work: Work) -> Iterator[Work]:
         operands = tuple(running if at in step.running else tensor for at, tensor in tensors)
         running = work.output if step is work.steps[-1] else _intermediate(kernel, work.output)
         yield Work(step.name, step.op, step.call, operands, running, work.channels_last)
+
+
+def _stages(kernel: Kernel, work: Work) -> Iterator[Work]:
+    """The stages of a sequence as works of their own."""
+    stored = {tensor.symbol for tensor in (*work.others, work.output)}
+    between: dict[str, str] = {}
+
+    def moved(tensor: DdrTensor | None) -> DdrTensor | None:
+        if tensor is None or tensor.symbol not in between:
+            return tensor
+        return replace(tensor, symbol=between[tensor.symbol])
+
+    for stage in work.stages:
+        inputs = tuple(map(moved, stage.inputs))
+        steps = tuple(replace(step, operands=tuple(map(moved, step.operands))) for step in stage.steps)
+        output = stage.output
+        if output.symbol not in stored:
+            between[output.symbol] = _intermediate(kernel, output).symbol
+            output = replace(output, symbol=between[output.symbol])
+        yield replace(stage, inputs=inputs, steps=steps, output=output)
 
 
 def _intermediate(kernel: Kernel, like: DdrTensor) -> DdrTensor:

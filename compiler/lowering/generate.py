@@ -56,6 +56,22 @@ def generate(
     raise CapacityError([f"node '{work.name}' ({work.op}): {problems[-1]}"])
 
 
+def generate_stages(
+    prefix: str, work: Work, target: Target, synchronized: bool = False, settled: frozenset[str] = frozenset()
+) -> Kernel:
+    """The code of a sequence whose stages are computed one after another, with results in DDR in between.
+
+    CapacityError if it does not fit.
+    """
+    problems: list[Tx8Error] = []
+    for budget in _budgets(target):
+        try:
+            return attempt(prefix, work, target, budget, synchronized, settled, separately=True)
+        except DOES_NOT_FIT as error:
+            problems.append(error)
+    raise CapacityError([f"node '{work.name}' ({work.op}): {problems[-1]}"])
+
+
 def _budgets(target: Target) -> Iterator[int]:
     """Bytes of scratchpad for slices: all, and half as many as before."""
     budget = target.spm_bytes

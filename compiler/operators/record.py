@@ -84,6 +84,7 @@ class Call:
     inputs: tuple[Tensor | None, ...]  # None: omitted
     values: tuple[Array | None, ...]  # the data of operands that are constants, else None
     outputs: tuple[str, ...]  # names; empty: not wanted
+    bodies: tuple[Graph, ...] = ()
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
@@ -104,11 +105,11 @@ class Call:
     def value_ints(self, index: int) -> tuple[int, ...] | None:
         """The elements of a constant integer operand; None if the operand was omitted."""
         value = self.values[index] if index < len(self.values) else None
-        return None if value is None else tuple(int(element) for element in value.reshape(-1))
+        return None if value is None else tuple(value.reshape(-1).tolist())
 
     def integer(self, name: str) -> int:
         value = self.attrs[name]
-        if not isinstance(value, int):
+        if isinstance(value, float | str | tuple):
             raise TypeError(f"attribute {name} is not an integer: {value!r}")
         return value
 
@@ -128,7 +129,7 @@ class Call:
             return None
         if not isinstance(value, tuple):
             raise TypeError(f"attribute {name} is not a list: {value!r}")
-        return tuple(int(element) for element in value)
+        return value  # type: ignore[return-value]  # the records say which lists are of integers
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
         """The value of an attribute that is a list of numbers; None if absent."""
@@ -199,6 +200,7 @@ class Operator:
     dtypes: Callable[[Call], tuple[str, ...]] | None = None  # of the outputs, where constraints do not say
     expansion: Expansion | None = None
     needs: Needs | None = None
+    bodies: tuple[str, ...] = ()  # what the graphs are that a node of control flow executes
     internal: bool = False  # only expansions and rewrites use the operator
     precise: bool = False
 
@@ -267,6 +269,7 @@ def resolve(
         inputs=tuple(tensors[name] if name else None for name in names),
         values=tuple(constants.get(name) if name else None for name in names),
         outputs=node.outputs,
+        bodies=node.bodies,
     )
 
 

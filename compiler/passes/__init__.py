@@ -20,20 +20,22 @@ from compiler.passes.layouts.align_opt import AlignOptPass
 from compiler.passes.layouts.cast import CastPass
 from compiler.passes.layouts.cast_fusion import CastFusionPass
 from compiler.passes.layouts.const_norm import ConstNormPass
+from compiler.passes.layouts.cse import CsePass
+from compiler.passes.layouts.import_graph import ImportPass
 from compiler.passes.layouts.layout_align import LayoutAlignPass
 from compiler.passes.layouts.layout_init import LayoutInitPass
 from compiler.passes.layouts.layout_transmit import LayoutTransmitPass
 from compiler.passes.layouts.move_const import MoveConstPass
+from compiler.passes.ranges.sizes import SizesPass
 
 from .base import Context, Pass
 from .codegen import CodegenPass
-from .cse import CsePass
-from .import_graph import ImportPass
 from .rewrite import RewritePass
 
 PIPELINE: tuple[Pass, ...] = (
     ImportPass(),
     RewritePass(),
+    SizesPass(),
     CastPass(),
     LayoutInitPass(),
     LayoutTransmitPass(),

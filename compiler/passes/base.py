@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from compiler.codegen.kernel import Constant, Scratch
 from compiler.dialect.ops import (
     CastOp,
     ChannelNormOp,
+    ControlOperation,
     InputOp,
     LoadConstOp,
     NodeOperation,
@@ -22,8 +23,12 @@ from compiler.dialect.ops import (
 )
 from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of, readable_as, storage_permutation
+from compiler.evaluation.sizes import Domain, Size
+from compiler.evaluation.sizes.formulas import Point
+from compiler.evaluation.sizes.ranged import RangedGraph
+from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.wide_values import WideValues
-from compiler.graph import Array, Graph
+from compiler.graph import Array, Graph, Node
 from compiler.lowering import LOWERINGS
 from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
@@ -61,8 +66,18 @@ class Context:
     machine: Machine
     tiles: int
     compute: Format
-    scope: str = ""
-    """Begins every symbol, where the program is one of several networks of an image."""
+    prefix: str = ""
+    """What all symbols begin with: empty unless the graph is one of several networks of an image, or one that
+    control flow executes."""
+    is_body: bool = False
+    """Whether control flow executes the graph: its inputs and outputs are values of another one."""
+    conditional: bool = False
+    """Whether this is the graph of a loop whose first value that it carries says whether there is a step."""
+    step_symbol: str = ""
+    """The memory in which a loop tells this graph, which it executes, the number of the step; empty if the
+    graph does not read it."""
+    bodies: dict[str, list[Context]] = field(default_factory=dict)
+    """The contexts of the graphs that nodes of control flow execute, by the names of the nodes."""
     constants: dict[str, Array] = field(default_factory=dict)
     """The data of load_const operations by name, in the shape of the specification."""
     phases: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -88,6 +103,14 @@ class Context:
     """The templates of the module's groups, by the number that is an attribute of the groups."""
     results: list[SearchResult] = field(default_factory=list)
     """The decision for each template; empty without search and plan."""
+    ranges: RangedSource | None = None
+    """The sizes that a run decides; None for a program of one size."""
+    ranged: RangedGraph | None = None
+    """What of the graph depends on these sizes."""
+    domain: Domain | None = None
+    """While code is generated for a range of sizes, the points for which it is right."""
+    size_loads: dict[str, Size] = field(default_factory=dict)
+    """The sizes that the code loads, by their text."""
     replaceable: Mapping[str, Array] = field(default_factory=dict)
     """Inputs that are constants of the program, and what they are until a session replaces them."""
     wide: WideValues | None = None
@@ -98,6 +121,46 @@ class Context:
     """The decisions for sequences that were made, also of those that became a part of a group that grew."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
+
+    def inside(self, node: Node, graph: Graph, prefix: str) -> Context:
+        """The context of a graph that a node of control flow executes."""
+        return Context(
+            graph,
+            self.machine,
+            self.tiles,
+            self.compute,
+            prefix=prefix,
+            is_body=True,
+            conditional=bool(node.attrs.get("conditional")),
+            patterns=self.patterns,
+            residency=self.residency,
+            effort=self.effort,
+            plan=self.plan,
+            search_progress=self.search_progress,
+        )
+
+    def regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
+        """The graphs that operations of the module execute: the operation, the graph's context and module."""
+        if not self.bodies:  # the module need not be walked
+            return
+        for operation in operations(module):
+            if isinstance(operation, ControlOperation):
+                for context, body in zip(self.bodies[operation.node.data], operation.modules, strict=True):
+                    yield operation, context, body
+
+    def all_regions(self, module: ModuleOp) -> Iterator[tuple[ControlOperation, Context, ModuleOp]]:
+        """The graphs that operations of the module execute, each followed by those inside it."""
+        for region in self.regions(module):
+            yield region
+            yield from region[1].all_regions(region[2])
+
+
+@dataclass(frozen=True)
+class RangedSource:
+    """The ranges of a program's sizes, and what gives its graph at a point of them."""
+
+    ranges: Ranges
+    graph_at: Callable[[Point], Graph]
 
 
 class Pass(Protocol):

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from itertools import groupby
+from operator import itemgetter
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.schedule.phases import schedule
-from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.codegen.program import node_line
+from compiler.codegen.program import phase as phase_text
+from compiler.codegen.schedule.phases import ScheduledPhase, schedule
+from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
+from compiler.lowering.movement.control import place_of_body
+from compiler.lowering.record import Cut
 from compiler.passes.ddr.barrier_opt import settled_operands
+from compiler.passes.ranges.phase_code import PhaseCode
+from compiler.passes.ranges.versions import Version, chosen_version, index_of, versions_of
 from compiler.search.cost import tiles_at_work
 
 from .base import Context, main_member, operations
@@ -26,6 +34,9 @@ class CodegenPass:
     name = "codegen"
 
     def run(self, context: Context, module: ModuleOp) -> None:
+        if context.ranges is not None:
+            self._run_ranges(context, module)
+            return
         settled = dict(settled_operands(module))
         kernels = [self._kernel(context, number, *each) for number, each in enumerate(settled.items())]
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
@@ -33,15 +44,38 @@ class CodegenPass:
             context.data += [*kernel.constants, *kernel.scratches]
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
-        context.waiting = _waiting([operation.barrier is not None for operation in settled], kernels)
-        names = phase_names([*settled])
-        for operation, phase in zip(
-            settled, schedule([*zip(names, kernels, strict=True)], constants), strict=True
-        ):
-            context.phases.append((phase.name, phase.lines()))
+        context.waiting = _waiting(context, settled, kernels)
+        phases = [*zip(phase_names([*settled]), kernels, strict=True)]
+        for operation, phase in zip(settled, _scheduled(settled, phases, constants), strict=True):
+            lines = phase.lines()
+            if isinstance(operation, ControlOperation):
+                lines = list(_with_bodies(context, operation, phase, lines))
+            context.phases.append((phase.name, lines))
             if phase.kernel.on_core:
                 context.on_core.add(phase.name)
             _describe(operation, phase.kernel)
+
+    def _run_ranges(self, context: Context, module: ModuleOp) -> None:
+        """The same for a program of a range of sizes: phases may have several versions."""
+        settled = dict(settled_operands(module))
+        searches: dict[str, Cut | None] = {}
+        found = [
+            versions_of(context, PhaseCode(context, number, operation, values, searches))
+            for number, (operation, values) in enumerate(settled.items())
+        ]
+        constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
+        for kernel in (version.kernel for versions in found for version in versions):
+            context.data += [*kernel.constants, *kernel.scratches]
+            constants |= {constant.symbol for constant in kernel.constants}
+            context.used |= kernel.used
+        usual = [versions[0].kernel for versions in found]
+        context.waiting = _waiting(context, settled, usual)
+        names = list(phase_names([*settled]))
+        context.phases += _ranged_phases(context, list(zip(names, found, strict=True)), constants)
+        for name, operation, kernel in zip(names, settled, usual, strict=True):
+            if kernel.on_core:
+                context.on_core.add(name)
+            _describe(operation, kernel)
 
     def _kernel(
         self, context: Context, number: int, operation: TensorOperation, settled: Sequence[SSAValue]
@@ -49,13 +83,64 @@ class CodegenPass:
         work, target = work_of(context, operation), target_of(context)
         symbols = frozenset(symbol_of(value) for value in settled)
         try:
-            return generate(f"{context.scope}p{number}", work, target, operation.barrier is not None, symbols)
+            return generate(
+                f"{context.prefix}p{number}", work, target, operation.barrier is not None, symbols
+            )
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 
 
-def _waiting(meets: Sequence[bool], kernels: Sequence[Kernel]) -> range:
-    """The tiles that work only in phases after the first barrier; ``meets`` says which phases have one."""
+def _ranged_phases(
+    context: Context, phases: Sequence[tuple[str, list[Version]]], constants: Set[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Name and text of each phase. Constants are loaded early only where phases have one version."""
+    index = index_of(context) if any(len(versions) > 1 for _, versions in phases) else ""
+    single: list[tuple[str, Kernel]] = []
+    for number, (name, versions) in enumerate(phases):
+        if len(versions) == 1:
+            single.append((name, versions[0].kernel))
+            continue
+        yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
+        single = []
+        texts = [schedule([(name, each.kernel)], constants)[0].lines() for each in versions]
+        yield name, list(chosen_version(f"p{number}", index, versions, texts))
+    yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
+
+
+def _scheduled(
+    operations: Iterable[TensorOperation], phases: Sequence[tuple[str, Kernel]], constants: Set[str]
+) -> Iterator[ScheduledPhase]:
+    """The phases with places for their buffers; no head begins before or in a phase of control flow."""
+    frames = [isinstance(operation, ControlOperation) for operation in operations]
+    for frame, found in groupby(zip(frames, phases, strict=True), key=itemgetter(0)):
+        several = [phase for _, phase in found]
+        for part in ([phase] for phase in several) if frame else [several]:
+            yield from schedule(part, constants)
+
+
+def _with_bodies(
+    context: Context, operation: ControlOperation, frame: ScheduledPhase, lines: Iterable[str]
+) -> Iterator[str]:
+    """The code of a frame with the phases of its graphs in their places."""
+    bodies = context.bodies[operation.node.data]
+    for scratch in frame.kernel.scratches:  # a loop has no other
+        bodies[0].step_symbol = scratch.symbol
+    places = [place_of_body(frame.kernel.prefix, number) for number in range(len(operation.modules))]
+    by_place = dict(zip(places, bodies, strict=True))
+    context.used |= {symbol_of(value) for value in (*operation.operands, *operation.results)}
+    for line in lines:
+        yield line
+        if line in by_place:
+            for name, code in by_place[line].phases:
+                yield from phase_text(name, code)
+            yield node_line(frame.name)
+
+
+def _waiting(context: Context, operations: Collection[TensorOperation], kernels: Sequence[Kernel]) -> range:
+    """The tiles that work only in phases after the first barrier, if that is in the program in any case."""
+    if context.is_body or any(isinstance(operation, ControlOperation) for operation in operations):
+        return range(0)
+    meets = [operation.barrier is not None for operation in operations]
     tiles = [tiles_at_work(kernel) for kernel in kernels]
     if True not in meets:
         return range(0)

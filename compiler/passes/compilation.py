@@ -26,7 +26,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
-from .base import Context
+from .base import Context, Pass, RangedSource
 from .emit import entry_record, foreign_buffers, program_text
 from .graph_operations import with_constants_as_inputs
 
@@ -51,10 +51,12 @@ def context_of(
     plan: Path | None = None,
     residency: str = "on",
     spread: bool = False,
+    ranges: RangedSource | None = None,
 ) -> Context:
     """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``.
 
-    ``spread``: the graph is what each of several chips computes, with the exchanges between them.
+    ``ranges``: the sizes that a run decides. ``spread``: the graph is what each of several chips computes,
+    with the exchanges between them.
     """
     machine = machine if machine is not None else load_machine(None)
     tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
@@ -81,6 +83,7 @@ def context_of(
         effort=EFFORTS[search],
         plan=None if plan is None else read_plan(plan),
         replaceable={name: graph.constants[name] for name in sorted(graph.replaceable)},
+        ranges=ranges,
     )
 
 
@@ -109,7 +112,7 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
     module, verifier = ModuleOp([]), Verifier()
     for step in PIPELINE:
         start = time.perf_counter()
-        step.run(context, module)
+        run_pass(step, context, module)
         try:
             if step is PIPELINE[-1]:
                 module.verify()
@@ -121,6 +124,13 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
         if after_pass is not None:
             after_pass(step.name, module)
     return module
+
+
+def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
+    """A pass on a module, and before on those of the graphs that control flow executes."""
+    for _, inner, body in list(context.regions(module)):
+        run_pass(step, inner, body)
+    step.run(context, module)
 
 
 def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:

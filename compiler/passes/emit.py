@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
@@ -11,17 +12,20 @@ from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.slices.precision import stored
-from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
 from compiler.lowering.movement.chips.opening import greeting, opening
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of
+from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
-from compiler.passes.ddr.placement import range_of
+from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.passes.ddr.shared_states import shared_states
+from compiler.passes.extents import constant_in, most_shape
 from compiler.passes.layouts.move_const import bank_threshold
+from compiler.passes.ranges.declarations import declarations
+from compiler.passes.ranges.table import SizeTable
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
@@ -61,6 +65,68 @@ def program_text(networks: Sequence[Network]) -> tuple[str, bytes]:
 def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
     """Declare the constants of a network."""
     sources = [operation for operation in operations(module) if operation.results]
+    _constants_of(context, data, sources)
+    for _, inner, body in context.all_regions(module):
+        _constants_of(inner, data, [operation for operation in operations(body) if operation.results])
+
+
+def _memory(context: Context, module: ModuleOp, data: program.Data, shared: Mapping[str, str]) -> None:
+    """Declare the memory of a network that is not constant."""
+    sources = [operation for operation in operations(module) if operation.results]
+    symbols = {range_of(value).symbol for operation in sources for value in operation.results}
+    elsewhere = {symbol: other for symbol, other in shared.items() if symbol in symbols}
+    for symbol, other in elsewhere.items():
+        data.part(symbol, other, 0)
+    _declare(interface_of(context, module), data, sources, elsewhere)
+    for kind, tensor, fmt, symbol in empty_interface(context):
+        if symbol == tensor.name:
+            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
+    regions = list(context.all_regions(module))
+    for each in (context, *(inner for _, inner, _ in regions)):
+        for entry in each.data:
+            if isinstance(entry, Scratch):
+                data.space(entry.symbol, entry.size)
+    for operation, inner, body in regions:
+        _declare_body(data, operation, inner, body)
+
+
+def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
+    """The code of a network from its start to its end; it may declare more memory."""
+    start, code = _start_and_phases(context)
+    start, code = _with_sizes(context, module, data, start, code)
+    if context.waiting:
+        start += program.first_submission(context.waiting)
+    if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
+        start += program.background_workers(context.machine)
+    if any(map(_copies, context.phases[1:])):
+        copy = program.first_copy(data, context.tiles, context.prefix)
+        if len(code) > 2 and _completes_behind_the_first_phase(context, module):
+            # After the first phase the core has time for it; later phases would delay it more.
+            code.insert(1, program.phase("", copy))
+        else:
+            start += copy
+    parts = [[""], start, *code, [""], program.epilogue()]
+    return [line for part in parts for line in part]
+
+
+def _with_sizes(
+    context: Context, module: ModuleOp, data: program.Data, start: list[str], code: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The start with the shape program after it, and the phases with the places of sizes in its table.
+
+    Both as they are in a program of one size.
+    """
+    if context.ranges is None:
+        return start, code
+    declared, words = declarations(context, module)
+    data.out.lines.extend(declared)
+    table = SizeTable(context.size_loads, words)
+    start = start + table.code(context.ranges.ranges.names, words)
+    return start, [table.resolved(lines) for lines in code]
+
+
+def _constants_of(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:
+    """Declare the constants that the phases of a module use."""
     used = _used(context, sources)
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
@@ -73,34 +139,24 @@ def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
             data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
 
 
-def _memory(context: Context, module: ModuleOp, data: program.Data, shared: Mapping[str, str]) -> None:
-    """Declare the memory of a network that is not constant."""
-    sources = [operation for operation in operations(module) if operation.results]
-    _declare(interface_of(context, module), data, sources, shared)
-    for kind, tensor, fmt, symbol in empty_interface(context):
-        if symbol == tensor.name:
-            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
-    for entry in context.data:
-        if isinstance(entry, Scratch):
-            data.space(entry.symbol, entry.size)
-
-
-def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
-    """The code of a network from its start to its end; it may declare more memory."""
-    start, code = _start_and_phases(context)
-    if context.waiting:
-        start += program.first_submission(context.waiting)
-    if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
-        start += program.background_workers(context.machine)
-    if any(map(_copies, context.phases[1:])):
-        copy = program.first_copy(data, context.tiles, context.scope)
-        if len(code) > 2 and _completes_behind_the_first_phase(context, module):
-            # After the first phase the core has time for it; later phases would delay it more.
-            code.insert(1, program.phase("", copy))
-        else:
-            start += copy
-    parts = [[""], start, *code, [""], program.epilogue()]
-    return [line for part in parts for line in part]
+def _declare_body(data: program.Data, operation: ControlOperation, context: Context, body: ModuleOp) -> None:
+    """The memory of a graph that an operation executes; inputs and outputs are values of the operation."""
+    found = list(operations(body))
+    inputs = {each.node.data: each for each in found if isinstance(each, InputOp)}
+    outputs = {each.node.data: each for each in found if isinstance(each, OutputOp)}
+    outside: dict[str, DdrRange] = {}
+    given = list(context.graph.inputs)
+    if context.step_symbol:
+        step = given.pop(0)
+        outside[inputs[step.name].symbol] = DdrRange(context.step_symbol, 0, 8 * step.size)
+    first = len(operation.operands) - len(given)
+    for tensor, value in zip(given, operation.operands[first:], strict=True):
+        outside[inputs[tensor.name].symbol] = range_of(value)
+    for tensor, value in zip(context.graph.outputs, operation.results, strict=False):
+        outside.setdefault(outputs[tensor.name].symbol, range_of(value))
+    for symbol, place in outside.items():
+        data.part(symbol, place.symbol, place.begin)
+    _declare([], data, [each for each in found if each.results], outside)
 
 
 def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
@@ -111,15 +167,16 @@ def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
 
 def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     """The start and the phases, with what comes before the first exchange between chips, if there is one."""
-    start = program.prologue(context.tiles, context.machine.tiles, context.scope)
+    start = program.prologue(context.tiles, context.machine.tiles, context.prefix)
     code = [program.phase(node, lines) for node, lines in context.phases]
     nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
     chips = context.machine.chips
     if nodes and chips is not UNSET:
-        groups = [group for node in nodes.values() for group in groups_of(call_of(context.graph, node))]
+        calls = [call_of(context.graph, node) for node in nodes.values()]
+        exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         start += opening(context.machine)
-        code[first] = [*program.phase("", greeting(context.machine, chips, groups)), *code[first]]
+        code[first] = [*program.phase("", greeting(context.machine, chips, sorted(exchanges))), *code[first]]
     return start, code
 
 
@@ -147,7 +204,7 @@ def _copies(phase: tuple[str, list[str]]) -> bool:
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:
     kind = operation.results[0].type
     fmt, order = format_of(kind), order_of(kind)
-    array = stored(in_storage_order(context.constants[operation.node.data], order), fmt)
+    array = stored(in_storage_order(constant_in(context, operation), order), fmt)
     if order is Order.BLOCKED:
         array = pack(array, fmt, Layout.NCX).view(array.dtype)
     data.constant(operation.symbol, fmt, array.shape, array)
@@ -161,25 +218,20 @@ def _replaceable(context: Context, data: program.Data, operation: InputOp) -> No
 
 
 def _declare(
-    interface: Interface, data: program.Data, sources: Sequence[TensorOperation], shared: Mapping[str, str]
+    interface: Interface, data: program.Data, sources: Sequence[TensorOperation], outside: Container[str] = ()
 ) -> None:
-    """Write the directives for the memory of all values that are not constants, and for symbols inside it.
-
-    ``shared`` has the symbols of memory that another network has declared, with its symbol there.
-    """
+    """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
     constants |= {symbol for kind, _, _, symbol in interface if kind == "constant"}
     values = [value for operation in sources for value in operation.results]
     for value in values:
         place = range_of(value)
-        if place.symbol not in constants:
+        if place.symbol not in constants and place.symbol not in outside:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
     named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
     for symbol, size in sizes.items():
-        if symbol in shared:
-            data.part(symbol, shared[symbol], 0)
-        elif symbol in named:
+        if symbol in named:
             kind, tensor, fmt = named[symbol]
             data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
         else:
@@ -200,6 +252,7 @@ def interface_of(context: Context, module: ModuleOp) -> Interface:
             kind = "constant" if is_input and operation.node.data in context.replaceable else kind
             tensor = next(tensor for tensor in tensors if tensor.name == operation.node.data)
             value = operation.results[0] if is_input else operation.operands[0]
+            tensor = replace(tensor, shape=most_shape(context, value))
             found.append((kind, tensor, format_of(value.type), operation.symbol))
     return found
 
@@ -232,4 +285,4 @@ def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
 
 def entry_record(name: str, context: Context, image: Image) -> str:
     """The directive that records where one of several networks starts; ``image`` has the address."""
-    return program.entry_record(name, image.symbols[context.scope + program.START].address)
+    return program.entry_record(name, image.symbols[context.prefix + program.START].address)

@@ -6,7 +6,7 @@ without elements have no operation; the program only declares them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import (
@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from compiler.dialect.attributes import decoded, decoded_array, encoded, encoded_array
 from compiler.dialect.ops import (
     NODE_OPERATIONS,
+    ControlOperation,
     InputOp,
     LoadConstOp,
     NodeOperation,
@@ -45,7 +46,8 @@ def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] 
     """
     graph, block = context.graph, Block()
     context.constants = {}
-    _Writer(context, block).run()
+    bodies = {op.node.data: op for op in operations(module) if isinstance(op, ControlOperation)}
+    _Writer(context, block, bodies).run()
     attributes = {"graph": StringAttr(graph.name), "opset": IntegerAttr(graph.opset, i64), **(more or {})}
     for old in module.ops:
         old.detach()
@@ -71,6 +73,9 @@ def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:
 
 def _unreplaceable(graph: Graph, name: str) -> str | None:
     """Why a constant cannot be replaced; None if it can."""
+    inside = next((n for n in graph.nodes if any(name in body.constants for body in n.bodies)), None)
+    if inside is not None:
+        return f"constant '{name}' cannot be replaced: {inside} computes with its value"
     if name not in graph.constants:
         known = f"{', '.join(graph.constants) or 'none'}{hint(name, graph.constants)}"
         return f"the graph has no constant '{name}' to be replaced; its constants: {known}"
@@ -87,8 +92,10 @@ def with_constants_as_inputs(graph: Graph) -> Graph:
 
 
 class _Writer:
-    def __init__(self, context: Context, block: Block) -> None:
+    def __init__(self, context: Context, block: Block, bodies: Mapping[str, ControlOperation]) -> None:
         self.context, self.graph, self.block = context, context.graph, block
+        self.bodies = bodies
+        """The operations of control flow that the module has so far: their graphs stay as they are."""
         self.values: dict[str, SSAValue] = {}
 
     def run(self) -> None:
@@ -135,9 +142,27 @@ class _Writer:
             operands=[self._value(name) for _, name in runtime],
             result_types=[_type(self.graph.tensors[name]) for name in results],
             attributes=attributes,
+            regions=[Region(Block([module])) for module in self._modules(node)],
         )
         self.block.add_op(made)
         self.values |= zip(results, made.results, strict=True)
+
+    def _modules(self, node: Node) -> Iterator[ModuleOp]:
+        """The modules of the graphs that a node executes."""
+        if node.name in self.bodies:
+            for module in self.bodies[node.name].modules:
+                module.detach()  # type: ignore[no-untyped-call]  # xdsl does not annotate it
+                yield module
+        elif node.bodies:
+            number = len(self.context.bodies)
+            found = self.context.bodies[node.name] = [
+                self.context.inside(node, body, f"{self.context.prefix}v.b{number}.{at}.")
+                for at, body in enumerate(node.bodies)
+            ]
+            for context in found:
+                module = ModuleOp([])
+                put_graph(context, module)
+                yield module
 
     def _dtypes(self, node: Node) -> ArrayAttr[StringAttr]:
         """Element types of the operands and of the results in the specification."""
@@ -218,7 +243,8 @@ class _Reader:
             self.tensors[output] = Tensor(output, dtype, shape_of(result.type))
         attributes = operation.attributes_of_node or DictionaryAttr({})
         attrs = {key: decoded(value) for key, value in attributes.data.items()}
-        self.nodes.append(Node(operation.operator, name, tuple(inputs), outputs, attrs))
+        bodies = tuple(context.graph for context in self.context.bodies.get(name, ()))
+        self.nodes.append(Node(operation.operator, name, tuple(inputs), outputs, attrs, bodies))
 
     def _free(self, name: str) -> str:
         """``name``, with underscores appended until no other value has the name."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
 from compiler.dialect.attributes import decoded
-from compiler.dialect.ops import GroupOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
 from compiler.evaluation.core_work import CoreWork
+from compiler.operators.domains.chips.collectives import COLLECTIVES
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
+from compiler.search.chips import TriedDegrees
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
 from .base import Context, StateUpdate, computes, operations
@@ -73,6 +77,14 @@ class Phase(msgspec.Struct, frozen=True):
     simulated: float | None = None
 
 
+class EstimatedPhase(msgspec.Struct, frozen=True):
+    """A phase that was only priced. ``exchange``: chips exchange values in it."""
+
+    name: str
+    cycles: int
+    exchange: bool
+
+
 class TriedCut(msgspec.Struct, frozen=True):
     """A candidate of the search; None as cut is the lowering's own rule.
 
@@ -117,6 +129,8 @@ class Report(msgspec.Struct, frozen=True):
     ddr: list[DdrRegion]
     states: list[StateUpdate]
     plan: Plan
+    degrees: list[TriedDegrees] | UnsetType = UNSET
+    """The degrees of parallelism that were tried; unset where none were looked for."""
     run: Mapping[str, Any] | None = None
     """What ``tx8emu --report FILE.json`` writes of a run; null if there was none."""
 
@@ -144,21 +158,51 @@ class Report(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self)).decode() + "\n"
 
 
+def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
+    """The phases of a module whose passes have run, with their estimated cycles: 0 without a search."""
+    phases = [operation for operation in operations(module) if computes(operation)]
+    return [
+        EstimatedPhase(
+            name,
+            op.estimate.value.data if isinstance(op, GroupOp) and op.estimate is not None else 0,
+            isinstance(op, GroupOp) and any(member.op in COLLECTIVES for member in op.members),
+        )
+        for name, op in zip(phase_names(phases), phases, strict=True)
+    ]
+
+
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
     """The report of a compilation whose passes have run."""
-    phases = [operation for operation in operations(module) if computes(operation)]
-    others = (result for template, result in context.other_results if not template.work.stages)
+    contexts = [context, *(inner for _, inner, _ in context.all_regions(module))]
+    results = [result for each in contexts for result in _results(each)]
     return Report(
         context.graph.name,
         context.compute.token,
         context.tiles,
         context.machine.name,
-        [_phase(context, name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
-        list(_templates(context)),
+        list(_phases(context, module, image)),
+        [template for each in contexts for template in _templates(each)],
         list(_ddr(image)),
         context.updates,
-        plan_of([*context.results, *context.steps, *others]),
+        plan_of(results),
     )
+
+
+def _results(context: Context) -> list[SearchResult]:
+    """The decisions that a plan keeps."""
+    others = (result for template, result in context.other_results if not template.work.stages)
+    return [*context.results, *context.steps, *others]
+
+
+def _phases(context: Context, module: ModuleOp, image: Image) -> Iterator[Phase]:
+    """The phases of a module, each followed by those of the graphs that it executes."""
+    phases = [operation for operation in operations(module) if computes(operation)]
+    bodies: dict[TensorOperation, list[Phase]] = defaultdict(list)
+    for executing, inner, body in context.regions(module):
+        bodies[executing] += _phases(inner, body, image)
+    for name, operation in zip(phase_names(phases), phases, strict=True):
+        yield _phase(context, name, operation, image)
+        yield from bodies[operation]
 
 
 def _cycles(phase: Phase) -> int:
@@ -167,10 +211,11 @@ def _cycles(phase: Phase) -> int:
 
 def _phase(context: Context, name: str, operation: TensorOperation, image: Image) -> Phase:
     grouped = operation if isinstance(operation, GroupOp) else None
+    tag = "control" if isinstance(operation, ControlOperation) else "copy"
     members = grouped.members if grouped is not None else [operation]
     return Phase(
         name,
-        grouped.tag.data if grouped is not None and grouped.tag is not None else "copy",
+        grouped.tag.data if grouped is not None and grouped.tag is not None else tag,
         [Member(member.node.data, member.op) for member in members],
         None if grouped is None or grouped.template is None else grouped.template.value.data,
         None if grouped is None else planned(cut_of(grouped)),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.attributes import encoded
+from compiler.evaluation.folding import needed
 from compiler.evaluation.wide_values import wide_or_none
 from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
@@ -23,6 +24,9 @@ from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
 
+NEAR = ("Int8Conv", "Int8Sum")
+"""Operators whose results may be a step away where the graph allows that."""
+
 WRITTEN_OUT = ("Attention", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
 """Operators of which rewrites know what they are made of: these are expanded before."""
 
@@ -34,7 +38,7 @@ class RewritePass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         applied: list[tuple[str, str]] = []
-        graph = expand_graph(simplified(graph_of(context, module), applied))
+        graph = _without_dead_nodes(expand_graph(simplified(graph_of(context, module), applied)))
         large = large_numbers(graph, context.compute)
         wide = statistics(graph) | small_numbers(graph, context.compute) | large.nodes
         context.wide = wide_or_none(large.values)
@@ -44,6 +48,12 @@ class RewritePass:
             raise joined(problems)
         names = tuple(f"{name}: {node}" for name, node in applied)
         put_graph(context, module, {"rewrites": encoded(names)} if names else {})
+
+
+def _without_dead_nodes(graph: Graph) -> Graph:
+    """The graph without what no output needs, such as parts of an expansion whose results are not wanted."""
+    nodes, _ = needed(graph.nodes, (tensor.name for tensor in graph.outputs))
+    return replace(graph, nodes=tuple(nodes))
 
 
 def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Graph:
@@ -66,8 +76,19 @@ def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
         rewritten = RewrittenGraph(graph)
         graph = rewritten.run(table)
         applied += rewritten.applied
-    graph = replace(graph, precise=graph.precise | between_bytes(graph))
+    graph = _near(replace(graph, precise=graph.precise | between_bytes(graph)))
     return expand_graph(graph, ("DequantizeLinear",))
+
+
+def _near(graph: Graph) -> Graph:
+    """The graph with the permission in the operators for which the matrix engine has a faster way."""
+    if not graph.near:
+        return graph
+
+    def allowed(node: Node) -> Node:
+        return replace(node, attrs={**node.attrs, "exact": 0}) if node.op in NEAR else node
+
+    return replace(graph, nodes=tuple(allowed(node) for node in graph.nodes))
 
 
 def refusal_of(graph: Graph, node: Node) -> GraphError | None:

@@ -16,16 +16,17 @@ from compiler.dialect.exchanges import ExchangeOperation, home_of
 from compiler.dialect.group import before_exchanges, tensor_operations
 from compiler.dialect.ops import CastOp, GroupOp, LoadConstOp, NodeOperation, SubgraphOp, TensorOperation
 from compiler.dialect.orders import Order
-from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
+from compiler.dialect.types import format_of, order_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import ChainNode, Cut, Placement, StageExchange, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
+from compiler.passes.extents import is_ranged, numbers_in, shape_in
 from compiler.passes.patterns.sequences import SLICES, SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
-from .base import Context, in_storage_order, main_member
+from .base import Context, in_storage_order, is_alias, main_member
 
 Symbols = Callable[[SSAValue], str]
 """Gives the symbol of a value in DDR."""
@@ -145,7 +146,8 @@ class _Builder:
         last = _is_last(operation.results[0])
         operands = tuple(self._operands(operation, call))
         compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
-        return Work(name, operation.op, call, operands, output, last, compute, steps, cut)
+        others = tuple(map(self.tensor, operation.results[1:]))
+        return Work(name, operation.op, call, operands, output, last, compute, steps, cut, others=others)
 
     def _step(self, member: TensorOperation, running: SSAValue) -> Step:
         assert isinstance(member, NodeOperation)
@@ -194,12 +196,6 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
     values = {symbol: value for value, symbol in reversed([*names.items(), *builder.between.items()])}
     values |= {names[outer]: value for outer, value in zip(group.results, group.made, strict=True)}
     return placement, values
-
-
-def is_alias(operation: TensorOperation) -> bool:
-    """Whether an operation only gives its first operand another shape, for which no code is needed."""
-    entry = LOWERINGS.get(operation.op)
-    return entry is not None and entry.lower is None
 
 
 def unaliased(value: SSAValue) -> SSAValue:
@@ -260,12 +256,20 @@ def together(
 
 def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
     """A value in DDR, with the shape it is stored in, and with its data if it is a constant."""
-    order, shape = order_of(value.type), shape_of(value.type)
+    order, shape = order_of(value.type), shape_in(context, value)
     stored = tuple(shape[axis] for axis in storage_permutation(len(shape), order))
     data = None
-    if isinstance(value.owner, LoadConstOp):
+    if isinstance(value.owner, LoadConstOp) and not is_ranged(context, value):
         data = in_storage_order(context.constants[value.owner.node.data], order)
-    return DdrTensor(symbol, format_of(value.type), stored, data, order is Order.BLOCKED)
+    last = order in (Order.CHANNELS_LAST, Order.BLOCKED)
+    return DdrTensor(
+        symbol,
+        format_of(value.type),
+        stored,
+        data,
+        order is Order.BLOCKED,
+        channels_last=last and len(shape) > 2,
+    )
 
 
 def operand_positions(operation: TensorOperation) -> list[int]:
@@ -288,14 +292,17 @@ def call_of(context: Context, operation: NodeOperation, outer: OuterValue = lamb
     for at, value in zip(operand_positions(operation), operation.operands, strict=True):
         source = outer(value)
         name = _name(source if source is not None else value)
-        inputs[at] = Tensor(name, dtypes[at], shape_of(value.type))
-        if source is not None and isinstance(source.owner, LoadConstOp):
+        inputs[at] = Tensor(name, dtypes[at], shape_in(context, value))
+        if source is not None and isinstance(source.owner, LoadConstOp) and not is_ranged(context, source):
             values[at] = context.constants[source.owner.node.data]
     for key, attribute in (operation.known.data if operation.known is not None else {}).items():
-        array = values[int(key)] = decoded_array(attribute)
+        array = values[int(key)] = numbers_in(context, operation, key, decoded_array(attribute))
         inputs[int(key)] = Tensor(key, dtypes[int(key)], array.shape)
     attributes = operation.attributes_of_node or DictionaryAttr({})
-    attrs = {name: decoded(attribute) for name, attribute in attributes.data.items()}
+    attrs = {
+        name: numbers_in(context, operation, name, decoded(attribute))
+        for name, attribute in attributes.data.items()
+    }
     return Call(_opset(operation), attrs, tuple(inputs), tuple(values), (operation.node.data,))
 
 

@@ -60,7 +60,8 @@ class Quantiser:
         precise = {name for name, found in formats.items() if found == "fp32"}
         for name in precise.intersection(self.places.candidates):
             precise = precise.union(node.name for node in self.places.tail(self.places.node(name)))
-        return Insertion(self.places, chosen, scales, self.weights).graph(precise)
+        made = Insertion(self.places, chosen, scales, self.weights).graph(precise)
+        return replace(made, near=True)
 
     @property
     def candidates(self) -> Mapping[str, Node]:

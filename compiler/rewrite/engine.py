@@ -36,10 +36,14 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Replacement:
-    """New nodes and the value that replaces a node's first result."""
+    """New nodes and the value that replaces a node's first result.
+
+    ``precise``: the nodes are computed in FP32, whatever format the graph is computed in.
+    """
 
     nodes: tuple[Node, ...]
     result: str
+    precise: bool = False
 
 
 class RewrittenGraph:
@@ -58,6 +62,7 @@ class RewrittenGraph:
         self._uses = Counter(name for node in self.nodes for name in node.inputs if name)
         self._uses.update(self.outputs)
         self._replaced: dict[str, str] = {}
+        self._precise = set(graph.precise)
         self._builders = 0
 
     # --- what a rewrite asks -----------------------------------------------------------------------------
@@ -180,6 +185,8 @@ class RewrittenGraph:
         else:
             self._replaced[old] = found.result
             self._uses[found.result] += self._uses.pop(old)
+        if found.precise:
+            self._precise.update(new.name for new in nodes)
         for new in nodes:
             self._producers |= {name: new for name in new.outputs if name}
             self._uses.update(name for name in new.inputs if name)
@@ -204,6 +211,7 @@ class RewrittenGraph:
             nodes=tuple(self.nodes),
             tensors={name: tensor for name, tensor in self.tensors.items() if name in kept},
             constants={name: array for name, array in self.constants.items() if name in kept},
+            precise=frozenset(self._precise),
         )
 
 

@@ -143,14 +143,23 @@ def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> s
 
     digest = hashlib.sha256()
     parts = [_environment(), _sources_digest(), msgspec.json.encode(machine).decode()]
-    parts += [repr(sorted(options.items())), *_texts(options), *_outline(graph)]
+    parts += [repr(sorted(options.items())), *_texts(options)]
     for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    _add_graph(digest, graph)
+    return digest.hexdigest()
+
+
+def _add_graph(digest: hashlib._Hash, graph: Graph) -> None:
+    """Add everything that a graph says, and the graphs inside it, to a digest."""
+    for part in _outline(graph):
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     for name in sorted(graph.constants):
         array = graph.constants[name]
         digest.update(repr((name, array.dtype.name, array.shape)).encode("utf-8", "surrogatepass") + b"\0")
         digest.update(_raw(array))
-    return digest.hexdigest()
+    for body in (body for node in graph.nodes for body in node.bodies):
+        _add_graph(digest, body)
 
 
 def _texts(options: Mapping[str, Any]) -> Iterator[str]:
@@ -163,7 +172,7 @@ def _texts(options: Mapping[str, Any]) -> Iterator[str]:
 def _outline(graph: Graph) -> Iterator[str]:
     """The graph without the values of its constants."""
     yield repr((graph.name, graph.opset, graph.inputs, graph.outputs, sorted(graph.precise)))
-    yield repr((graph.states, sorted(graph.replaceable)))
+    yield repr((graph.states, sorted(graph.replaceable), graph.near))
     for node in graph.nodes:
         yield repr((node.op, node.name, node.inputs, node.outputs, sorted(node.attrs.items())))
 

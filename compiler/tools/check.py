@@ -21,7 +21,7 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Engine
 from compiler.operators import OPERATORS, Call, Operator, call_of
 from compiler.operators.boxes.divisions import is_divisible
-from compiler.operators.expansion.expander import Expander
+from compiler.operators.expansion.expander import Expander, expand_graph
 from compiler.passes.rewrite import refusal_of
 
 from .support import engines_text
@@ -89,11 +89,20 @@ class _Ways:
         return "kernel core" if self.on_core else "no code"
 
     def add(self, graph: Graph, node: Node) -> None:
-        """Add what computes a node without expansion. GraphError for one that is refused."""
+        """Add what computes a node without expansion, or the nodes of graphs that it executes.
+
+        GraphError for one that is refused.
+        """
+        for body in node.bodies:
+            expanded = expand_graph(body)
+            for inner in expanded.nodes:
+                self.add(expanded, inner)
         refusal = refusal_of(graph, node)
         if refusal is not None:
             raise refusal
         entry = LOWERINGS[node.op]
+        if node.bodies:
+            return
         if entry.on_core is not None and entry.on_core(call_of(graph, node)):
             self.on_core.add(node.op)
         else:

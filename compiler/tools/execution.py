@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
+    from compiler.frontend import Reader
     from compiler.graph import Array, Graph
+    from compiler.passes.base import RangedSource
     from compiler.search.chips import Degrees
 
     from .run import Outcome, RunFault, Watch
@@ -70,7 +73,19 @@ def report_text(program: Program, outcome: Outcome | None) -> str:
     return known.json()
 
 
-def constants_of(options: argparse.Namespace) -> dict[str, Any]:
+def bound_reader(options: argparse.Namespace, path: Path, sizes: Mapping[str, int] | None = None) -> Reader:
+    """The function that reads a model, with what the options say about its inputs and loops.
+
+    ``sizes``: those of the dimensions of --dim, by default the usual ones.
+    """
+    from compiler.frontend import reader
+
+    shapes, bounds = dict(options.shape), dict(options.bound)
+    sizes = {name: usual for name, (_, usual, _) in options.dim} if sizes is None else sizes
+    return reader(path, shapes, options.batch, _constants_of(options), sizes, bounds)
+
+
+def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
     """The values of --constant: numbers, and arrays of files. Tx8Error for a file that holds none."""
     if not any(isinstance(value, Path) for _, value in options.constant):
         return dict(options.constant)
@@ -90,6 +105,35 @@ def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
     from compiler.passes.graph_operations import with_replaceable
 
     return with_replaceable(with_states(graph, dict(options.state)), options.replaceable)
+
+
+def ranged_source(
+    options: argparse.Namespace, graph_at: Callable[[Mapping[str, int]], Graph]
+) -> RangedSource | None:
+    """The ranges of --dim, and what reads the graph at a point of them; None for a program of one size.
+
+    GraphError for a range that is none.
+    """
+    if not options.dim:
+        return None
+    from compiler.evaluation.sizes.ranges import Ranges, dimensions_of
+    from compiler.passes.base import RangedSource
+
+    return RangedSource(Ranges(dimensions_of(dict(options.dim))), graph_at)
+
+
+def at_sizes_of_inputs(
+    options: argparse.Namespace, program: Program, source: RangedSource
+) -> tuple[Program, dict[str, Array]]:
+    """The program with its graph at the sizes of the arrays of --input, and the inputs of a run.
+
+    Sizes that no array says are the usual ones. Tx8Error for arrays that the program cannot take.
+    """
+    from . import run
+
+    sizes = run.sizes_of_files(program, options.input)
+    program = replace(program, graph=source.graph_at(sizes))
+    return program, inputs_of(options, program.graph)
 
 
 def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:

@@ -186,13 +186,14 @@ def _apply(step: Pass, context: Context, module: ModuleOp, done: Sequence[str]) 
 
     from compiler.graph import GraphError
     from compiler.passes import PIPELINE
+    from compiler.passes.compilation import run_pass
 
     before = ", ".join(done) or "no pass"
     if (step is PIPELINE[0]) != (not done):
         wanted = "must be the first" if done else f"needs the pass {PIPELINE[0].name} before it"
         raise GraphError([f"pass {step.name} {wanted}; run so far: {before}"])
     try:
-        step.run(context, module)
+        run_pass(step, context, module)
         module.verify()
     except VerifyException as error:
         raise GraphError([f"pass {step.name} left an invalid module: {error}"]) from None

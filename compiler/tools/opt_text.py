@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from asm.syntax.source import checksum
 from compiler.dialect.attributes import decoded, encoded
-from compiler.dialect.ops import OutputOp, tx8be
+from compiler.dialect.ops import ControlOperation, OutputOp, tx8be
 from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
 from compiler.passes.base import Context, operations
 from compiler.passes.compilation import context_of
@@ -40,8 +40,8 @@ _HEXADECIMAL, _IN_FILE, _OMITTED = "0x", "file", "left out"
 """Places of constants; hexadecimal bytes follow the first."""
 HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
-GIVEN = ("patterns", "residency", "effort", "plan", "search_progress", "scope")
-"""Fields that the command line gives again; the scope is always that of a single network."""
+GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
+"""Fields that the command line gives again."""
 REBUILT = ("templates",)
 """Fields that are computed from the module."""
 FINAL = (
@@ -49,6 +49,11 @@ FINAL = (
     *("results", "steps", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads; only the driver does."""
+INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol")
+"""Fields about graphs that control flow executes, which text that is read has not, and about several
+networks in one program, which is no text."""
+RANGED = ("ranges", "ranged", "domain", "size_loads")
+"""Fields about ranges of sizes: a text has one size."""
 
 
 def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path | None) -> str:
@@ -83,6 +88,10 @@ def read_text_file(
         found = f"made for machine '{options.get('machine')}'; --machine describes '{machine.name}'"
         raise GraphError([f"{path}: {found}"])
     constants = _constants(module, path)
+    if any(isinstance(operation, ControlOperation) for operation in operations(module)):
+        raise GraphError(
+            [f"{path}: the constants of graphs in if and loop are not in the text; start from the model"]
+        )
     try:
         compute, tiles = Format.parse(options["compute"]), int(options["tiles"])
         inputs, outputs = (tuple(_tensor(entry) for entry in graph[key]) for key in ("inputs", "outputs"))

@@ -1,4 +1,4 @@
-"""The progress line of a compilation, which is removed at the end, and the table of --timing."""
+"""The progress line of a compilation, removed at its end, and the tables of --timing and --estimate."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from compiler.driver import EstimatedProgram
 
 _SILENT_SECONDS = 0.5
 """The line appears after this time."""
@@ -91,12 +93,30 @@ def _make_bar(file: TextIO | None, elapsed: float) -> Any:
     return bar
 
 
+def estimate_table(program: EstimatedProgram) -> str:
+    """A table of phases with their estimated cycles and shares, the sum, and the bounds of DDR and links."""
+    total = program.cycles
+    rows = [("phase", "cycles", "share")]
+    rows += [
+        (phase.name, f"{phase.cycles:,}", f"{phase.cycles / max(total, 1):.1%}") for phase in program.phases
+    ]
+    bounds = [("all", total), ("exchanges", program.exchanges)]
+    bounds += [("bound of DDR", round(program.bounds.ddr)), ("bound of links", round(program.bounds.links))]
+    rows += [(name, f"{cycles:,}", f"{cycles / max(total, 1):.1%}") for name, cycles in bounds]
+    return _aligned(rows)
+
+
 def timing_table(timing: Mapping[str, float]) -> str:
     """A table of the stages with their milliseconds and shares, and the sum; ``timing`` is in seconds."""
     total = sum(timing.values())
     rows = [("stage", "ms", "share")]
     for name, seconds in (*timing.items(), ("total", total)):
         rows.append((name, f"{1000 * seconds:,.1f}", f"{seconds / total if total else 1:.1%}"))
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Rows of a name and two numbers below each other."""
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
         f"{name:<{widths[0]}}  {time:>{widths[1]}}  {share:>{widths[2]}}" for name, time, share in rows

@@ -20,6 +20,7 @@ from compiler.driver import Program
 from compiler.evaluation.judgement import Judgement, judged
 from compiler.evaluation.tolerance import Verdict
 from compiler.graph import DTYPES, Array, Graph, GraphError, Shape, Tensor
+from tx8isa.tools.command_line import named_file
 from tx8isa.tools.files import made_folder, write_together
 from tx8isa.tools.overwrite import Role
 from tx8isa.tools.suggestions import hint
@@ -271,6 +272,24 @@ def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str,
             raise GraphError([f"the graph has no input '{name}'; its inputs: {names}{hint(name, known)}"])
         inputs[name] = _fitting(read_array(file), known[name])
     return inputs
+
+
+def sizes_of_files(program: Program, arguments: Iterable[str]) -> dict[str, int]:
+    """The sizes of a run with the arrays of --input; those that none of them says are the usual ones.
+
+    Tx8Error for a size out of range.
+    """
+    from emulator.cli.arrays import read_array
+    from emulator.memory.shapes import known_sizes, usual_sizes
+
+    shapes = program.image.shapes
+    if shapes is None:
+        return {}
+    buffers = [buffer for buffer in program.image.buffers if buffer.kind == "input"]
+    known = [buffer.name for buffer in buffers]
+    pairs = [pair for argument in arguments if (pair := named_file(argument, known)) is not None]
+    arrays = {name: read_array(file) for name, file in pairs if name in known}
+    return usual_sizes(shapes) | known_sizes(shapes, buffers, arrays)
 
 
 def array_of_file(file: Path) -> Array:

@@ -121,7 +121,7 @@ def noted(shared: int) -> bool:
 
 
 def all_independent(shared: int) -> bool:
-    """Whether no copy writes a byte that one reads: then the order of the receiving tiles does not matter."""
+    """Whether the order of the receiving tiles does not matter (``sends``)."""
     for tile in range(get(shared, TILES)):
         for sender in range(get(shared, TILES)):
             log, other = get(row_of(shared, tile), SENDS), get(row_of(shared, sender), SENDS)

@@ -1,9 +1,9 @@
 """DTE instructions in compiled code: each tile notes what it sends, and receives between two rounds.
 
-Only copies of instructions into SPM are noted; Python does all others (``traffic``). Each tile receives what
-is for it in the order of the senders and of their programs. When no copy writes a byte that one reads, the
-order of the receiving tiles does not matter, and several host threads share them; otherwise Python carries
-the copies out one after another.
+Only copies of instructions are noted; Python does all others (``traffic``). Each tile receives what is for it
+in the order of the senders and of their programs. When no copy writes a byte that one reads, or a byte of DDR
+that another writes, the order of the receiving tiles does not matter, and several host threads share them;
+otherwise Python carries the copies out one after another. What one tile sends to several is written into SPM.
 
 ``log`` is the address of a tile's notes, ``tile_state`` that of its state. The functions outside the class
 are plain ones that are compiled.
@@ -19,6 +19,7 @@ import numpy as np
 from emulator.engines import queues, tables
 from emulator.engines.queues import entry_at, mark
 from emulator.memory import state
+from emulator.memory.areas import GRANULE_SHIFT
 from emulator.native.primitives.memory import get, put
 from emulator.tile.events import Copy, Pieces, Side, Target
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -32,20 +33,22 @@ COUNT = 0  # how many entries there are
 ROOM = 1  # how many more may be noted
 LOW = 2  # first byte of the tile's SPM that they read
 END = 3  # end of the last byte of it that they read
-HEAD = 4
+INTO_DDR = 4  # how many write into DDR
+HEAD = 5
 MOST = 32
 """Copies that compiled code notes for a tile in a round; Python does the others."""
-NONE = 0, MOST, queues.DDR, 0
+NONE = 0, MOST, queues.DDR, 0, 0
 """The words before the entries when there are no copies and some may be noted."""
 
 # -- words of an entry; the first ones are those of ``copies.copy_pieces``
 SOURCE = NEST_WORDS  # where it reads
 IN_DDR = 11  # whether that is in DDR
 STEP = 12  # scatter: distance of the sources of two tiles, else 0
-TARGET = 13  # where it writes, in the SPM of the targets
+TARGET = 13  # where it writes, in the SPM of the targets or in DDR
 TILES = 14  # the set of targets
 SPAN = 15  # bytes from the first to the last that is written
-ENTRY = 16
+TO_DDR = 16  # whether it writes into DDR
+ENTRY = 17
 
 MOST_TILES = 62
 """Only sets of these tiles are positive words; Python does the copies of and to other tiles."""
@@ -106,7 +109,7 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
         if named == ONE:
             number = get(fields, 2)
         group = get(fields, 2) if named == SET else 1 << min(number, MOST_TILES)
-        if length == 0 or number >= MOST_TILES or group & ~everyone != 0 or target >= queues.DDR:
+        if length == 0 or number >= MOST_TILES or group & ~everyone != 0:
             return False
         at = log + 8 * (HEAD + ENTRY * get(log, COUNT))
         put_nest(
@@ -151,7 +154,9 @@ def put_places(at: int, source: int, target: int, group: int, step: int) -> None
     put(at, SOURCE, source - queues.DDR if in_ddr else source)
     put(at, IN_DDR, 1 if in_ddr else 0)
     put(at, STEP, step)
-    put(at, TARGET, target)
+    to_ddr = target >= queues.DDR
+    put(at, TARGET, target - queues.DDR if to_ddr else target)
+    put(at, TO_DDR, 1 if to_ddr else 0)
     put(at, TILES, group)
     put(at, SPAN, span(at, TO))
 
@@ -166,6 +171,7 @@ def span(at: int, strides: int) -> int:
 
 def take_in(log: int, at: int) -> None:
     """Count the entry that was appended, and note what it reads."""
+    put(log, INTO_DDR, get(log, INTO_DDR) + get(at, TO_DDR))
     if get(at, IN_DDR) == 0:
         source = get(at, SOURCE)
         put(log, LOW, min(get(log, LOW), source))
@@ -197,21 +203,50 @@ def forget(log: int) -> None:
     put(log, ROOM, NONE[ROOM])
     put(log, LOW, NONE[LOW])
     put(log, END, NONE[END])
+    put(log, INTO_DDR, NONE[INTO_DDR])
 
 
 def independent(log: int, other: int, tile: int) -> bool:
-    """Whether the copies of ``other`` to a tile write no byte that its own copies, in ``log``, read."""
+    """Whether the copies in ``log``, of a tile, and those in ``other`` may be made in any order of tiles, as
+    far as what ``other`` writes into that tile's SPM and what ``log`` writes into DDR are concerned."""
+    return independent_in_spm(log, other, tile) and independent_in_ddr(log, other)
+
+
+def independent_in_spm(log: int, other: int, tile: int) -> bool:
+    """Whether the copies of ``other`` to a tile write no byte of SPM that its own, in ``log``, read."""
     for number in range(get(other, COUNT)):
         at = other + 8 * (HEAD + ENTRY * number)
         first = get(at, TARGET)
         if (
             get(at, TILES) >> tile & 1 == 1
+            and get(at, TO_DDR) == 0
             and first < get(log, END)
             and get(log, LOW) < first + get(at, SPAN)
             and reads(log, first, first + get(at, SPAN))
         ):
             return False
     return True
+
+
+def independent_in_ddr(log: int, other: int) -> bool:
+    """Whether copies in ``log`` write no byte of DDR that a copy in ``other`` reads or another one writes."""
+    for number in range(get(log, COUNT) if get(log, INTO_DDR) != 0 else 0):
+        at = log + 8 * (HEAD + ENTRY * number)
+        if get(at, TO_DDR) == 1:
+            for there in range(get(other, COUNT)):
+                if meets_in_ddr(at, other + 8 * (HEAD + ENTRY * there)):
+                    return False
+    return True
+
+
+def meets_in_ddr(at: int, there: int) -> bool:
+    """Whether the entry ``at``, which writes into DDR, writes a byte that ``there`` reads, or writes too."""
+    first, end = get(at, TARGET), get(at, TARGET) + get(at, SPAN)
+    source, target = get(there, SOURCE), get(there, TARGET)
+    if get(there, IN_DDR) == 1 and source < end and first < source + read_span(there):
+        return True
+    written = get(there, TO_DDR) == 1 and there != at
+    return written and target < end and first < target + get(there, SPAN)
 
 
 def reads(log: int, first: int, end: int) -> bool:
@@ -237,11 +272,13 @@ def receive(log: int, sender: int, tile_state: int, tile: int) -> None:
         if group >> tile & 1 == 1:
             start = get(at, SOURCE) + members(group & ((1 << tile) - 1)) * get(at, STEP)
             memory = get(sender, state.DDR if get(at, IN_DDR) == 1 else state.SPM)
-            target = get(at, TARGET)
-            copy_pieces(get(tile_state, state.SPM) + target, memory + start, at)
-            mark(
-                get(tile_state, state.LINES), target // LINE_BYTES, (target + get(at, SPAN) - 1) // LINE_BYTES
-            )
+            target, last = get(at, TARGET), get(at, TARGET) + get(at, SPAN) - 1
+            to_ddr = get(at, TO_DDR) == 1
+            copy_pieces(get(tile_state, state.DDR if to_ddr else state.SPM) + target, memory + start, at)
+            if to_ddr:
+                mark(get(tile_state, state.DDR_MARKS), target >> GRANULE_SHIFT, last >> GRANULE_SHIFT)
+            else:
+                mark(get(tile_state, state.LINES), target // LINE_BYTES, last // LINE_BYTES)
 
 
 class Sends:
@@ -276,5 +313,7 @@ def _copy(entry: tuple[int, ...]) -> Copy:
     return Copy(
         Pieces(entry[SIZE], (trips[0], trips[1], trips[2])),
         tuple(Side(bool(entry[IN_DDR]), start, (of[0], of[1], of[2])) for start in starts),
-        tuple(Target(tile, Side(False, entry[TARGET], (to[0], to[1], to[2]))) for tile in tiles),
+        tuple(
+            Target(tile, Side(bool(entry[TO_DDR]), entry[TARGET], (to[0], to[1], to[2]))) for tile in tiles
+        ),
     )

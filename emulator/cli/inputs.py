@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 
+from emulator.memory.shapes import known_sizes, sized, usual_sizes
 from emulator.program import Array, InputError, Program, chip_name, travel_dtype
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import named_file
@@ -17,7 +18,10 @@ from .options import make_parser
 def read_inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
     """The arrays of --input, and with --random random ones for the other inputs."""
     given = _given(options.input, program)
-    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in program.inputs]
+    shapes = program.image.shapes  # random arrays have the usual sizes, or those of the given ones
+    sizes = usual_sizes(shapes) | (known_sizes(shapes, program.inputs, given) if shapes else {})
+    buffers = [sized(shapes, buffer, sizes) for buffer in program.inputs]
+    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in buffers]
     if program.chips > 1:  # each chip gets arrays of its own
         kept = [(chip, one) for chip in range(program.chips) for one in wanted if one[0] not in given]
         wanted = [(chip_name(chip, name), shape, dtype) for chip, (name, shape, dtype) in kept]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from operator import le
 
 import numpy as np
 
 from asm.image import Buffer
 from emulator.chip.memories import Memories
-from emulator.program import Array, Program
+from emulator.memory.shapes import known_sizes, place_sizes, sized, sized_outputs, usual_sizes
+from emulator.program import Array, Program, check_array
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.suggestions import hint
 
@@ -24,6 +27,7 @@ class SessionEntry:
     """A network in the memories of a session; ``tensor`` finds the bytes of a buffer there."""
 
     def __init__(self, program: Program, memories: Memories, tensor: Callable[[Buffer], BoundTensor]) -> None:
+        self._program, self._memories, self._tensor = program, memories, tensor
         pairs = program.states
         past, present = ({pair[at].name for pair in pairs} for at in (0, 1))
         self.restart = Restart(program.image, program.machine, memories)
@@ -44,7 +48,7 @@ class SessionEntry:
             if not isinstance(array, np.ndarray):
                 raise SessionError(f"'{name}' is bound to {type(array).__name__}; expected a NumPy array")
             tensor = named(name, {**self.outputs, **self.inputs}, "input or output")
-            tensor.check(array)
+            self._check(tensor, array)
             if tensor.buffer.kind == "output" and not array.flags.writeable:
                 raise SessionError(f"output '{name}' is bound to an array that cannot be written")
             (bound if name in self.inputs else results)[name] = array
@@ -67,8 +71,45 @@ class SessionEntry:
                     f"input '{name}' is a state, which the session keeps: set it with set_state"
                 )
             array = arrays[name] = np.asarray(value)
-            named(name, self.inputs, "input").check(array)
+            self._check(named(name, self.inputs, "input"), array)
         return arrays
+
+    def fill(self, arrays: Mapping[str, Array]) -> None:
+        """Write the inputs of a step, and the sizes that they have. SizeError for sizes that disagree."""
+        sizes = self._program.sizes_of(arrays)
+        for name, array in arrays.items():
+            self._sized(self.inputs[name], array.shape).fill(array)
+        place_sizes(self._program.image, sizes, self._memories.ddr_area)
+
+    def read(self) -> dict[str, Array]:
+        """The outputs that are not states, after a step."""
+        outputs = sized_outputs(self._program.image, self._program.outputs, self._memories.ddr_area)
+        shapes = {buffer.name: buffer.shape for buffer in outputs}
+        results = {}
+        for name, whole in self.outputs.items():
+            tensor, into = self._sized(whole, shapes[name]), self.results.get(name)
+            if into is not None:
+                tensor.check(into)
+            results[name] = tensor.read(into)
+        return results
+
+    def _check(self, tensor: BoundTensor, array: Array) -> None:
+        """InputError or SizeError unless an array fits; that an output has the right size shows at a step."""
+        shapes, buffer = self._program.image.shapes, tensor.buffer
+        if shapes is None or (buffer.kind, buffer.name) not in shapes.extents:
+            tensor.check(array)
+        elif buffer.kind == "input":
+            sizes = usual_sizes(shapes) | known_sizes(shapes, [buffer], {buffer.name: array})
+            check_array(sized(shapes, buffer, sizes), array)
+        else:
+            fits = len(buffer.shape) == array.ndim and all(map(le, array.shape, buffer.shape))
+            check_array(replace(buffer, shape=array.shape) if fits else buffer, array)
+
+    def _sized(self, tensor: BoundTensor, shape: tuple[int, ...]) -> BoundTensor:
+        """The buffer with the shape that it has in a step."""
+        if shape == tensor.buffer.shape:
+            return tensor
+        return self._tensor(replace(tensor.buffer, shape=shape))
 
 
 def named(name: str, tensors: Mapping[str, BoundTensor], what: str) -> BoundTensor:

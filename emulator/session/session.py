@@ -207,12 +207,11 @@ class ProgramSession:
     def _step(self, entry: SessionEntry, inputs: Mapping[str, Array]) -> dict[str, Array]:
         self._under_way = True
         try:
-            for name, array in inputs.items():
-                entry.inputs[name].fill(array)
+            entry.fill(inputs)
             system = entry.restart.begin(**self._options)
             system.run(self._limit)
             self.cycles = system.cycles
-            results = {name: tensor.read(entry.results.get(name)) for name, tensor in entry.outputs.items()}
+            results = entry.read()
         except BaseException:
             self._undo()
             raise

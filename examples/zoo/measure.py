@@ -5,15 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnxruntime
 
 import tx8
 from task import Array, Outputs, Task, all_values, cosine
+from tx8isa.errors import Tx8Error
 
 THREADS = 2
 """Threads of the host, for both sides."""
+
+MOST_SAMPLES = 16
+LARGEST_LOSS = {"fp32": 0.0, "fp16": 0.002, "bf16": 0.002, "int8": 0.005, "mixed": 0.005}
+"""What a metric may lose, by format."""
+LARGEST_TURN = 0.01
+"""What a cosine may lose where bytes are computed."""
 
 Compiler = Callable[[Task], tx8.Program]
 
@@ -23,11 +32,31 @@ def compiled(task: Task, dtype: str) -> tx8.Program:
     return tx8.compile(task.model, dtype=dtype, shapes=task.shapes, constants=task.constants)
 
 
+def of_bytes(task: Task, max_loss: float | None = None) -> tx8.Program:
+    """A program of bytes; with ``max_loss``, a share of the cosine, as far as that allows."""
+    options: dict[str, Any] = {"shapes": task.shapes, "constants": task.constants, "max_loss": max_loss}
+    return tx8.compile(task.model, dtype="int8", calibrate=samples_of(task), **options)
+
+
+def samples_of(task: Task) -> dict[str, Array]:
+    """Inputs of a task, at most ``MOST_SAMPLES`` of each, the state that is carried from run to run too."""
+    inputs = task.samples
+    if not inputs:
+        found = by_onnxruntime(task) if task.carried else []
+        inputs = [{**each, **_state(task, found[:at])} for at, each in enumerate(task.runs[:MOST_SAMPLES])]
+    return {name: np.stack([each[name] for each in inputs]) for name in inputs[0]}
+
+
 def _floats(dtype: str) -> Compiler:
     return lambda task: compiled(task, dtype)
 
 
-FORMATS: Mapping[str, Compiler] = {dtype: _floats(dtype) for dtype in ("fp32", "fp16", "bf16")}
+FLOATS = ("fp32", "fp16", "bf16")
+BYTES, MIXED = "int8", "mixed"
+FORMATS: Mapping[str, Compiler] = {dtype: _floats(dtype) for dtype in FLOATS} | {
+    BYTES: of_bytes,
+    MIXED: partial(of_bytes, max_loss=LARGEST_LOSS[MIXED]),
+}
 """What compiles a task, by the name of the format in the table."""
 
 
@@ -39,7 +68,7 @@ class Measured:
     decisions differ from onnxruntime's, and of how many; None where there are none. ``alike``: the cosine of
     all outputs of both. ``cycles`` and ``share``: simulated cycles of the first run, and the share of its
     bound that it reaches. ``compiling`` and ``running``: seconds of the host, for a run without simulated
-    time.
+    time. ``kept``: what computes in floats, in a program of bytes.
     """
 
     task: Task
@@ -52,22 +81,46 @@ class Measured:
     share: float
     compiling: float
     running: float
+    kept: str = ""
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The metrics that lost more than they may, and how much that is."""
+        found = dict[str, float]()
+        for name, score in self.scores.items():
+            turned = name == "cosine" and self.dtype in (BYTES, MIXED)
+            allowed = LARGEST_TURN if turned else LARGEST_LOSS[self.dtype]
+            if score < self.theirs[name] - allowed - 5e-7:
+                found[name] = allowed
+        return found
 
 
-def measured(task: Task, formats: Sequence[str]) -> Iterator[Measured]:
-    """The network in the named formats, one after another."""
+def measured(task: Task, formats: Sequence[str]) -> Iterator[Measured | str]:
+    """The network in the named formats, one after another; a sentence for one that it cannot be in.
+
+    Mixed formats are measured where bytes alone lose too much; elsewhere they are the same.
+    """
     wanted = by_onnxruntime(task)
     truth = task.answers(wanted)
     theirs = {name: score(truth, truth) for name, score in task.scores.items()}
+    enough = False
     for dtype in formats:
+        if dtype == MIXED and enough:
+            continue
         begin = time.perf_counter()
-        program = FORMATS[dtype](task)
+        try:
+            program = FORMATS[dtype](task)
+        except Tx8Error as error:
+            if dtype in FLOATS:
+                raise
+            yield f"{task.name} is not in {dtype}: {error}"
+            continue
         compiling = time.perf_counter() - begin
         stats = program.run(task.runs[0], threads=THREADS).stats
         outputs, running = on_chip(task, program)
         answers = task.answers(outputs)
         decided = answers.dtype.kind in "iub"
-        yield Measured(
+        row = Measured(
             task,
             dtype,
             {name: score(answers, truth) for name, score in task.scores.items()},
@@ -78,7 +131,10 @@ def measured(task: Task, formats: Sequence[str]) -> Iterator[Measured]:
             stats.report.reached,
             compiling,
             running,
+            program.formats.summary() if program.formats is not None else "",
         )
+        enough = dtype == BYTES and not row.losses
+        yield row
 
 
 def on_chip(task: Task, program: tx8.Program) -> tuple[list[Outputs], float]:
@@ -116,6 +172,10 @@ def _all_runs(task: Task, run: Callable[[Mapping[str, Array]], Outputs]) -> list
     """Every run in order; what is carried from run to run takes the place of the input that it is then."""
     found: list[Outputs] = []
     for inputs in task.runs:
-        state = {name: found[-1][output] for name, output in task.carried.items()} if found else {}
-        found.append(run({**inputs, **state}))
+        found.append(run({**inputs, **_state(task, found)}))
     return found
+
+
+def _state(task: Task, before: Sequence[Outputs]) -> dict[str, Array]:
+    """The inputs of a run that are outputs of the one before."""
+    return {name: before[-1][output] for name, output in task.carried.items()} if before else {}

@@ -25,6 +25,7 @@ STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 2, 2), (6, 64, 2, 2), (6, 96, 1,
 VIT = Size(tokens=37, width=192, heads=3, layers=6)
 """The network like a vision transformer: 36 patches and a token for the class (Dosovitskiy et al., 2020)."""
 PATCH = 16
+_SAMPLES = 8
 
 
 def light_task(name: str) -> Task:
@@ -125,11 +126,24 @@ def _model(name: str, write: Writer, before: Sequence[int], after: Sequence[int]
     return model
 
 
+def brighter(inputs: dict[str, Array]) -> list[dict[str, Array]]:
+    """Images of other contrast, with more noise: they say what ranges values have."""
+    rng = np.random.default_rng(1)
+    return [
+        {
+            name: (image * contrast + 0.2 * rng.standard_normal(image.shape)).astype(np.float32)
+            for name, image in inputs.items()
+        }
+        for contrast in np.linspace(0.7, 1.3, _SAMPLES)
+    ]
+
+
 def _task(name: str, model: onnx.ModelProto, inputs: dict[str, Array]) -> Task:
     return Task(
         name=name,
         model=model,
         runs=[inputs],
+        samples=brighter(inputs),
         answers=all_values,
         scores={"cosine": cosine},
         about="an image; weights drawn with a seed",

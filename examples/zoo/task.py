@@ -43,6 +43,8 @@ class Task:
     """Inputs that never change."""
     carried: Mapping[str, str] = field(default_factory=dict)
     """Outputs by the input that they are in the next run: the state of a network that hears a stream."""
+    samples: Sequence[Inputs] = ()
+    """More inputs like those of the runs, that say which values bytes have to stand for; none: the runs."""
     about: str = ""
     """What one run computes, for the page."""
 

@@ -89,6 +89,9 @@ def collect(names: Sequence[str], formats: Sequence[str]) -> tuple[list[Measured
             skipped.append(f"{name} is left out: {missing}")
             continue
         for row in measured(task, formats):
+            if isinstance(row, str):
+                skipped.append(row)
+                continue
             rows.append(row)
             print(lines([row])[-1], flush=True)
     return rows, skipped

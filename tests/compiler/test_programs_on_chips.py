@@ -9,6 +9,7 @@ import pytest
 
 from chip_nets import llama, on_chips, on_one, run_on_chips
 from compiler.graph import Graph
+from compiler.operators.domains.chips.collectives import REDUCE_SCATTER
 from compiler_harness import draw, graph, ints
 from mpi_tools import emulate, needs_mpi
 from sharded_nets import gated, mlp, normalized_first, normalized_last
@@ -50,6 +51,15 @@ def test_networks(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
     if "dp" not in degrees:
         first = next(iter(outputs.values()))
         assert all(np.array_equal(each, first) for each in outputs.values())
+
+
+def test_rows_of_sums_are_dealt_to_chips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compiler.search.chips.products.LARGE_SUM", 1)
+    program = on_chips(normalized_first(), 2, 1, "tp=2")
+    assert program.spread is not None
+    operators = [node.op for node in program.spread.graph_of((0, 0)).nodes]
+    assert operators.count(REDUCE_SCATTER) == 2
+    assert all(found.as_the_format_allows for found in run_on_chips(program)[1].values())
 
 
 def test_a_program_is_the_same_every_time() -> None:

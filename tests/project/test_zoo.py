@@ -6,12 +6,14 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from documents import cells
 from paths import ROOT
@@ -231,7 +233,7 @@ def test_a_package_without_its_model_is_said_so(example: SimpleNamespace) -> Non
     ("arguments", "text"),
     [
         (["lenet"], "no network 'lenet'; there are: magika, silero, "),
-        (["digits", "--formats", "fp16,fp8"], "no format 'fp8'; there are: fp32, fp16, bf16"),
+        (["digits", "--formats", "fp16,fp8"], "no format 'fp8'; there are: fp32, fp16, bf16, int8, mixed"),
     ],
 )
 def test_wrong_arguments(
@@ -265,6 +267,33 @@ def test_packages_are_those_of_the_extra(
     assert capsys.readouterr().out.split() == project["optional-dependencies"]["zoo"]
 
 
+def test_bytes_of_a_network_and_mixed_formats_where_they_lose_too_much(
+    example: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digits network loses nothing in bytes, so there is no row of mixed formats, unless any loss is too
+    much; of a network without products there is none of bytes either."""
+    task = example.digits.digits_task()
+    (row,) = example.measure.measured(task, ["int8", "mixed"])
+    assert row.dtype == "int8" and row.scores["top-1"] > 0.98 and row.losses == {}
+    assert row.kept.startswith("int8: 4 of 4 products and sums")
+    monkeypatch.setitem(example.measure.LARGEST_LOSS, "int8", -1.0)
+    assert [row.dtype for row in example.measure.measured(task, ["int8", "mixed"])] == ["int8", "mixed"]
+    assert example.table.shortcomings(replace(row, scores={"top-1": 0.5})) == []
+    (sentence,) = example.table.shortcomings(replace(row, dtype="mixed", scores={"top-1": 0.5}))
+    assert "top-1 0.500000" in sentence
+
+
+def test_states_that_are_carried_are_samples_too(example: SimpleNamespace) -> None:
+    """Each run begins with what the one before gave."""
+    node = helper.make_node("Add", ["x", "s"], ["t"], "sum")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xst"]
+    graph = helper.make_graph([node], "g", ends[:2], ends[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    ones = {"x": np.ones(2, np.float32), "s": np.zeros(2, np.float32)}
+    task = example.task.Task("n", model, [ones] * 3, example.task.all_values, {}, carried={"s": "t"})
+    np.testing.assert_array_equal(example.measure.samples_of(task)["s"][:, 0], [0, 1, 2])
+
+
 # --- the page --------------------------------------------------------------------------------------------
 
 
@@ -286,9 +315,11 @@ def test_the_page_has_every_network_in_every_format_and_none_that_lost_too_much(
     assert tuple(headings) == example.table.HEADINGS
     names = list(dict.fromkeys(row[0] for row in rows))
     assert len(names) == len(example.zoo.TASKS)
-    assert [(row[0], row[1]) for row in rows] == [
-        (name, dtype) for name in names for dtype in example.measure.FORMATS
+    floats = example.measure.FLOATS
+    assert [(row[0], row[1]) for row in rows if row[1] in floats] == [
+        (name, dtype) for name in names for dtype in floats
     ]
+    assert {row[1] for row in rows} <= set(example.measure.FORMATS)
     for row in rows:
         if row[1] == "fp32":
             assert row[2] == row[3], row

@@ -11,11 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, buffers_of, highest, symbols_of
+from compiler.codegen.expr import (
+    Address,
+    Operation,
+    Slot,
+    Value,
+    Variable,
+    bounds,
+    buffers_of,
+    highest,
+    symbols_of,
+)
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import TILE
 from compiler.codegen.spm import SpmBuffer
 from compiler.codegen.tree import Argument, Gap, Issue, Item, Let, Loop
+from compiler.evaluation.sizes import Size, always
 from tx8isa.records.record import Engine, Instruction
 
 _ENGINES = (Engine.RDMA, Engine.TDMA, Engine.CT, Engine.NE)
@@ -94,7 +105,7 @@ class _Search:
     def _loop(self, loop: Loop, conditions: tuple[Condition, ...]) -> None:
         """A loop of at most one turn is a condition; of others no instruction belongs to the head."""
         start, count = self._of_tile(loop.start), self._of_tile(loop.count)
-        once = loop.condition or highest(loop.count) - _lowest(loop.start) <= loop.step
+        once = loop.condition or always(highest(loop.count) - _lowest(loop.start) <= loop.step)
         if once and start is not None and count is not None:
             self.values[id(loop.variable)] = start
             for item in loop.body:
@@ -164,7 +175,7 @@ class _Search:
         return found
 
     def _of_tile(self, value: Value) -> Value | None:
-        if isinstance(value, int | Address):
+        if isinstance(value, int | Address | Size):
             return value
         if isinstance(value, Variable):
             return self.values.get(id(value), value if value.register == TILE else None)
@@ -178,7 +189,7 @@ class _Search:
 
 
 def _lowest(value: Value) -> int:
-    return value if isinstance(value, int) else value.low
+    return bounds(value)[0]
 
 
 def _buffers(

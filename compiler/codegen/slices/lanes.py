@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from compiler.codegen.expr import Expr, Value, highest, minimum
+from compiler.codegen.expr import Value, highest, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.spm import RESERVED_BYTES
 from tx8isa.numbers.division import ceil_div
@@ -315,7 +315,7 @@ def for_each_block(
     """
     width = lanes.width
     most = MOST_MOVES // width
-    blocks: Value = (count + (most - 1)) // most if isinstance(count, Expr) else ceil_div(count, most)
+    blocks: Value = ceil_div(count, most) if isinstance(count, int) else (count + (most - 1)) // most
     pitch = count * WORD
     with kernel.loop(blocks) as block:
         start = kernel.let(block * most)

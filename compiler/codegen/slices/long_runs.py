@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel, Target
+from compiler.evaluation.sizes import here
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
@@ -96,6 +97,7 @@ def ddr_cycles(target: Target, size: int, runs: int) -> float:
     """Cycles of a copy of ``size`` bytes in ``runs`` runs, which all tiles make at the same time."""
     machine, timing = target.machine, target.machine.timing
     rate = machine.ddr.nominal.value / machine.engines.clock.value
+    size, runs = here(size), here(runs)
     own = max(size / timing.rdma.rate.value, runs * timing.rdma.run.value)
     return max(own, target.tiles * (size / rate + runs * timing.ddr.run.value))
 
@@ -105,7 +107,7 @@ def _reordering_cycles(target: Target, piece: CompactSlice) -> float:
     timing = target.machine.timing.tdma
     block = max(timing.transfer.value, min(piece.channels, BLOCK) * piece.each / timing.rate.value)
     rows = piece.planes * timing.row.value
-    return timing.fixed.value + rows + piece.positions * piece.planes * block
+    return timing.fixed.value + rows + here(piece.positions) * piece.planes * block
 
 
 def into_planes(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Operation, Value, Variable, highest, minimum
 from compiler.codegen.kernel import Kernel
+from compiler.evaluation.sizes import always, largest, least
 from tx8isa.numbers.division import ceil_div
 
 from .tensors import Stretch, stretches
@@ -62,7 +63,7 @@ class Shard:
     @property
     def uniform(self) -> bool:
         """Whether all slices of all tiles have the length ``size``."""
-        return self.shortest == self.longest and self.longest % self.size == 0
+        return always(self.shortest == self.longest) and always(self.longest % self.size == 0)
 
 
 def shard_of(extent: int, parts: int, place: Value, size: int) -> Shard:
@@ -70,15 +71,15 @@ def shard_of(extent: int, parts: int, place: Value, size: int) -> Shard:
     each = ceil_div(extent, parts)
     begin = minimum(place * each, extent)
     end = minimum(begin + each, extent)
-    shortest = max(0, min(each, extent - highest(place) * each))
-    return Shard(begin, end, min(size, each), extent, shortest, each)
+    shortest = largest(0, least(each, extent - highest(place) * each))
+    return Shard(begin, end, least(size, each), extent, shortest, each)
 
 
 @contextmanager
 def slices(kernel: Kernel, shard: Shard) -> Iterator[tuple[Value, Value]]:
     """Code for each slice of a shard: its first index, and its length."""
     size = shard.size
-    if shard.slice_count == 1:
+    if always(shard.slice_count == 1):
         with kernel.loop(minimum(shard.length, 1)):
             begin = kernel.let(shard.begin)
             yield begin, size if shard.uniform else kernel.let(within(shard.length, 1, size))
@@ -92,8 +93,8 @@ def within(value: Value, low: int, high: int) -> Value:
     """``value`` with a range that the caller guarantees and interval arithmetic cannot derive."""
     if not isinstance(value, Variable | Operation):
         return value
-    low, high = max(low, value.low), min(high, value.high)
-    return low if low == high else replace(value, low=low, high=high)
+    low, high = largest(low, value.low), least(high, value.high)
+    return low if always(low == high) else replace(value, low=low, high=high)
 
 
 def sharded_blocks(

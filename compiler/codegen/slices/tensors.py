@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Address, Value, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.dialect import planes
+from compiler.evaluation.sizes import Size, always, chosen, ever, here, largest, least
 from compiler.graph import Array, Shape
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -28,7 +29,7 @@ class DdrTensor:
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
     ``base`` is its address if that is not the symbol: that of a part of a tensor, or of a buffer in the
-    scratchpad of the tile (``codegen/moves.py``).
+    scratchpad of the tile (``codegen/moves.py``). ``channels_last``: axis 1 of the specification is the last.
     """
 
     symbol: str
@@ -37,6 +38,7 @@ class DdrTensor:
     value: Array | None = None
     blocked: bool = False
     base: Value | None = None
+    channels_last: bool = False
 
     @property
     def size(self) -> int:
@@ -72,7 +74,9 @@ class View:
 def broadcast_view(tensor: DdrTensor, shape: Shape) -> View:
     """A tensor as a view of a shape to which it broadcasts."""
     missing = len(shape) - len(tensor.shape)
-    strides = [0 if size == 1 else step for size, step in zip(tensor.shape, tensor.strides, strict=True)]
+    strides = [
+        0 if always(size == 1) else step for size, step in zip(tensor.shape, tensor.strides, strict=True)
+    ]
     return View(tensor, (0,) * missing + tuple(strides))
 
 
@@ -98,9 +102,9 @@ def collapse(shape: Shape, views: Sequence[View]) -> Space:
     axes: list[tuple[int, tuple[int, ...]]] = []
     for axis, size in enumerate(shape):
         steps = tuple(view.strides[axis] for view in views)
-        if size == 1:
+        if always(size == 1):
             continue
-        if axes and all(outer == step * size for outer, step in zip(axes[-1][1], steps, strict=True)):
+        if axes and all(always(outer == step * size) for outer, step in zip(axes[-1][1], steps, strict=True)):
             axes[-1] = (axes[-1][0] * size, steps)
         else:
             axes.append((size, steps))
@@ -201,11 +205,11 @@ def plan_slabs(sizes: tuple[int, ...], capacity: int, tiles: int) -> SlabPlan:
     """The slabs that move most at a time and give the tiles work; ``capacity``: elements of a slab."""
     best = _plan(sizes, 1, capacity, tiles)
     for depth in range(2, min(LEVELS, len(sizes)) + 1):
-        if math.prod(sizes[1 - depth :]) > capacity:
+        if here(math.prod(sizes[1 - depth :])) > capacity:
             break
         plan = _plan(sizes, depth, capacity, tiles)
         # Larger transfers are worth some idle tiles, but not more than half of them.
-        if 2 * min(plan.items, tiles) >= min(best.items, tiles):
+        if 2 * min(here(plan.items), tiles) >= min(here(best.items), tiles):
             best = plan
     return best
 
@@ -214,11 +218,11 @@ def _plan(sizes: tuple[int, ...], depth: int, capacity: int, tiles: int) -> Slab
     inner = math.prod(sizes[len(sizes) - depth + 1 :])
     outer = math.prod(sizes[:-depth])
     size = sizes[-depth]
-    wanted = ceil_div(size, max(1, tiles // outer))
+    wanted = ceil_div(size, largest(1, tiles // outer))
     grain = _GRAIN if inner == 1 else 1
-    rows = min(round_up(wanted, grain), max(capacity // inner, 1), size)
-    if rows < size and rows > grain:
-        rows = rows // grain * grain
+    rows = least(round_up(wanted, grain), largest(capacity // inner, 1), size)
+    if grain > 1:
+        rows = chosen(rows < size, chosen(rows > grain, rows // grain * grain, rows), rows)
     return SlabPlan(depth, rows, inner, outer, ceil_div(size, rows))
 
 
@@ -271,9 +275,9 @@ def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Arg
 
     Strides are in elements.
     """
-    axes = [(extent, step) for extent, step in zip(extents, strides, strict=True) if extent != 1]
+    axes = [(extent, step) for extent, step in zip(extents, strides, strict=True) if not always(extent == 1)]
     block: Value = 1
-    while axes and isinstance(block, int) and axes[-1][1] == block:
+    while axes and isinstance(block, int | Size) and always(axes[-1][1] == block):
         block = axes.pop()[0] * block
     operands: dict[str, Argument] = {"n": block}
     if len(axes) > LEVELS:
@@ -286,6 +290,11 @@ def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Arg
 def dma_format(fmt: Format) -> Format:
     """The format as which the DMA moves elements of at most 32 bits."""
     return Format.INT8 if fmt is Format.UINT8 else fmt
+
+
+def zero_of(fmt: Format) -> float:
+    """Zero as the operand of a fill: a whole number for integers."""
+    return 0.0 if fmt.is_float else 0
 
 
 def load_slab(kernel: Kernel, view: View, slab: Slab, target: Value) -> None:
@@ -341,7 +350,14 @@ class Stretch:
 
 
 def stretches(extent: int, size: int) -> list[Stretch]:
-    """An axis as blocks of ``size``, and a shorter one for the rest."""
+    """An axis as blocks of ``size``, and a shorter one for the rest.
+
+    Where the extent depends on the sizes of a run, the last block is the rest, also if it is not shorter.
+    """
+    if isinstance(extent, Size):
+        before = (extent - 1) // size
+        last = Stretch(before * size, extent - before * size, 1)
+        return [Stretch(0, size, before), last] if ever(before > 0) else [last]
     whole_blocks, rest = divmod(extent, size)
     parts = []
     if whole_blocks:

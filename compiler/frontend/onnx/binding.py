@@ -21,11 +21,15 @@ class Binding:
     """``shapes``: of inputs, by name. ``batch``: of the first axis of every input, where that is free.
 
     ``constants``: arrays or numbers that inputs always are, by name; a single number fills its input.
+    ``sizes``: of free dimensions, by the names that the model gives them.
+    ``bounds``: the most steps of loops that collect results, by the names of their nodes.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     batch: int | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[str, int] = field(default_factory=dict)
 
     def extents(self, infos: Iterable[ValueInfoProto], source: Path) -> None:
         """Write the extents into the inputs of a model. GraphError for a shape that fits no input.
@@ -33,7 +37,8 @@ class Binding:
         A symbol that is bound in one input is bound in all of them. An array has a shape too.
         """
         inputs = {info.name: info for info in infos}
-        symbols: dict[str, int] = {}
+        symbols: dict[str, int] = dict(self.sizes)
+        _check_dimensions(self.sizes, inputs.values(), source)
         for what, given in (("a shape", self.shapes), ("a value", self.constants)):
             for name in given:
                 if name not in inputs:
@@ -68,6 +73,18 @@ class Binding:
 
     def _arrays(self) -> dict[str, Array]:
         return {name: np.asarray(value) for name, value in self.constants.items()}
+
+
+def _check_dimensions(sizes: Iterable[str], infos: Iterable[ValueInfoProto], source: Path) -> None:
+    """GraphError for a name that is none of the model's free dimensions."""
+    dims = [dim for info in infos for dim in info.type.tensor_type.shape.dim]
+    free = list(
+        dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param and not dim.HasField("dim_value"))
+    )
+    for name in sizes:
+        if name not in free:
+            known = f"its free dimensions: {', '.join(free) or 'none'}{hint(name, free)}"
+            raise GraphError([f"{source}: the inputs have no free dimension '{name}'; {known}"])
 
 
 def _value(tensor: Tensor, array: Array, source: Path) -> Array:

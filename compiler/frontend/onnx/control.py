@@ -1,29 +1,26 @@
-"""Control flow that is known when a model is read: If as one of its branches, Loop and Scan step by step."""
+"""Control flow: what is known when a model is read is written out, the rest the program decides.
+
+An If is one of its branches, a Loop and a Scan are their bodies one after another, if conditions and counts
+are known and the counts are not large. Otherwise they become nodes with graphs (``repeat.py`` has the loops).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 import numpy as np
-from onnx import GraphProto, NodeProto
+from onnx import NodeProto
 
-from .model import array_of, attribute, onnx_node, plain
-from .partial import PartialGraph, Scope, Unsupported
-
-_BIND = "if it follows from an input, bind that: --constant NAME=VALUE (in Python: constants=)"
+from .bodies import Body
+from .flow import ControlFlow, Importer, check_results
+from .model import plain
+from .partial import NotWrittenOut, Scope, Unsupported
+from .repeat import Scanned, goes_on, repeat_loop, repeat_scan
 
 _MOST_STEPS = 1000
 """Steps that are written out at most: the body is repeated for each."""
-
-
-class Importer(Protocol):
-    """Adds the nodes of bodies to the graph (:class:`nodes.NodeImporter`)."""
-
-    graph: PartialGraph
-
-    def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None: ...
-    def place(self, node: NodeProto, opset: int, scope: Scope, depth: int) -> None: ...
+_MOST_NODES = 10_000
+"""Nodes that the steps of a loop become at most."""
 
 
 def write_out(importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
@@ -33,132 +30,127 @@ def write_out(importer: Importer, node: NodeProto, opset: int, scope: Scope, dep
     """
     if node.op_type not in CONTROL_FLOW:
         return False
-    CONTROL_FLOW[node.op_type](_ControlFlow(importer, node, opset, scope, depth))
+    CONTROL_FLOW[node.op_type](ControlFlow(importer, node, opset, scope, depth))
     return True
 
 
-class _ControlFlow:
-    """A node with subgraphs, and how often one of them was written out."""
-
-    def __init__(self, importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> None:
-        self.importer, self.node, self.opset, self.scope, self.depth = importer, node, opset, scope, depth
-        self.graph = importer.graph
-        self.times = 0
-
-    def body(self, name: str) -> GraphProto:
-        """The subgraph that an attribute holds."""
-        item = attribute(self.node, name)
-        if item is None:
-            raise Unsupported(f"has no {name}")
-        return item.g
-
-    def results(self, body: GraphProto, operands: Sequence[str]) -> list[str]:
-        """Write a subgraph out on operands; the names of its results."""
-        if len(body.input) != len(operands):
-            raise Unsupported(f"its body takes {len(body.input)} values, {len(operands)} are given")
-        prefix = f"{self.node.name}/{self.times}/"
-        self.times += 1
-        inner = Scope(dict(self.scope.names), prefix)
-        inner.names |= {item.name: name for item, name in zip(body.input, operands, strict=True)}
-        for item in body.initializer:
-            inner.names[item.name] = prefix + item.name
-            value = array_of(item, self.graph.path, f"initializer '{item.name}'")
-            self.graph.define(prefix + item.name, value)
-        for index, part in enumerate(body.node):
-            name = prefix + (part.name or f"{part.op_type}_{index}")
-            self.importer.add(part, name, self.opset, inner, self.depth + 1)
-        return [inner.inner(item.name) for item in body.output]
-
-    def place(self, op: str, inputs: Sequence[str], **attrs: int) -> str:
-        """Add a node; the name of its result."""
-        name = self.graph.fresh()
-        node = onnx_node(op, inputs, [name], f"{self.node.name}/{name}", **attrs)
-        self.importer.place(node, self.opset, Scope(), self.depth)
-        return name
-
-    def collected(self, slices: Sequence[str], axis: int) -> str:
-        """Slices of the same shape along a new axis."""
-        if not slices:
-            raise Unsupported("no step is taken, so the shape of a result is not known")
-        at = self.graph.constant(np.array([axis], np.int64))
-        return self.place("Concat", [self.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
-
-    def finish(self, values: Sequence[str]) -> None:
-        """Make values the node's results."""
-        if len(values) < len(self.node.output):
-            raise Unsupported(f"its body gives {len(values)} of {len(self.node.output)} results")
-        for name, value in zip(self.node.output, values, strict=False):
-            if name:
-                self.graph.alias(name, value, self.node.name)
-
-
-def _if(flow: _ControlFlow) -> None:
-    condition = _known(flow, flow.node.input[0], "condition")
+def _if(flow: ControlFlow) -> None:
+    try:
+        condition = flow.known(flow.node.input[0], "condition")
+    except NotWrittenOut:
+        _branch(flow)
+        return
     flow.finish(flow.results(flow.body("then_branch" if bool(condition) else "else_branch"), []))
 
 
-def _known(flow: _ControlFlow, name: str, what: str) -> Any:
-    """The number that a value has; Unsupported when it is not known, or not one number."""
-    value = flow.graph.value(name)
-    if value is None:
-        raise Unsupported(f"its {what} is not known when compiling; {_BIND}")
-    if value.size != 1:
-        raise Unsupported(f"its {what} must be one value; found {value.size}")
-    return value.reshape(-1)[0]
+def _branch(flow: ControlFlow) -> None:
+    """An If whose condition the program computes."""
+    bodies = []
+    for name in ("then_branch", "else_branch"):
+        inner = flow.inside()
+        results = inner.results(flow.body(name), [], name)
+        bodies.append(Body(flow.graph, inner.graph, f"{flow.node.name}/{name}", [], results))
+    captured = list(dict.fromkeys(name for body in bodies for name in body.captured))
+    graphs = [body.graph(captured) for body in bodies]
+    for graph, title in zip(graphs, ("then_branch", "else_branch"), strict=True):
+        if len(graph.outputs) != len(flow.node.output):
+            raise Unsupported(f"its {title} gives {len(graph.outputs)} of {len(flow.node.output)} results")
+    results = [name or flow.graph.fresh() for name in flow.node.output]
+    flow.add("If", [flow.node.input[0], *captured], results, graphs)
 
 
-def _loop(flow: _ControlFlow) -> None:
+def _loop(flow: ControlFlow) -> None:
+    before = flow.graph.saved()
+    try:
+        _write_out_loop(flow)
+    except NotWrittenOut:
+        flow.graph.restore(before)
+        repeat_loop(flow)
+
+
+def _write_out_loop(flow: ControlFlow) -> None:
     body, graph = flow.body("body"), flow.graph
     limit, condition, *carried = flow.node.input
-    most = int(_known(flow, limit, "number of steps")) if limit else _MOST_STEPS + 1
+    most = int(flow.known(limit, "number of steps")) if limit else _MOST_STEPS + 1
     state = condition or graph.constant(np.array(True))
-    _check_results(body, 1 + len(carried))
+    check_results(body, 1 + len(carried))
+    if goes_on(body):
+        _check_steps(most)
     collected: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    first = len(graph.nodes)
     for step in range(most):
-        if not bool(_known(flow, state, "condition")):
+        if not bool(flow.known(state, "condition")):
             break
         _check_steps(step + 1)
         state, *values = flow.results(body, [graph.constant(np.array(step)), state, *carried])
         carried = values[: len(carried)]
         for parts, value in zip(collected, values[len(carried) :], strict=True):
             parts.append(value)
-    flow.finish([*carried, *(flow.collected(parts, 0) for parts in collected)])
+        _check_nodes(len(graph.nodes) - first)
+    flow.finish([*carried, *(_collected(flow, parts, 0) for parts in collected)])
 
 
-def _scan(flow: _ControlFlow) -> None:
+def _collected(flow: ControlFlow, slices: Sequence[str], axis: int) -> str:
+    """Slices of the same shape along a new axis."""
+    if not slices:
+        raise Unsupported("no step is taken, so the shape of a result is not known")
+    at = flow.number([axis])
+    return flow.place("Concat", [flow.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
+
+
+def _scan(flow: ControlFlow) -> None:
     if flow.opset < 9:
         raise Unsupported(f"as opset {flow.opset} has it, with a batch")
+    scan = _scanned(flow)
+    before = flow.graph.saved()
+    try:
+        _write_out_scan(flow, scan)
+    except NotWrittenOut:
+        flow.graph.restore(before)
+        repeat_scan(flow, scan)
+
+
+def _scanned(flow: ControlFlow) -> Scanned:
+    """What a Scan scans and collects."""
     body, node = flow.body("body"), flow.node
     scanned = plain(node, "num_scan_inputs", 0)
     assert isinstance(scanned, int)
     if not 0 < scanned <= len(node.input):
         raise Unsupported(f"num_scan_inputs must be 1 to {len(node.input)}, its inputs; found {scanned}")
     states = len(node.input) - scanned
-    carried, sources = list(node.input[:states]), list(node.input[states:])
-    _check_results(body, states)
+    check_results(body, states)
     outputs = len(body.output) - states
-    axes = _each(flow, "scan_input_axes", scanned)
-    backward, results_backward = (
-        _each(flow, name, count)
-        for name, count in (("scan_input_directions", scanned), ("scan_output_directions", outputs))
-    )
+    axes = flow.each("scan_input_axes", scanned)
+    backward = flow.each("scan_input_directions", scanned)
+    results_backward = flow.each("scan_output_directions", outputs)
+    carried, sources = tuple(node.input[:states]), tuple(node.input[states:])
     count = _scan_steps(flow, sources, axes)
-    _check_steps(count)
-    collected: list[list[str]] = [[] for _ in range(outputs)]
-    for step in range(count):
-        at = [flow.graph.constant(np.array(count - 1 - step if back else step)) for back in backward]
-        given = zip(sources, at, axes, strict=True)
+    result_axes = flow.each("scan_output_axes", outputs)
+    return Scanned(carried, sources, axes, backward, result_axes, results_backward, count)
+
+
+def _write_out_scan(flow: ControlFlow, scan: Scanned) -> None:
+    body, carried = flow.body("body"), list(scan.carried)
+    _check_steps(scan.count)
+    collected: list[list[str]] = [[] for _ in scan.result_axes]
+    first = len(flow.graph.nodes)
+    for step in range(scan.count):
+        at = [
+            flow.graph.constant(np.array(scan.count - 1 - step if back else step)) for back in scan.backward
+        ]
+        given = zip(scan.sources, at, scan.axes, strict=True)
         slices = [flow.place("Gather", [name, place], axis=axis) for name, place, axis in given]
         values = flow.results(body, [*carried, *slices])
         carried = values[: len(carried)]
         for parts, value in zip(collected, values[len(carried) :], strict=True):
             parts.append(value)
-    ends = zip(collected, results_backward, _each(flow, "scan_output_axes", outputs), strict=True)
-    whole = [flow.collected(parts[::-1] if back else parts, axis) for parts, back, axis in ends]
+        _check_nodes(len(flow.graph.nodes) - first)
+    ends = zip(collected, scan.results_backward, scan.result_axes, strict=True)
+    whole = [_collected(flow, parts[::-1] if back else parts, axis) for parts, back, axis in ends]
     flow.finish([*carried, *whole])
 
 
-def _scan_steps(flow: _ControlFlow, sources: Sequence[str], axes: Sequence[int]) -> int:
+def _scan_steps(flow: ControlFlow, sources: Sequence[str], axes: Sequence[int]) -> int:
     """The common length of the scanned operands."""
     steps = set()
     for name, axis in zip(sources, axes, strict=True):
@@ -171,22 +163,14 @@ def _scan_steps(flow: _ControlFlow, sources: Sequence[str], axes: Sequence[int])
     return steps.pop()
 
 
-def _check_results(body: GraphProto, least: int) -> None:
-    if len(body.output) < least:
-        raise Unsupported(f"its body gives {len(body.output)} values; at least {least} are needed")
-
-
-def _each(flow: _ControlFlow, name: str, count: int) -> tuple[int, ...]:
-    """An attribute with an entry for each scanned operand or result; zeros if it was omitted."""
-    values = plain(flow.node, name, (0,) * count)
-    if not isinstance(values, tuple) or len(values) != count:
-        raise Unsupported(f"{name} has other than {count} entries")
-    return tuple(int(value) for value in values)
-
-
 def _check_steps(count: int) -> None:
     if count > _MOST_STEPS:
-        raise Unsupported(f"{count} or more steps; at most {_MOST_STEPS} are written out")
+        raise NotWrittenOut(f"{count} or more steps; at most {_MOST_STEPS} are written out")
+
+
+def _check_nodes(count: int) -> None:
+    if count > _MOST_NODES:
+        raise NotWrittenOut(f"more than {_MOST_NODES} nodes, which are not written out")
 
 
 CONTROL_FLOW = {"If": _if, "Loop": _loop, "Scan": _scan}

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from compiler.evaluation.folding import needed, selected
+from compiler.evaluation.folding import needed
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.evaluation.survey import Fate, Survey
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
@@ -21,7 +21,7 @@ from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, Grap
 from .binding import Binding
 from .model import array_of, dtype_name, external_files, input_of, opset_of, parse_model, read_model
 from .nodes import NodeImporter, qualified
-from .partial import PartialGraph, Scope
+from .partial import PartialGraph, Scope, finished_description
 
 
 def load_onnx(path: Path | str, binding: Binding | None = None, survey: Survey | None = None) -> Graph:
@@ -58,11 +58,13 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     empty = (tensor for tensor in inputs if not tensor.size)
     scope = Scope({t.name: partial.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in empty})
     blocked = {info.name for info in infos} - {tensor.name for tensor in inputs}
-    _import_nodes(NodeImporter(partial), protos, opset, scope, blocked, survey)
+    _import_nodes(NodeImporter(partial, binding.bounds), protos, opset, scope, blocked, survey)
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
     _check_outputs(graph, partial, scope)
-    made = finished_description(graph.name, partial, scope, inputs, outputs)
+    steps = {f"{name}.steps": partial.bounded[name] for name in outputs if name in partial.bounded}
+    scope.names |= steps
+    made = finished_description(graph.name, partial, scope, inputs, (*outputs, *steps))
     return replace(made, files=external_files(graph, path))
 
 
@@ -166,50 +168,18 @@ def _arrays(path: Path, initializers: Mapping[str, TensorProto], reads: set[str]
     return {name: array_of(item, path, f"initializer '{name}'") for name, item in wanted.items()}
 
 
-def finished_description(
-    name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
-) -> Description:
-    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
-
-    GraphError for a value of a type that no graph may have.
-    """
-    nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
-    constants = selected(graph.constants, reads)
-    for output in outputs:
-        inner = scope.inner(output)
-        if inner != output:  # written out of a function, or a constant under another name
-            if inner in graph.constants:
-                constants[output] = graph.constants[inner]
-            else:
-                nodes.append(Node("Identity", f"output {output}", (inner,), (output,), {}))
-    _check_types(graph, reads)
-    return Description(
-        source=str(graph.path),
-        name=name or graph.path.stem,
-        opset=NEWEST_OPSET,
-        inputs=inputs,
-        outputs=outputs,
-        constants=constants,
-        nodes=tuple(nodes),
-    )
-
-
 def _check_outputs(model: GraphProto, graph: PartialGraph, scope: Scope) -> None:
     """Stop at an output of another type than declared.
 
     Shapes may differ, as in onnxruntime: many files declare shapes that were right for an older version.
     """
     for info in model.output:
+        kind = info.type.WhichOneof("value") or "tensor_type"
+        if kind != "tensor_type":
+            found = f"output '{info.name}' is {kind.removesuffix('_type')}"
+            raise GraphError([f"{graph.path}: {found}; only tensors are supported"])
         declared = info.type.tensor_type.elem_type
         found = graph.tensors[scope.inner(info.name)].dtype
         if declared and dtype_name(declared) != found:
             head = f"{graph.path}: output '{info.name}' is declared as {dtype_name(declared)}"
             raise GraphError([f"{head}; the nodes give {found}"])
-
-
-def _check_types(graph: PartialGraph, names: set[str]) -> None:
-    """Stop at a value of a type that no graph may have; constants of any type may have been folded before."""
-    for name in sorted(names):
-        dtype = graph.tensors[name].dtype
-        if dtype not in DTYPES:
-            raise GraphError([f"{graph.path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])

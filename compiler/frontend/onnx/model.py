@@ -26,7 +26,10 @@ OLDEST_OPSET = 6
 
 ONNX_DOMAINS = ("", "ai.onnx")
 
-_BIND = "bind it with --shape NAME=1x3x224x224 or --batch N (in Python: shapes=)"
+_BIND = (
+    "bind it with --shape NAME=1x3x224x224 or --batch N (in Python: shapes=), "
+    "or give a range with --dim NAME=LEAST:USUAL:MOST (dims=)"
+)
 
 _LONGEST_TEXT = 400
 _SHORT_INTEGERS = ("int8", "uint8", "int16", "uint16")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from .control import CONTROL_FLOW, write_out
 from .functions import body_of
 from .known import ALWAYS_KNOWN, known_results
 from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_attributes
-from .partial import PartialGraph, Scope, Unsupported
+from .partial import UNKNOWN_ROWS, PartialGraph, Scope, Unsupported
+from .sequences import SEQUENCES, take_sequence
 from .versions import adapted, is_adapted
 
 _TREES = "write its trees as TreeEnsembleRegressor or TreeEnsembleClassifier (ai.onnx.ml before version 5)"
@@ -38,10 +40,17 @@ _DEEPEST = 20
 
 
 class NodeImporter:
-    """Adds the nodes of a model to a graph, one after another."""
+    """Adds the nodes of a model to a graph, one after another.
 
-    def __init__(self, graph: PartialGraph) -> None:
-        self.graph = graph
+    ``bounds``: the most steps of loops, by the names of their nodes.
+    """
+
+    def __init__(self, graph: PartialGraph, bounds: Mapping[str, int] | None = None) -> None:
+        self.graph, self.bounds = graph, bounds or {}
+
+    def inside(self, graph: PartialGraph) -> NodeImporter:
+        """An importer for a graph that control flow executes."""
+        return NodeImporter(graph, self.bounds)
 
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
         """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong."""
@@ -68,8 +77,10 @@ class NodeImporter:
             _doubles_as_floats(local)
         local.input[:] = [scope.inner(item) for item in proto.input]
         for item in local.input:
-            if item and item not in self.graph.tensors:
+            if item and item not in self.graph.tensors and item not in self.graph.sequences:
                 raise Unsupported(f"operand '{item}' is an output that is not supported")
+            if item in self.graph.bounded:
+                raise Unsupported(f"operand '{item}' {UNKNOWN_ROWS}")
         local.output[:] = [_result_name(item, scope) for item in proto.output]
         for part in adapted(local, opset, self.graph):
             self.place(part, opset, scope, depth)
@@ -79,7 +90,9 @@ class NodeImporter:
 
         Only the nodes of its subgraphs are of ``opset``, with names of ``scope``.
         """
-        if write_out(self, node, opset, scope, depth) or self._as_constants(node):
+        if write_out(self, node, opset, scope, depth) or take_sequence(self, node, opset, scope, depth):
+            return
+        if self._as_constants(node):
             return
         problem = self._as_record(node)
         if problem is None:
@@ -140,15 +153,12 @@ class NodeImporter:
         body, opset = found
         scope = Scope(dict.fromkeys(body.input, ""), f"{node.name}/")
         scope.names |= dict(zip(body.input, node.input, strict=False))
-        before = len(graph.nodes), dict(graph.constants), dict(graph.tensors)
+        before = graph.saved()
         try:
             for index, part in enumerate(body.node):
                 self.add(part, f"{node.name}/{part.op_type}_{index}", opset, scope, depth + 1)
         except GraphError as error:
-            del graph.nodes[before[0] :]
-            graph.constants.clear()
-            graph.constants.update(before[1])
-            graph.tensors = before[2]
+            graph.restore(before)
             return f"written out it has an {error.messages[0]}"
         for name, inner in zip(node.output, body.output, strict=False):
             if name:
@@ -212,7 +222,7 @@ def qualified(proto: NodeProto) -> str:
 def _is_known(op: str) -> bool:
     """Whether there are nodes with an operator of ONNX that are supported."""
     record = OPERATORS.get(op)
-    if op in ALWAYS_KNOWN or op in CONTROL_FLOW or is_adapted(op) or (record and not record.internal):
+    if op in (*ALWAYS_KNOWN, *CONTROL_FLOW, *SEQUENCES) or is_adapted(op) or (record and not record.internal):
         return True
     schema: Any = defs.get_schema(op, NEWEST_OPSET, "") if defs.has(op, NEWEST_OPSET, "") else None
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
-from compiler.graph import NEWEST_OPSET, Array, Description, Node, Tensor
+from compiler.evaluation.folding import needed, selected
+from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
+
+UNKNOWN_ROWS = "has a row for each step of a loop whose steps are counted when the program runs"
+"""Why a value can be an output of the graph and nothing else."""
 
 
 class Unsupported(Exception):
     """A node that is not supported; the text says why, without naming the node."""
+
+
+class NotWrittenOut(Unsupported):
+    """A loop whose steps are not known, or too many to write each of them out."""
 
 
 @dataclass
@@ -33,13 +42,30 @@ class PartialGraph:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.tensors |= {name: _described(name, array) for name, array in constants.items()}
         self.nodes: list[Node] = []
-        self._fresh = 0
+        self.sequences: dict[str, tuple[str, ...]] = {}
+        """The tensors of each sequence."""
+        self.bounded: dict[str, str] = {}
+        """Results of loops whose number of steps is not known, and the value that it is."""
+        self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
         """What inference reads of the graph: the constants, which grow in it too."""
+
+    def saved(self) -> tuple[int, dict[str, Array], dict[str, Tensor]]:
+        """What :meth:`restore` needs."""
+        return len(self.nodes), dict(self.constants), dict(self.tensors)
+
+    def restore(self, before: tuple[int, dict[str, Array], dict[str, Tensor]]) -> None:
+        """Take back everything that was added since."""
+        del self.nodes[before[0] :]
+        self.constants.clear()
+        self.constants.update(before[1])
+        self.tensors = before[2]
 
     def tensor(self, name: str) -> Tensor:
         if not name:
             raise Unsupported("an operand that it needs is omitted")
+        if name in self.sequences:
+            raise Unsupported(f"'{name}' is a sequence; only tensors are supported here")
         return self.tensors[name]
 
     def value(self, name: str) -> Array | None:
@@ -48,8 +74,15 @@ class PartialGraph:
 
     def fresh(self) -> str:
         """A name for a new value."""
-        self._fresh += 1
-        return f"onnx/{self._fresh}"
+        return f"onnx/{next(self._numbers)}"
+
+    def inside(self) -> PartialGraph:
+        """A graph that may read the values of this one: what it reads will be its inputs."""
+        inner = PartialGraph(self.path, (), dict(self.constants))
+        inner.tensors = dict(self.tensors)
+        inner.bounded, inner.sequences = dict(self.bounded), dict(self.sequences)
+        inner._numbers = self._numbers
+        return inner
 
     def constant(self, value: Array) -> str:
         """The name of a new constant."""
@@ -63,13 +96,54 @@ class PartialGraph:
         self.tensors[name] = _described(name, value)
 
     def alias(self, name: str, value: str, node: str) -> None:
-        """Make ``name`` the same as ``value``: a constant, or the result of an Identity of ``node``."""
-        if value in self.constants:
+        """Make ``name`` the same as ``value``: a constant, a sequence, or the result of an Identity of
+        ``node``."""
+        if value in self.sequences:
+            self.sequences[name] = self.sequences[value]
+        elif value in self.constants:
             self.define(name, self.constants[value])
         else:
             self.tensors[name] = Tensor(name, self.tensor(value).dtype, self.tensor(value).shape)
             self.nodes.append(Node("Identity", f"{node}/{name}", (value,), (name,), {}))
+        if value in self.bounded:
+            self.bounded[name] = self.bounded[value]
 
 
 def _described(name: str, array: Array) -> Tensor:
     return Tensor(name, array.dtype.name, array.shape)
+
+
+def finished_description(
+    name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
+) -> Description:
+    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
+
+    GraphError for a value of a type that no graph may have.
+    """
+    nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
+    constants = selected(graph.constants, reads)
+    for output in outputs:
+        inner = scope.inner(output)
+        if inner != output:  # written out of a function, or a constant under another name
+            if inner in graph.constants:
+                constants[output] = graph.constants[inner]
+            else:
+                nodes.append(Node("Identity", f"output {output}", (inner,), (output,), {}))
+    _check_types(graph, reads)
+    return Description(
+        source=str(graph.path),
+        name=name or graph.path.stem,
+        opset=NEWEST_OPSET,
+        inputs=inputs,
+        outputs=outputs,
+        constants=constants,
+        nodes=tuple(nodes),
+    )
+
+
+def _check_types(graph: PartialGraph, names: set[str]) -> None:
+    """Stop at a value of a type that no graph may have; constants of any type may have been folded before."""
+    for name in sorted(names):
+        dtype = graph.tensors[name].dtype
+        if dtype not in DTYPES:
+            raise GraphError([f"{graph.path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])

@@ -31,10 +31,13 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.row_transposer import identity
+from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.gather import enter
 from compiler.codegen.teams.team import TileGrid
+from compiler.evaluation.sizes import Size
+from compiler.evaluation.sizes.size import Unsized
 from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.linear.attention import matrices
 from compiler.operators.record import Call
@@ -70,7 +73,7 @@ def attention(kernel: Kernel, work: Work) -> None:
     if not plan.shared:
         kernel.await_earlier_phases()
     tables: Tables | None = None
-    for stretch in stretches(plan.m, plan.block_queries):
+    for stretch in _query_stretches(plan):
         by_heads, by_blocks = divide_tiles(kernel.target.tiles, plan.heads, stretch.count)
         place = kernel.let(kernel.tile // by_blocks), kernel.let(kernel.tile % by_blocks)
         team = TileGrid((by_heads, by_blocks), place).team(kernel, 1) if plan.shared else None
@@ -84,6 +87,15 @@ def attention(kernel: Kernel, work: Work) -> None:
         queries = BlockSlots(kernel, plan, 0, stretch.size, 2)
         with kernel.loop(end, first) as head:
             _HeadCode(scores, queries, stretch, head).run(place[1], by_blocks)
+
+
+def _query_stretches(plan: AttentionPlan) -> list[Stretch]:
+    """Blocks of queries. Where their number depends on the sizes of a run, the last one may have fewer."""
+    if not isinstance(plan.m, Size):
+        return stretches(plan.m, plan.block_queries)
+    if plan.e > BLOCK:
+        raise Unsized(f"heads of {plan.e} values; at most {BLOCK} are possible with queries of any number")
+    return [Stretch(0, plan.block_queries, ceil_div(plan.m, plan.block_queries))]
 
 
 def _ones(kernel: Kernel, plan: AttentionPlan) -> Value:
@@ -154,9 +166,19 @@ class _HeadCode:
         return block * self.queries + self.stretch.start
 
     def _load(self, block: Value, step: int) -> Aligned:
-        return self.slots.load(block // step, self.head, self.kernel.let(self._row(block)), self.queries)
+        row = self.kernel.let(self._row(block))
+        return self.slots.load(block // step, self.head, row, self.queries, self._count(row))
+
+    def _count(self, row: Value) -> Value:
+        """The queries of the block that begins with a row."""
+        if not isinstance(self.plan.m, Size):
+            return self.queries
+        return within(minimum(self.queries, self.plan.m - row), 1, self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
+        if isinstance(self.plan.m, Size):  # the number of queries is computed again: registers have changed
+            row = self.kernel.let(self._row(block))
+            loaded = replace(loaded, grid=Grid(self._count(row), 1, self.queries))
         self.slots.put(block // step, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------
@@ -285,7 +307,9 @@ class _HeadCode:
                 out_format=fmt.token,
                 **psum,
             )
-        store_result(kernel, plan, self.head, kernel.let(self._row(block)), rows)
+        row = kernel.let(self._row(block))
+        rows = replace(rows, grid=Grid(self._count(row), 1, self.queries))
+        store_result(kernel, plan, self.head, row, rows)
 
 
 def _nothing() -> None:

@@ -16,6 +16,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned
 from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.codegen.teams.team import Team, meet, tiles_from
+from compiler.evaluation.sizes import ever
 
 from .plan import AttentionPlan
 from .slots import BlockSlots
@@ -127,7 +128,7 @@ class KeyValues:
 
     def _if_swept(self, sweep: KeySweep, step: Value, action: _BlockAction) -> None:
         """The action for the blocks of a step, if the sweep has such a step."""
-        if bounds(step)[0] < highest(sweep.end):
+        if ever(bounds(step)[0] < highest(sweep.end)):
             with self.kernel.if_below(step, sweep.end):
                 for which in (KEYS, VALUES) if sweep.with_values else (KEYS,):
                     action(which, sweep.head, sweep.stretch, step)

@@ -6,12 +6,22 @@ from collections.abc import Sequence
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import Aligned, Grid, load_aligned, narrowed_slice, store_aligned
+from compiler.codegen.slices.aligned import (
+    Aligned,
+    Grid,
+    load_aligned,
+    narrowed_slice,
+    slice_buffer,
+    store_aligned,
+)
 from compiler.codegen.slices.precision import split
-from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, unravel
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, broadcast_view, unravel
 from compiler.codegen.slices.vector import Vector
+from compiler.evaluation.sizes import Size, always
+from compiler.evaluation.sizes.size import Unsized
 from compiler.operators.linear.strided import StridedView
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
 
 from .plan import HIDDEN, AttentionPlan
 
@@ -25,12 +35,26 @@ def load_mask(
     (row, row_count), (key, key_count) = rows, keys
     if tensor.shape[-2] == 1:
         row, row_count = 0, 1
+    elif isinstance(key_count, Size) or isinstance(plan.m, Size):
+        raise Unsized("a mask with a row for each query; possible are masks of one row")
     first = _mask_origin(plan, tensor, head) + (row * plan.n + key)
-    data = load_aligned(kernel, "mask", tensor, first, plan.n, Grid(row_count, 1, row_count), key_count)
+    if isinstance(plan.n, Size):
+        data = _load_mask_row(kernel, tensor, first, key_count, plan.block_keys)
+    else:
+        data = load_aligned(kernel, "mask", tensor, first, plan.n, Grid(row_count, 1, row_count), key_count)
     data = data if data.fmt is plan.fmt else narrowed_slice(kernel, data, plan.fmt)
     least = HIDDEN.get(data.fmt, HIDDEN[Format.FP32])
     Vector(kernel, data.fmt, data.elements).vs("max", data.base, data.base, least)
     return split(kernel, data)
+
+
+def _load_mask_row(kernel: Kernel, tensor: DdrTensor, first: Value, keys: int, most: int) -> Aligned:
+    """Load one row of a mask: the channels of one position follow each other, however many they are."""
+    lanes = aligned_channels(most, BLOCK)
+    data = slice_buffer(kernel, "mask", tensor.fmt, Grid(1, 1, 1), lanes)
+    kernel.emit(f"td.memset.{tensor.fmt.token}", dst=data.base, value=0.0, n=lanes)
+    kernel.emit(f"rdma.{tensor.fmt.token}", dst=data.base, src=tensor.at(first), n=keys)
+    return data
 
 
 def _mask_origin(plan: AttentionPlan, tensor: DdrTensor, head: Value) -> Value:
@@ -58,9 +82,9 @@ def _offset_of_head(leading: Sequence[int], strides: Sequence[int], head: Value)
     """The offset of a head, whose number counts all leading axes; axes that are contiguous are merged."""
     axes: list[tuple[int, int]] = []
     for size, step in zip(leading, strides, strict=True):
-        if size == 1:
+        if always(size == 1):
             continue
-        if axes and axes[-1][1] == size * step:
+        if axes and always(axes[-1][1] == size * step):
             axes[-1] = (axes[-1][0] * size, step)
         else:
             axes.append((size, step))

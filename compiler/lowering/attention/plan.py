@@ -13,13 +13,14 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.evaluation.sizes import Size, always, ever, here
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.linear.strided import StridedView, compact
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL
+from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL, aligned_channels
 
 _MOST_QUERIES, _MOST_KEYS = 256, 512
 """Queries and keys of a block where no cut says otherwise."""
@@ -96,7 +97,7 @@ class AttentionPlan:
             return None
         mask = self.work.input(3)
         mask = mask.viewed(*(1,) * (2 - len(mask.shape)), *mask.shape)
-        return mask if mask.shape[-1] > 1 or self.n == 1 else None
+        return mask if ever(mask.shape[-1] > 1) or always(self.n == 1) else None
 
     @cached_property
     def causal(self) -> int | None:
@@ -140,29 +141,35 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
     """The plan of a cut; without one blocks as large as fit, smaller if there are too few for all tiles."""
     queries, values = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape
     (m, d), (n, e) = queries[-2:], values[-2:]
-    plan = AttentionPlan(work, math.prod(queries[:-2]), m, n, d, e, min(_MOST_QUERIES, m), min(_MOST_KEYS, n))
+    most = _lanes_of(m, _MOST_QUERIES), min(_MOST_KEYS, here(n))
+    plan = AttentionPlan(work, math.prod(queries[:-2]), m, n, d, e, *most)
     if work.cut is not None:
         plan = replace(
-            plan, block_queries=min(work.cut.size("queries"), m), block_keys=min(work.cut.size("keys"), n)
+            plan,
+            block_queries=_lanes_of(m, work.cut.size("queries")),
+            block_keys=work.cut.size("keys") if isinstance(n, Size) else min(work.cut.size("keys"), n),
         )
         return _placed(
             replace(plan, shared=work.cut.choice("keys", "own") == "shared"), kernel.target, kernel.budget
         )
-    while plan.heads * ceil_div(m, plan.block_queries) < kernel.target.tiles and plan.block_queries > BLOCK:
+    heads, rows, keys = here(plan.heads), here(m), here(n)
+    while heads * ceil_div(rows, plan.block_queries) < kernel.target.tiles and plan.block_queries > BLOCK:
         plan = replace(plan, block_queries=_halved_block(plan.block_queries))
-    while _spm_bytes(plan) > kernel.budget and _spm_bytes(replace(plan, resident=False)) > kernel.budget:
+    while not _fits(plan, kernel.budget) and not _fits(replace(plan, resident=False), kernel.budget):
         if max(plan.block_queries, plan.block_keys) <= SMALLEST_TAIL:
             break
         if plan.block_keys >= plan.block_queries:
-            plan = replace(plan, block_keys=min(_halved_block(plan.block_keys), n))
+            plan = replace(plan, block_keys=min(_halved_block(plan.block_keys), keys))
         else:
-            plan = replace(plan, block_queries=min(_halved_block(plan.block_queries), m))
+            plan = replace(plan, block_queries=_lanes_of(m, _halved_block(plan.block_queries)))
     return _placed(plan, kernel.target, kernel.budget)
 
 
 def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     """The plan with keys that stay if there is room, and are shared if the tiles of a team keep in step."""
-    plan = plan if _spm_bytes(plan) <= budget else replace(plan, resident=False)
+    plan = plan if _fits(plan, budget) else replace(plan, resident=False)
+    if isinstance(plan.m, Size) or isinstance(plan.n, Size):
+        return replace(plan, shared=False)  # the tiles of a team would take different numbers of steps
     blocks = ceil_div(plan.m, plan.block_queries)
     by_blocks = divide_tiles(target.tiles, plan.heads, blocks)[1]
     keeps_step = plan.resident or (plan.causal is None and blocks % by_blocks == 0)
@@ -170,8 +177,25 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     return replace(plan, shared=plan.shared and fits)
 
 
+def _lanes_of(queries: int, most: int) -> int:
+    """The queries of a block: at most ``most``, and no more than there are.
+
+    Queries are channels, which engines store in few widths. Where their number depends on the sizes of a run,
+    a block has one of these widths; lanes after the last query compute nothing that is used.
+    """
+    if not isinstance(queries, Size):
+        return min(most, queries)
+    return aligned_channels(min(most, queries.here), BLOCK)
+
+
+def _fits(plan: AttentionPlan, budget: int) -> bool:
+    """Whether the buffers of a plan have room, for all sizes of a run."""
+    return always(_spm_bytes(plan) <= budget)
+
+
 def divide_tiles(tiles: int, heads: int, blocks: int) -> tuple[int, int]:
     """The numbers of parts of heads and of blocks of queries: few blocks for the busiest tile."""
+    heads, blocks = here(heads), here(blocks)
     ways = [(parts, tiles // parts) for parts in range(1, tiles + 1) if tiles % parts == 0]
     return min(ways, key=lambda way: (ceil_div(heads, way[0]) * ceil_div(blocks, way[1]), -way[0]))
 

@@ -7,6 +7,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes, load_aligned
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.vector import Vector, convert
+from compiler.evaluation.sizes import Size
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -28,16 +29,23 @@ class BlockSlots:
         self.fmt = Format.TF32 if parts > 1 else plan.fmt
         self.span = round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
         self.bases = [kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(parts)]
+        if index == 0 and isinstance(plan.m, Size):  # a block of fewer queries leaves lanes as they are
+            for base in self.bases:
+                size = self.fmt.bits // 8
+                kernel.emit(f"td.memset.{self.fmt.token}", dst=base, value=0.0, n=count * self.span // size)
 
     def block(self, number: Value, rows: int) -> list[Aligned]:
         """The parts of block ``number``, which has ``rows`` rows."""
         slot = number % self.count * self.span
         return [Aligned(base + slot, self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
 
-    def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
-        """Load rows of a head from ``begin`` on as block ``number``; to its slot unless converted later."""
+    def load(self, number: Value, head: Value, begin: Value, rows: int, some: Value | None = None) -> Aligned:
+        """Load rows of a head from ``begin`` on as block ``number``; to its slot unless converted later.
+
+        ``some``: how many of the ``rows`` rows of a block there are, if not all.
+        """
         tensor, matrix = self.plan.work.input(self.index), self.plan.operands[self.index]
-        first, grid = first_of_row(matrix, head, begin), Grid(rows, 1, rows)
+        first, grid = first_of_row(matrix, head, begin), Grid(rows if some is None else some, 1, rows)
         direct = len(self.bases) == 1 and tensor.fmt is self.fmt
         into = self.block(number, rows)[0].base if direct else None
         return load_aligned(

@@ -31,10 +31,10 @@ from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.limits import LARGEST_CHANNELS
 
 from .cuts import conv_cuts, first_plan, plan_for
-from .int8 import requantisation_of
 from .layer import ConvLayer, epilogue_of, layer_of, stays_in_planes
 from .maps import MapsOfTile
 from .plan import OWN, ConvPlan, layer_for
+from .quantised.int8 import requantisation_of
 from .slice import ConvProblem, SliceUse, compute_slice, load_image, tile_shards
 from .team_loads import Early, load_by_teams, only_slice
 
@@ -80,7 +80,9 @@ def convolve(
     shards = tile_shards(layer, plan, places)
     quantised = requantisation_of(kernel, work)
     problem = ConvProblem(work, layer, plan, epilogue_of(work), *shards, quantised, use)
-    bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
+    chained = quantised is not None and quantised.chain is not None
+    has_bias = work.has(2) and not chained
+    bias = channel_vector(kernel, "bias_data", work.input(2)) if has_bias else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
         kernel.await_earlier_phases()
     blocks = sharded_blocks(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)

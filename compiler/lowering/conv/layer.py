@@ -25,7 +25,7 @@ from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_KERNEL
 
-from .int8 import engine_bytes
+from .quantised.int8 import engine_bytes
 from .weights import Groups, groups_of
 
 _EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})

@@ -28,10 +28,11 @@ from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 
-from .int8 import Requantisation, engine_parts
-from .layer import ConvEpilogue, ConvLayer
+from .layer import ConvEpilogue, ConvLayer, Kind
 from .plan import ConvPlan
 from .product import multiply_slice
+from .quantised.engine_chain import ChainVectors, fits_instruction
+from .quantised.int8 import Requantisation, engine_parts
 from .weights import Volume, Weights
 
 SliceUse = Callable[[Kernel, Aligned, Place], None]
@@ -62,6 +63,15 @@ class ConvProblem:
     def zero_operands(self) -> dict[str, Argument]:
         """Operands of the matrix engine that only products of bytes have."""
         return {} if self.requantisation is None else self.requantisation.operands
+
+    def last_operands(self, own: SliceMaps) -> dict[str, Argument] | None:
+        """Operands with which an instruction that has all input channels makes bytes of its sums; None where
+        another one has to follow."""
+        chain = None if self.requantisation is None else self.requantisation.chain
+        if chain is None or not isinstance(own.scales, ChainVectors):
+            return None
+        fits = fits_instruction(chain.steps, self.layer.kind is Kind.GEMM, own.count)
+        return chain.steps.operands(own.scales) if fits else None
 
     def addend_is_early(self, kernel: Kernel) -> bool:
         """Whether there is a residual tensor that earlier phases have written before the last barrier."""
@@ -133,8 +143,8 @@ class SliceMaps:
     bias: Value | None
     start: Aligned | None
     addend: Aligned | None = None
-    scales: Value | None = None
-    """Factors of the sums of bytes, if there is one for each map."""
+    scales: Value | ChainVectors | None = None
+    """Factors of the sums of bytes, if there is one for each map, or vectors of the engine's steps."""
 
 
 def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value, fmt: Format) -> Aligned:
@@ -166,7 +176,7 @@ def compute_slice(
     start = start_of(kernel, problem, own, block, at)
     result = _convolve(kernel, problem, image, block, own, data, start)
     output, steps = problem.work.output, problem.epilogue.steps
-    if problem.requantisation is not None:
+    if problem.requantisation is not None and result.fmt is not Format.INT8:
         fmt = Format.FP32 if steps else output.fmt
         result = problem.requantisation.finished(kernel, result, own.scales, fmt)
     apply_steps(AlignedResult(kernel, result, at), result.base, steps)
@@ -225,6 +235,9 @@ def _convolve(
         channels = own.count if problem.layer.channelwise else problem.layer.groups.channels
         images = data or load_image(kernel, problem, image, block, lane, channels)
         assert own.weights is not None
+        last = problem.last_operands(own)
+        if last is not None:
+            result, zeros = slice_buffer(kernel, "bytes", Format.INT8, block.output, own.count), zeros | last
         multiply_slice(kernel, problem.layer, block.pad, images, own.weights, result, start, zeros)
         return result
     assert start is not None

@@ -21,8 +21,8 @@ from compiler.dialect.planes import image_bytes
 from tx8isa.numbers.division import ceil_div
 
 from .cost import rates_of, weights_before_meeting
-from .int8 import engine_parts
 from .maps import MapsOfTile
+from .quantised.int8 import engine_parts
 from .slice import ConvProblem, load_image
 
 

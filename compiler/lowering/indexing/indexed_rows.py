@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_loops, unravel
+from compiler.evaluation.sizes import always, largest, least
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
@@ -68,15 +69,15 @@ class _Blocks:
 
 def _cut_into_blocks(rows: IndexedRows, room: int, shortest: int, tiles: int) -> _Blocks:
     """Blocks of at most ``room`` elements; tiles divide first rows, then pieces, then elements of pieces."""
-    inner = min(rows.inner, room)
-    outer = min(rows.outer, max(room // inner, 1))
-    count = min(rows.count, max(room // (inner * outer), 1))
+    inner = least(rows.inner, room)
+    outer = least(rows.outer, largest(room // inner, 1))
+    count = least(rows.count, largest(room // (inner * outer), 1))
     blocks = _Blocks(rows, IndexedRows(count, inner, outer))
-    for name, least in (("count", 1), ("outer", 1), ("inner", shortest)):
+    for name, unit in (("count", 1), ("outer", 1), ("inner", shortest)):
         extent, size = getattr(rows, name), getattr(blocks.size, name)
         wanted = tiles // (blocks.items // ceil_div(extent, size))
-        fewer = round_up(ceil_div(extent, max(wanted, 1)), least)
-        blocks = replace(blocks, size=replace(blocks.size, **{name: min(size, fewer)}))
+        fewer = round_up(ceil_div(extent, largest(wanted, 1)), unit)
+        blocks = replace(blocks, size=replace(blocks.size, **{name: least(size, fewer)}))
     return blocks
 
 
@@ -120,7 +121,7 @@ def _locate_block(kernel: Kernel, blocks: _Blocks, item: Value) -> tuple[list[Va
 
 def _block_size(kernel: Kernel, size: int, extent: int, begin: Value) -> Value:
     """The size of the block that begins at ``begin``."""
-    return size if extent % size == 0 else kernel.let(minimum(size, extent - begin))
+    return size if always(extent % size == 0) else kernel.let(minimum(size, extent - begin))
 
 
 def scatter_rows(
@@ -134,7 +135,7 @@ def scatter_rows(
     inner, each = rows.inner * scale, source.bytes_each
     width = min(inner, max(round_up(ceil_div(inner, kernel.target.tiles), _SHORTEST_RUN // each), 1))
     width = min(width, max(min(_BLOCK_BYTES, kernel.budget // 2) // each, 1))
-    most = min(rows.count, max(min(_BLOCK_BYTES, kernel.budget // 2) // (width * each), 1))
+    most = least(rows.count, largest(min(_BLOCK_BYTES, kernel.budget // 2) // (width * each), 1))
     with kernel.items(ceil_div(inner, width)) as item:
         begin = kernel.let(item * width)
         length = _block_size(kernel, width, inner, begin)

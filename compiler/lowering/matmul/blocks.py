@@ -31,6 +31,7 @@ from compiler.codegen.slices.precision import constant_parts, engine_format, mul
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch, stretches
 from compiler.codegen.slices.vector import convert
 from compiler.codegen.spm import RESERVED_BYTES
+from compiler.evaluation.sizes import here
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -65,10 +66,11 @@ def _halved(extent: int) -> int:
 
 def _choose(kernel: Kernel, product: Product, columns: int) -> Blocks:
     """Large blocks that fit, but as many as there are tiles."""
-    m, n, inner = min(product.m, MOST_ROWS), min(columns, MOST_COLUMNS), min(product.k, LARGEST_EXTENT)
+    rows, columns = here(product.m), here(columns)
+    m, n, inner = min(rows, MOST_ROWS), min(columns, MOST_COLUMNS), min(here(product.k), LARGEST_EXTENT)
 
     def items() -> int:
-        return product.batches * ceil_div(product.m, m) * ceil_div(columns, n)
+        return here(product.batches) * ceil_div(rows, m) * ceil_div(columns, n)
 
     while items() < kernel.target.tiles and (m > _FEWEST_ROWS or n > BLOCK):
         if m > _FEWEST_ROWS and (m >= n or n <= BLOCK):
@@ -127,7 +129,7 @@ def _grouped_items(
     ``prepare`` loads what all items of a group need. Each tile prepares a group once if the group has items
     for all tiles; otherwise groups are distributed as well, and prepared for every item.
     """
-    if size >= kernel.target.tiles:
+    if here(size) >= kernel.target.tiles:
         with kernel.loop(groups) as group:
             prepared = prepare(group)
             with kernel.items(size, first) as item:

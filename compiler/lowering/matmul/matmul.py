@@ -193,7 +193,8 @@ def _with_addend(
 ) -> ProductEpilogue:
     """A vector per column stays one; any other shape is spread to the whole matrix."""
     if addend.value is not None:
-        rows = np.broadcast_to(np.asarray(addend.value, np.float64), (m, n))
+        own = addend.shape[-2] if len(addend.shape) > 1 else 1
+        rows = np.broadcast_to(np.asarray(addend.value, np.float64), (own, n))
         if bool((rows == rows[:1]).all()):
             vector = replace(addend, value=rows[0], shape=(n,))
             return replace(

@@ -25,6 +25,7 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 from .blocks import MOST_COLUMNS, MOST_ROWS
 from .feed import ChunkShape, chunk_shape
 from .product import Product
+from .row_blocks import EvenRows, row_blocks
 
 _SPARE = 12 << 10
 """Scratchpad bytes for vectors and what else an epilogue needs besides blocks."""
@@ -108,6 +109,8 @@ class MatmulPlan:
     k: int
     stay: str
     team_loads: str
+    rows: EvenRows | None = None
+    """Blocks of at most ``m`` rows, where the sizes of a run decide how many rows there are."""
 
     @property
     def left_team(self) -> int:
@@ -127,6 +130,8 @@ class MatmulPlan:
 
     def row_turns(self, problem: MatmulProblem) -> int:
         """Blocks of rows of each tile."""
+        if self.rows is not None:
+            return self.rows.turns
         return ceil_div(problem.m, self.m) // self.grid[1]
 
     def column_turns(self, problem: MatmulProblem) -> int:
@@ -148,7 +153,7 @@ class MatmulPlan:
 
     def left(self, problem: MatmulProblem) -> ChunkShape:
         slots = max(self.chunks(problem), 2) if self.stay == "left" else 2
-        fixed = not problem.left_along_k or problem.m % self.m == 0
+        fixed = not problem.left_along_k or (self.rows is None and problem.m % self.m == 0)
         rows, lanes = (self.m, self.k) if problem.left_along_k else (self.k, self.m)
         return chunk_shape(rows, lanes, fixed, slots, self.left_team, problem.left_raw, problem.compute)
 
@@ -170,7 +175,7 @@ class MatmulPlan:
     def store_pieces(self, problem: MatmulProblem) -> int:
         """How many times a part of a block is stored, so that no meeting waits for long."""
         chunks = self.chunks(problem)
-        equal = problem.m % self.m == 0 and self.m % chunks == 0
+        equal = self.rows is None and problem.m % self.m == 0 and self.m % chunks == 0
         return chunks if equal and self.has_teams else 1
 
     def bytes(self, problem: MatmulProblem) -> int:
@@ -213,16 +218,18 @@ def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
     """The plan that a cut names; ValueError if it is no plan, or gives tiles unequal numbers of steps."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"))
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
-    plan = MatmulPlan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))
+    stay, share = cut.choice("stay", "none"), cut.choice("share", "none")
+    rows = row_blocks(problem.m, grid[1], sizes[0], alone=share == "none")
+    plan = MatmulPlan(grid, *sizes, stay, share, rows)
     equal = (
         math.prod(grid) <= tiles
         and problem.batches % grid[0] == 0
-        and ceil_div(problem.m, plan.m) % grid[1] == 0
+        and (rows is not None or ceil_div(problem.m, plan.m) % grid[1] == 0)
         and plan.n % BLOCK == 0
         and plan.k % BLOCK == 0
         and problem.k % plan.k == 0
         and plan.column_turns(problem) > 0
-        and (problem.left_along_k or plan.m % BLOCK == problem.m % plan.m == 0)
+        and (problem.left_along_k or (rows is None and plan.m % BLOCK == problem.m % plan.m == 0))
     )
     if not equal:
         raise ValueError(f"{plan} does not divide a product of {problem.sizes} evenly")

@@ -8,7 +8,7 @@ for each step if they share anything (``codegen.share``); all have as many steps
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from compiler.codegen.expr import Value, maximum, minimum
@@ -18,6 +18,7 @@ from compiler.codegen.slices.long_runs import CompactSlice, out_of_planes, reord
 from compiler.codegen.slices.precision import engine_format, multiply_parts
 from compiler.codegen.slices.tensors import BLOCK, Stretch, dma_loops
 from compiler.codegen.teams.team import Team, TileGrid, meet, tile_grid
+from compiler.evaluation.sizes import ever
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
@@ -26,6 +27,7 @@ from .feed import Chunk, Feed, Source, pack_blocks
 from .plan import MatmulPlan, MatmulProblem
 from .product import Product
 from .result import ResultBlock, finish, sums_format
+from .row_blocks import first_row, row_count
 from .tail import TailColumns
 
 
@@ -36,9 +38,18 @@ def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: Matmul
     if product.packed:
         counts = columns // plan.n, plan.chunks(problem)
         right = pack_blocks(kernel, product, 0, (plan.n, plan.k), counts)
-    with tile_grid(kernel, plan.grid) as grid:
+    with tile_grid(kernel, plan.grid) as grid, _if_rows(kernel, problem, plan, grid):
         _Sweep(kernel, product, problem, plan, grid, right).run()
     return columns + plan.tail(problem)
+
+
+def _if_rows(
+    kernel: Kernel, problem: MatmulProblem, plan: MatmulPlan, grid: TileGrid
+) -> AbstractContextManager[None]:
+    """Code for the tiles that have rows: all, unless the sizes of a run can leave too few for them."""
+    if plan.rows is None or plan.has_teams:
+        return nullcontext()
+    return kernel.if_below(grid.position[1], problem.m)
 
 
 @dataclass(frozen=True)
@@ -134,12 +145,12 @@ class _Sweep:
     def _step(self, step: Value) -> None:
         """Multiply a chunk; bring the next one, load pieces of the one after; end the block before."""
         self._multiply(step)
-        if self.steps > 1:
+        if ever(self.steps > 1):
             self._send(step + 1)
             self._bring(step + 1)
-        if self.steps > 2:
+        if ever(self.steps > 2):
             self._stage(step + 2)
-        if self.turns > 1:
+        if ever(self.turns > 1):
             self._end_block_before(step)
         if self.plan.has_teams:
             meet(self.kernel, self.everyone)
@@ -156,7 +167,7 @@ class _Sweep:
         if self.plan.has_teams:
             meet(self.kernel, self.everyone)
             self._send(0)
-            if self.steps > 1:
+            if ever(self.steps > 1):
                 self._stage(1)
             meet(self.kernel, self.everyone)
 
@@ -170,9 +181,13 @@ class _Sweep:
             row, column = turn // columns % rows, turn % columns
         batch = turn // (rows * columns) * plan.grid[0] + self.grid.position[0]
         row = kernel.let(row * plan.grid[1] + self.grid.position[1])
-        count = kernel.let(minimum(plan.m, self.product.m - row * plan.m))
+        count = kernel.let(row_count(plan.rows, plan.m, self.product.m, row))
         column = column * plan.grid[2] + self.grid.position[2]
         return _Place(turn, step % self.chunks, batch, row, column, count)
+
+    def _row(self, place: _Place) -> Value:
+        """The first row of the block."""
+        return first_row(self.plan.rows, self.plan.m, place.row)
 
     def _each(self, step: Value, shared: bool) -> Iterator[tuple[Feed, Chunk, Value]]:
         """The operands that this step has to bring, which are shared or not: feed, chunk, slot."""
@@ -188,7 +203,7 @@ class _Sweep:
         plan = self.plan
         first = place.chunk * plan.k
         if name == "left":
-            return Chunk(place.batch, place.row, place.row * plan.m, place.rows, place.chunk, first)
+            return Chunk(place.batch, place.row, self._row(place), place.rows, place.chunk, first)
         return Chunk(place.batch, place.column, place.column * plan.n, plan.n, place.chunk, first)
 
     def _slot(self, name: str, step: Value) -> Value:
@@ -253,7 +268,7 @@ class _Sweep:
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
         """Multiply what is left of the inner dimension after the last chunk; each tile loads its own."""
         kernel, product, plan = self.kernel, self.product, self.plan
-        x = OperandRange(place.batch, place.row * plan.m, place.rows, plan.m)
+        x = OperandRange(place.batch, self._row(place), place.rows, plan.m)
         left = load_operand(kernel, "a_rest", product, product.left, x, rest.start, rest.size)
         right = self.right_rest(place.column, rest, 0, place.batch)
         mnemonic = f"ne.gemm.{engine_format(product.compute).token}"
@@ -285,14 +300,14 @@ class _Sweep:
 
     def _first(self, place: _Place) -> Value:
         """Element of the result at which the block begins."""
-        row, column = place.row * self.plan.m, place.column * self.plan.n
+        row, column = self._row(place), place.column * self.plan.n
         return self.product.place(place.batch, row, column)
 
     def _finish(self, turn: Value) -> None:
         """Do what follows the last chunk of a block, except for storing it."""
         with self.kernel.registers.scope():
             place = self._place(turn * self.chunks)
-            row = self.product.row(place.batch, place.row * self.plan.m)
+            row = self.product.row(place.batch, self._row(place))
             at = Place(0, self.kernel.let(row), place.column * self.plan.n)
             finish(
                 self.product,
@@ -309,7 +324,7 @@ class _Sweep:
             with self._last_columns(place) as tail:
                 if tail is not None:
                     sums = tail.block(place.turn, place.rows)
-                    tail.finish(sums, place.batch, place.row * self.plan.m)
+                    tail.finish(sums, place.batch, self._row(place))
 
     def _end_block_before(self, step: Value) -> None:
         """Finish the block before in the first step of this one, so that CT works beside the matrix engine.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import numpy as np
 
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices import scalar
+from compiler.codegen.slices.boxes import box_plans, copy_boxes
 from compiler.codegen.slices.matrix_transpose import Side
 from compiler.codegen.slices.matrix_transpose import transpose as matrix_transpose
 from compiler.codegen.slices.tensors import (
@@ -16,6 +20,7 @@ from compiler.codegen.slices.tensors import (
     collapse,
     copy_views,
     element_spaces,
+    in_dma_elements,
     load_slab,
     plan_slabs,
     slabs,
@@ -25,7 +30,7 @@ from compiler.codegen.slices.tensors import (
 from compiler.codegen.slices.vector import convert
 from compiler.evaluation.storage import within_range
 from compiler.graph import FLOATS
-from compiler.lowering.record import EVERY_TYPE, Engine, Work, alias, lowering
+from compiler.lowering.record import EVERY_TYPE, Cut, Engine, Work, alias, lowering
 from compiler.operators.record import Call
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import pad_widths
@@ -40,6 +45,25 @@ def permute(kernel: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[in
     space = collapse(target.shape, (view, whole(target)))
     if not _transpose_matrices(kernel, space):
         copy_views(kernel, target.shape, view, whole(target))
+
+
+def _space_of_elements(work: Work) -> Space:
+    """The space (source, target) of a Transpose, in elements that the DMA moves."""
+    source, target = work.input(0), work.output
+    view = View(source, tuple(source.strides[axis] for axis in permutation(work.spec)))
+    shape, views = in_dma_elements(target.shape, (view, whole(target)))
+    return collapse(shape, views)
+
+
+_BOXES = "boxes"
+"""The value of the choice ``way`` in cuts of a Transpose."""
+_MOST_BOXES = 2
+
+
+def _transpose_cuts(target: Target, work: Work) -> Iterator[Cut]:
+    for box in islice(box_plans(target, _space_of_elements(work)), _MOST_BOXES):
+        sizes = tuple((f"axis{axis}", extent) for axis, extent in enumerate(box))
+        yield Cut(sizes=sizes, choices=(("way", _BOXES),))
 
 
 _WIDTHS = (16, 32)
@@ -67,9 +91,12 @@ def _transpose_matrices(kernel: Kernel, space: Space) -> bool:
     return True
 
 
-@lowering("Transpose", types=EVERY_TYPE, engines=(Engine.DMA,))
+@lowering("Transpose", types=EVERY_TYPE, cuts=_transpose_cuts, engines=(Engine.DMA,))
 def transpose(kernel: Kernel, work: Work) -> None:
-    """Strided reads, or products with the identity where the innermost axis changes."""
+    """Strided reads, products with the identity where the innermost axis changes, or boxes as a cut says."""
+    if work.cut is not None and work.cut.choice("way", "") == _BOXES:
+        copy_boxes(kernel, _space_of_elements(work), tuple(extent for _, extent in work.cut.sizes))
+        return
     permute(kernel, work.input(0), work.output, permutation(work.spec))
 
 

@@ -18,26 +18,60 @@ from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.layouts import full_blocks, tail_width
 
+from .plane_joins import PlanePart, join_plane, joins
+
 
 @lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
 def concat(kernel: Kernel, work: Work) -> None:
     """Copy each operand to its place in the result; blocked tensors are joined along their channels."""
     order = _stored_axes(work)
     axis = order.index(axis_from_front(work.spec.integer("axis"), len(order)))
+    if work.output.blocked:
+        _join_channels(kernel, work)
+        return
     begin = 0
     for tensor in work.inputs:
         if tensor is not None and tensor.size:
-            if work.output.blocked:
-                ranges = [range(size) for size in tensor.shape]
-                _copy_channels(
-                    kernel,
-                    _BlockedPart(tensor, tuple(ranges)),
-                    _BlockedPart(work.output, tuple(ranges), begin),
-                )
-            else:
-                view = View(work.output, work.output.strides, begin * work.output.strides[axis])
-                copy_views(kernel, tensor.shape, whole(tensor), view)
+            view = View(work.output, work.output.strides, begin * work.output.strides[axis])
+            copy_views(kernel, tensor.shape, whole(tensor), view)
             begin += tensor.shape[axis]
+
+
+def _join_channels(kernel: Kernel, work: Work) -> None:
+    """Copy operands in planes; several that share a plane of the result are put together on the chip."""
+    ranges, begin = tuple(range(size) for size in work.output.shape[:-1]), 0
+    shared: dict[int, list[PlanePart]] = {}
+    alone: list[tuple[_BlockedPart, _BlockedPart]] = []
+    for tensor in work.inputs:
+        assert tensor is not None
+        channels = tensor.shape[-1]
+        for first, planes, count in _runs(range(channels), begin):
+            taken = range(first, first + (planes - 1) * BLOCK + count)
+            parts = (
+                _BlockedPart(tensor, (*ranges, taken)),
+                _BlockedPart(work.output, (*ranges, taken), begin),
+            )
+            plane, lane = divmod(begin + first, BLOCK)
+            if planes == 1 and count < BLOCK:
+                shared.setdefault(plane, []).append(PlanePart(tensor, first, count, lane))
+            else:
+                alone.append(parts)
+        begin += channels
+    for plane, pieces in shared.items():
+        if len(pieces) > 1 and joins(kernel, work.output, plane, pieces):
+            join_plane(kernel, work.output, plane, pieces)
+            continue
+        for piece in pieces:
+            taken = range(piece.channel, piece.channel + piece.count)
+            at = plane * BLOCK + piece.lane - piece.channel
+            alone.append(
+                (
+                    _BlockedPart(piece.tensor, (*ranges, taken)),
+                    _BlockedPart(work.output, (*ranges, taken), at),
+                )
+            )
+    for source, target in alone:
+        _copy_channels(kernel, source, target)
 
 
 @lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))

@@ -1,7 +1,8 @@
-"""Repeat: upsampling of images to the nearest neighbour by whole factors.
+"""Repeat and InsertZeros: upsampling of images by whole factors.
 
-A piece of a row is loaded with all its channels, the TDMA repeats each position in the scratchpad, and the
-result is stored once for each repetition of the row.
+A piece of a row is loaded with all its channels. The TDMA repeats each position in the scratchpad, and the
+result is stored once for each repetition of the row; or it moves the positions apart into zeros, and the
+rows between are stored from zeros.
 """
 
 from __future__ import annotations
@@ -26,18 +27,23 @@ from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 
-@lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True, engines=(Engine.DMA,))
-def repeat(kernel: Kernel, work: Work) -> None:
+@lowering("Repeat", "InsertZeros", order=Order.CHANNELS_LAST, blocked=True, engines=(Engine.DMA,))
+def upsample(kernel: Kernel, work: Work) -> None:
     """Pieces of rows are distributed round robin; [N, C, L] is one row."""
     batches, *image, _ = work.input(0).shape
     rows, columns = math.prod(image[:-1]), image[-1]
     first = 0
     for stretch in stretches(columns, _columns(kernel, work, batches * rows, columns)):
         count = batches * rows * stretch.count
+        zeros = _zeros(kernel, work, stretch) if work.op == "InsertZeros" else None
         with kernel.items(count, first) as item:
             line = item // stretch.count
             column = kernel.let(item % stretch.count * stretch.size + stretch.start)
-            _repeat_piece(kernel, work, (kernel.let(line // rows), kernel.let(line % rows)), column, stretch)
+            place = (kernel.let(line // rows), kernel.let(line % rows)), column, stretch
+            if zeros is None:
+                _repeat_piece(kernel, work, *place)
+            else:
+                _spread_piece(kernel, work, zeros, *place)
         first += count
 
 
@@ -63,13 +69,51 @@ def _repeat_piece(
         store_slice(kernel, wide, target, Place(image, below + column * across))
 
 
+def _zeros(kernel: Kernel, work: Work, stretch: Stretch) -> Aligned:
+    """A piece of a row of the result that is zero."""
+    grid = Grid(1, stretch.size * _repetitions(work)[1], 1)
+    zeros = slice_buffer(kernel, "zeros", work.output.fmt, grid, work.output.shape[-1])
+    kernel.emit(f"td.memset.{zeros.fmt.token}", dst=zeros.base, value=0.0, n=zeros.elements)
+    return zeros
+
+
+def _spread_piece(
+    kernel: Kernel, work: Work, zeros: Aligned, line: tuple[Value, Value], column: Value, stretch: Stretch
+) -> None:
+    """The same columns with zeros after each position, and rows of zeros."""
+    source, target, (down, across) = work.input(0), work.output, _repetitions(work)
+    image, row = line
+    columns, channels = source.shape[-2], source.shape[-1]
+    at = Place(image, row * columns + column)
+    data = load_slice(kernel, "x", source, at, Grid(1, stretch.size, 1), channels)
+    wide = slice_buffer(kernel, "wide", data.fmt, Grid(1, stretch.size * across, 1), channels)
+    kernel.emit(f"td.memset.{wide.fmt.token}", dst=wide.base, value=0.0, n=wide.elements)
+    for plane, moves, size in _plane_moves(data):
+        kernel.emit(
+            "td.gatherscatter",
+            dst=wide.plane(plane),
+            src0=data.plane(plane),
+            n=size,
+            src_stride0=size,
+            src_iter0=moves,
+            dst_stride0=size * across,
+            dst_iter0=moves,
+        )
+    for below in range(down):
+        first = (row * down + below) * (columns * across)
+        store_slice(kernel, zeros if below else wide, target, Place(image, first + column * across))
+
+
+def _plane_moves(data: Aligned) -> list[tuple[int, int, int]]:
+    """The positions of whole planes, and of the tail: first plane, how many, bytes of each."""
+    positions, each = data.grid.width, data.fmt.bits // 8
+    parts = [(0, data.planes * positions, BLOCK * each)] if data.planes else []
+    return [*parts, (data.planes, positions, data.tail * each)] if data.tail else parts
+
+
 def _repeat_positions(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> None:
     """Repeat every position of all planes ``times`` times."""
-    positions, element_bytes = source.grid.width, source.fmt.bits // 8
-    parts = [(0, source.planes * positions, BLOCK * element_bytes)] if source.planes else []
-    if source.tail:
-        parts.append((source.planes, positions, source.tail * element_bytes))
-    for plane, moves, size in parts:
+    for plane, moves, size in _plane_moves(source):
         kernel.emit(
             "td.gatherscatter",
             dst=target.plane(plane),
@@ -95,7 +139,8 @@ def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
     def need(size: int) -> int:
         compact = (size * (1 + across)) * (channels % BLOCK) * source.bytes_each
         slices = sum(aligned_bytes(size * factor, channels, source.fmt) for factor in (1, across))
-        return 2 * (slices + (0 if source.blocked else compact))
+        zeros = aligned_bytes(size * across, channels, source.fmt) if work.op == "InsertZeros" else 0
+        return 2 * (slices + (0 if source.blocked else compact)) + 2 * zeros
 
     while size > 1 and need(size) > kernel.budget:
         size = ceil_div(size, 2)

@@ -21,6 +21,7 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WIDE, Vector, convert
+from compiler.evaluation.sizes import ever
 from compiler.lowering.record import Step
 from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
@@ -168,7 +169,7 @@ class _RunningValue:
 
     def _repeats(self, step: Step, tensor: DdrTensor) -> bool:
         """Whether a tensor has fewer elements than the result; one that has as many is loaded whole."""
-        return known_number(tensor) is None and tensor.size < math.prod(_result_shape(step))
+        return known_number(tensor) is None and ever(tensor.size < math.prod(_result_shape(step)))
 
     def _operand(self, step: Step, at: int) -> Operand:
         tensor = step.operands[at] if at < len(step.operands) else None

@@ -32,6 +32,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, View, copy_views
 from compiler.codegen.slices.vector import WORD, Vector, convert
+from compiler.evaluation.sizes import least
 from compiler.graph import Shape
 from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.norms.normalization import normalized_axes
@@ -164,9 +165,9 @@ class _RowProblem:
         row_bytes = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
         tables = (8 * _lanes(self.channels) + 16) * aligned_channels(self.channels, BLOCK)
         most_rows = (self.budget - tables) // row_bytes
-        if most_rows < min(_FEWEST, rows) or self.channels > LARGEST_EXTENT:
+        if most_rows < least(_FEWEST, rows) or self.channels > LARGEST_EXTENT:
             return 0
-        turns = ceil_div(rows, tiles * min(most_rows, _MOST))
+        turns = ceil_div(rows, tiles * least(most_rows, _MOST))
         return ceil_div(rows, tiles * turns)
 
 

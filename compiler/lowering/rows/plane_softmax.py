@@ -26,6 +26,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, round_in_place
+from compiler.evaluation.sizes import least
 from compiler.lowering.record import Cut, Work
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.division import ceil_div
@@ -62,7 +63,7 @@ def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> Pla
         return None
     most_rows = room // (_BYTES_EACH * aligned_channels(extent, BLOCK))
     return (
-        PlaneSoftmaxPlan(count, extent, min(most_rows, ceil_div(count, target.tiles * pieces)))
+        PlaneSoftmaxPlan(count, extent, least(most_rows, ceil_div(count, target.tiles * pieces)))
         if most_rows
         else None
     )
@@ -77,7 +78,7 @@ def chosen_plane_plan(target: Target, work: Work, room: int) -> PlaneSoftmaxPlan
         return None
     if plan is None:
         raise ValueError(f"{work.cut} does not divide {work.input(0).shape}")
-    return replace(plan, size=min(work.cut.size("rows"), plan.count))
+    return replace(plan, size=least(work.cut.size("rows"), plan.count))
 
 
 def plane_softmax_cuts(target: Target, work: Work) -> Iterator[Cut]:

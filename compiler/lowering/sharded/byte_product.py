@@ -18,7 +18,7 @@ from compiler.codegen.slices.aligned import Aligned, per_channel, slice_buffer
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.graph import Array
-from compiler.lowering.conv.int8 import requantisation
+from compiler.lowering.conv.quantised.int8 import requantisation
 from compiler.lowering.pointwise.quantisation import round_and_shift
 from tx8isa.numbers.formats import Format
 

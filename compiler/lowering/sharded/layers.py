@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
-from compiler.lowering.conv.int8 import scale_number
+from compiler.lowering.conv.quantised.int8 import scale_number
 from compiler.lowering.matmul.matmul import product_of
 from compiler.lowering.pointwise.epilogue import is_per_channel
 from compiler.lowering.pointwise.record import known_number

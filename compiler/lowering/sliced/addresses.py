@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from compiler.codegen.expr import Address, Value, minimum
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.tensors import DdrTensor, dma_format
-from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.expr import Address, Value, highest, maximum, minimum
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.slices.tensors import DdrTensor, dma_format, zero_of
 from compiler.codegen.teams.team import Team, meet, power_of_two, send
 from compiler.graph import Shape
 from compiler.lowering.record import Work
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .shares import Needed, SequenceDivision, SharedStage, TileShare, shape_of_share
+from .share_layout import all_runs, first_element, has_padding, is_one_run, stored_bytes, stored_elements
+from .shares import SequenceDivision, SharedStage
+from .tile_share import Needed, TileShare, shape_of_share
 
 _Key = tuple[str, Needed, Shape]
 """Symbol, share, and the shape in which the share is meant."""
@@ -76,10 +76,16 @@ class ShareAddresses:
             if share is not None and self._key(tensor, share) not in self.addresses:
                 self.addresses[self._key(tensor, share)] = self._address(tensor, share)
         output, share = stage.work.output, stage.result
-        if share is not None and self._only_leaves(stage) and _is_one_run(output.shape, share):
+        if share is not None and self._only_leaves(stage) and _is_shared_in_place(output, share):
             place = self._part(output, share)
         else:
-            place = self.kernel.buffer("share", self._bytes(output, share))
+            size = self._bytes(output, share)
+            place = self.kernel.buffer("share", size)
+            if has_padding(output):  # not all lowerings write it, and moves read it
+                token = dma_format(output.fmt).token
+                self.kernel.emit(
+                    f"td.memset.{token}", dst=place, value=zero_of(output.fmt), n=size // output.bytes_each
+                )
         self.addresses[self._key(output, share)] = place
 
     def operand(self, tensor: DdrTensor, share: Needed) -> DdrTensor:
@@ -100,11 +106,12 @@ class ShareAddresses:
         """After a stage: put the share where it is needed, if the lowering could not, and give it others."""
         output, share = stage.work.output, stage.result
         place, is_result = self.addresses[self._key(output, share)], output.symbol in self.results
+        self._clear_beyond(stage)
         if share is None:
             if is_result:
                 self._store_part(output, place)
             return
-        computed_there = self._only_leaves(stage) and _is_one_run(output.shape, share)
+        computed_there = self._only_leaves(stage) and _is_shared_in_place(output, share)
         gathered = self.division.gathers(stage)
         if (gathered or is_result) and not computed_there:
             self._put(output, share, place)
@@ -130,7 +137,7 @@ class ShareAddresses:
             if begun and last.get(output.symbol, at) >= number and not (gathered and self.exchange == DDR):
                 total += round_up(self._bytes(output, None if gathered else stage.result), LINE_BYTES)
             share = stage.result
-            if gathered and at == number and share is not None and not _is_one_run(output.shape, share):
+            if gathered and at == number and share is not None and not _is_shared_in_place(output, share):
                 total += round_up(self._bytes(output, share), LINE_BYTES)
         return total
 
@@ -142,33 +149,89 @@ class ShareAddresses:
 
     def _address(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address of a share of an operand."""
-        if tensor.symbol not in self.division.wanted:
+        kept = self.division.wanted.get(tensor.symbol)
+        if kept is not None:
+            place = next(place for key, place in self.addresses.items() if key[0] == tensor.symbol)
             return (
-                self._part(tensor, share) if share.contiguous(tensor.shape) else self._loaded(tensor, share)
+                place
+                if share == kept
+                or (share.reached(tensor.shape) == kept.reached(tensor.shape) and share.size == kept.size)
+                else self._within(tensor, share, kept, place)
             )
-        if self.division.wanted[tensor.symbol] is not None:
-            return next(place for key, place in self.addresses.items() if key[0] == tensor.symbol)
-        if not share.contiguous(tensor.shape):
-            raise SpmOverflow(f"the shares of axis {share.axis} of {tensor.symbol} are not contiguous")
+        if share.exceeds(tensor.shape) or not is_one_run(tensor, share.axis, share.size):
+            return self._loaded(tensor, share)
         return self._part(tensor, share)
+
+    def _within(self, tensor: DdrTensor, share: TileShare, kept: TileShare, place: Value) -> Value:
+        """The address of a share that is a part of a larger one that the tile has."""
+        shape = tensor.shape
+        begin = kept.reached(shape).before - share.reached(shape).before
+        larger = replace(tensor, shape=kept.of(shape))
+        if is_one_run(larger, share.axis, share.size):
+            return self.kernel.let(place + first_element(larger, share.axis, begin) * tensor.bytes_each)
+        target = self._new(tensor, share)
+        self._copy("rdma", larger, share, begin, (place, target))
+        return target
 
     def _part(self, tensor: DdrTensor, share: TileShare) -> Value:
         """The address of a share within all of the value, which is in DDR or in a buffer."""
         return self.kernel.let(self._at(tensor, share, self._begin(tensor, share)))
 
     def _at(self, tensor: DdrTensor, share: TileShare, first: Value) -> Value:
-        """The address of an element along the axis that is shared."""
-        whole = self.addresses.get(self._key(tensor, None), Address(tensor.symbol))
-        return whole + first * _step(tensor, share)
+        """The address of an element along the axis of a share that is one run."""
+        return self._whole(tensor) + first_element(tensor, share.axis, first) * tensor.bytes_each
+
+    def _whole(self, tensor: DdrTensor) -> Value:
+        """The address of all of a value."""
+        return self.addresses.get(self._key(tensor, None), Address(tensor.symbol))
 
     def _loaded(self, tensor: DdrTensor, share: TileShare) -> Value:
-        """The address in the scratchpad of a share that is many runs of DDR."""
+        """The address in the scratchpad of a share that is many runs, or has zeros beyond the image."""
+        target = self._new(tensor, share)
+        begin = self._begin(tensor, share)
+        if not share.exceeds(tensor.shape):
+            self._copy("rdma", tensor, share, begin, (self._whole(tensor), target))
+            return target
+        kernel, each, token = self.kernel, tensor.bytes_each, dma_format(tensor.fmt).token
+        size = self._bytes(tensor, share)
+        kernel.emit(f"td.memset.{token}", dst=target, value=zero_of(tensor.fmt), n=size // each)
+        first = kernel.let(maximum(begin, 0))
+        count = kernel.let(minimum(begin + share.size, tensor.shape[share.axis]) - first)
+        skipped = kernel.let(first - begin)
+        for runs in all_runs(tensor, share.axis, share.size):
+            source = kernel.let(self._whole(tensor) + (first * runs.each + runs.first) * each)
+            place = kernel.let(target + (skipped * runs.each + runs.own) * each)
+            with kernel.loop(runs.count) as run:
+                src, dst = source + run * (runs.step * each), place + run * (runs.own_step * each)
+                kernel.emit(f"rdma.{token}", dst=dst, src=src, n=count * runs.each)
+        return target
+
+    def _new(self, tensor: DdrTensor, share: TileShare) -> Value:
+        """A buffer for a share that no stage computes."""
         size = self._bytes(tensor, share)
         self.loaded.append(round_up(size, LINE_BYTES))
-        target = self.kernel.buffer("share", size)
-        source = self._at(tensor, share, self._begin(tensor, share))
-        self._copy("rdma", tensor, share, (target, source))
-        return target
+        return self.kernel.buffer("share", size)
+
+    def _clear_beyond(self, stage: SharedStage) -> None:
+        """Make zero what a tile has computed beyond the ends of an axis, for windows that reach there."""
+        output, share = stage.work.output, stage.result
+        if share is None or not share.exceeds(output.shape):
+            return
+        kernel, each, place = self.kernel, output.bytes_each, self.addresses[self._key(output, share)]
+        begin, token = self._begin(output, share), dma_format(output.fmt).token
+        before = kernel.let(maximum(0 - begin, 0))
+        after = kernel.let(maximum(begin + (share.size - output.shape[share.axis]), 0))
+        for count, first in ((before, 0), (after, share.size - after)):
+            if highest(count) == 0:
+                continue
+            with kernel.unless_zero(count):
+                for runs in all_runs(output, share.axis, share.size):
+                    begun = kernel.let(place + (first * runs.each + runs.own) * each)
+                    with kernel.loop(runs.count) as run:
+                        dst = begun + run * (runs.own_step * each)
+                        kernel.emit(
+                            f"td.memset.{token}", dst=dst, value=zero_of(output.fmt), n=count * runs.each
+                        )
 
     def _put(self, tensor: DdrTensor, share: TileShare, source: Value) -> None:
         """Move a share from a buffer to where all of the value is.
@@ -176,48 +239,47 @@ class ShareAddresses:
         Of shares that overlap, each tile moves what no tile before it has: no byte has two writers.
         """
         if share.even(tensor.shape):
-            target = self._at(tensor, share, self._begin(tensor, share))
-            self._copy("wdma", tensor, share, (target, source))
+            self._copy("wdma", tensor, share, self._begin(tensor, share), (self._whole(tensor), source))
             return
-        step, token = _step(tensor, share), dma_format(tensor.fmt).token
+        kernel, each = self.kernel, tensor.bytes_each
         with self._own(tensor, share) as (first, count):
-            skipped = self.kernel.let(source + (first - self._begin(tensor, share)) * step)
-            target = self.kernel.let(self._at(tensor, share, first))
-            elements = self.kernel.let(count * (step // tensor.bytes_each))
-            with self.kernel.loop(math.prod(tensor.shape[: share.axis])) as run:
-                dst = target + run * (tensor.shape[share.axis] * step)
-                self.kernel.emit(
-                    f"wdma.{token}", dst=dst, src=skipped + run * (share.size * step), n=elements
-                )
+            skipped = kernel.let(first - self._begin(tensor, share))
+            for runs in all_runs(tensor, share.axis, share.size):
+                begun = kernel.let(source + (skipped * runs.each + runs.own) * each)
+                target = kernel.let(self._whole(tensor) + (first * runs.each + runs.first) * each)
+                elements = kernel.let(count * runs.each)
+                with kernel.loop(runs.count) as run:
+                    dst, src = target + run * (runs.step * each), begun + run * (runs.own_step * each)
+                    kernel.emit(f"wdma.{dma_format(tensor.fmt).token}", dst=dst, src=src, n=elements)
 
     def _store_part(self, tensor: DdrTensor, source: Value) -> None:
         """Store a part of a value of which every tile has all; one tile stores it if it is small."""
         tiles, kernel = self.division.tiles, self.kernel
+        token, elements = dma_format(tensor.fmt).token, stored_elements(tensor)
         axis = next((at for at, extent in enumerate(tensor.shape) if extent > 1), 0)
-        token = dma_format(tensor.fmt).token
-        if not tensor.shape or tensor.shape[axis] < tiles:
+        if tensor.blocked or not tensor.shape or tensor.shape[axis] < tiles:
             with kernel.if_below(kernel.tile, 1):
-                kernel.emit(f"wdma.{token}", dst=Address(tensor.symbol), src=source, n=tensor.size)
+                kernel.emit(f"wdma.{token}", dst=Address(tensor.symbol), src=source, n=elements)
             return
         share = TileShare.along(tensor.shape, axis, tiles)
         with self._own(tensor, share) as (first, count):
-            skipped = kernel.let(first * _step(tensor, share))
-            target, elements = (
-                Address(tensor.symbol) + skipped,
-                count * (_step(tensor, share) // tensor.bytes_each),
-            )
-            kernel.emit(f"wdma.{token}", dst=target, src=source + skipped, n=elements)
+            begun = kernel.let(first_element(tensor, axis, first))
+            target, skipped = Address(tensor.symbol) + begun * tensor.bytes_each, begun * tensor.bytes_each
+            n = first_element(tensor, axis, count)
+            kernel.emit(f"wdma.{token}", dst=target, src=source + skipped, n=n)
 
-    def _copy(self, engine: str, tensor: DdrTensor, share: TileShare, places: tuple[Value, Value]) -> None:
-        """Move a share that is many runs between DDR and the scratchpad, to a place from another."""
-        inner = math.prod(tensor.shape[share.axis :])
-        run, outer = (
-            share.size * (_step(tensor, share) // tensor.bytes_each),
-            math.prod(tensor.shape[: share.axis]),
-        )
-        token = dma_format(tensor.fmt).token
-        dst, src = places
-        self.kernel.emit(f"{engine}.{token}", dst=dst, src=src, n=run, stride0=inner, iter0=outer)
+    def _copy(
+        self, engine: str, tensor: DdrTensor, share: TileShare, begin: Value, places: tuple[Value, Value]
+    ) -> None:
+        """Move a share that is many runs between where all of the value is and a buffer."""
+        each, token = tensor.bytes_each, dma_format(tensor.fmt).token
+        for runs in all_runs(tensor, share.axis, share.size):
+            outside = places[0] + (begin * runs.each + runs.first) * each
+            inside, loops = places[1] + runs.own * each, dict[str, Argument]()
+            if runs.count > 1:
+                loops = {"stride0": runs.step, "iter0": runs.count}
+            dst, src = (inside, outside) if engine == "rdma" else (outside, inside)
+            self.kernel.emit(f"{engine}.{token}", dst=dst, src=src, n=share.size * runs.each, **loops)
 
     def _begin(self, tensor: DdrTensor, share: TileShare) -> Value:
         return share.begin(tensor.shape, self._number(share))
@@ -236,7 +298,7 @@ class ShareAddresses:
         return self.kernel.tile // (self.division.tiles // share.count)
 
     def _bytes(self, tensor: DdrTensor, share: Needed) -> int:
-        return math.prod(shape_of_share(tensor.shape, share)) * tensor.bytes_each
+        return stored_bytes(tensor, shape_of_share(tensor.shape, share))
 
     # --- exchanges --------------------------------------------------------------------------------------
 
@@ -249,15 +311,11 @@ class ShareAddresses:
             others = kernel.let(everyone - power_of_two(kernel.tile))
             with self._own(output, share) as (first, count):
                 place = kernel.let(self._at(output, share, first))
-                send(kernel, Team(tiles, kernel.tile, others), place, place, count * _step(output, share))
+                size = first_element(output, share.axis, count) * output.bytes_each
+                send(kernel, Team(tiles, kernel.tile, others), place, place, size)
         meet(kernel, Team(tiles, kernel.tile, everyone))
 
 
-def _step(tensor: DdrTensor, share: TileShare) -> int:
-    """Bytes from one element of the axis that is shared to the next."""
-    return math.prod(tensor.shape[share.axis + 1 :]) * tensor.bytes_each
-
-
-def _is_one_run(shape: Shape, share: TileShare) -> bool:
+def _is_shared_in_place(tensor: DdrTensor, share: TileShare) -> bool:
     """Whether tiles can compute their shares where all of a value is: in single runs that do not overlap."""
-    return share.contiguous(shape) and share.even(shape)
+    return is_one_run(tensor, share.axis, share.size) and share.even(tensor.shape)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from compiler.codegen.phase import Target
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import WHOLE, Home
-from compiler.dialect.orders import Order
 from compiler.lowering.record import LOWERINGS, Placement, Work
 from compiler.operators import OPERATORS
 
-from .shares import Needed, Undividable, divide, possible_shares
+from .candidates import possible_shares
+from .shares import divide
 from .sliced import SLICES, division_of, exchanges_of
+from .tile_share import Needed, Undividable, specified_share
 
 _BY_NUMBER = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TopIndices")
 """Operators of which the kernel core reads operands, which it finds in DDR alone."""
@@ -18,7 +20,7 @@ _MOST_BITS = 32
 
 
 def can_be_sliced(work: Work) -> bool:
-    """Whether a group can be a stage: the engines compute it, and its tensors are compact."""
+    """Whether a group can be a stage: the engines compute it, from tensors that loads and stores can move."""
     entry = LOWERINGS[work.op]
     tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
     return (
@@ -26,10 +28,8 @@ def can_be_sliced(work: Work) -> bool:
         and work.op not in _BY_NUMBER
         and not work.stages
         and not work.updates
-        and work.orders in (None, (Order.PLAIN, Order.PLAIN))
         and not (entry.on_core is not None and (work.call is None or entry.on_core(work.call)))
-        and all(t is None or (not t.blocked and t.fmt.bits <= _MOST_BITS) for t in tensors)
-        and not work.channels_last
+        and all(t is None or t.fmt.bits <= _MOST_BITS for t in tensors)
         and all(node.call is None or OPERATORS[node.op].needs is not None for node in work.nodes)
         and (work.call is None or OPERATORS[work.op].needs is not None)
     )
@@ -37,7 +37,7 @@ def can_be_sliced(work: Work) -> bool:
 
 def check_sliced(work: Work) -> None:
     """ValueError if tiles cannot share the values of a sequence in any way."""
-    for share in possible_shares(work.output.shape, max(work.output.shape, default=1)):
+    for share in possible_shares(work.output, max(work.output.shape, default=1)):
         try:
             divide(work, share.axis, share.count, gathering=True)
         except Undividable:
@@ -52,12 +52,13 @@ def sliced_placement(target: Target, work: Work) -> Placement:
     division = division_of(work, work.cut)
     made = [(stage.work.output, stage.result) for stage in division.stages]
     kept = division.read
-    homes = {
-        output.symbol: _home(len(output.shape), share) for output, share in made if output.symbol in kept
-    }
+    homes = {output.symbol: _home(output, share) for output, share in made if output.symbol in kept}
     return Placement(homes, tuple(exchanges_of(division)))
 
 
-def _home(rank: int, share: Needed) -> Home:
-    axis = None if share is None else share.axis
-    return Home(tuple(SLICES if at == axis else WHOLE for at in range(rank)))
+def _home(tensor: DdrTensor, share: Needed) -> Home:
+    if share is None:
+        return Home((WHOLE,) * len(tensor.shape))
+    axis, reach = specified_share(tensor, share).axis, share.reached(tensor.shape)
+    axes = tuple(SLICES if at == axis else WHOLE for at in range(len(tensor.shape)))
+    return Home(axes, reach.before, max(share.size - reach.before - reach.pitch, 0))

@@ -9,7 +9,9 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.record import ChainNode, Step, Work
 from compiler.operators.record import Call
 
-from .shares import Needed, SharedStage, shared_call
+from .needed import shared_call
+from .shares import SharedStage
+from .tile_share import Needed, stored_share
 
 Placed = Callable[[DdrTensor, Needed], DdrTensor]
 """Gives a tile's share of a tensor as a tensor of its own."""
@@ -18,7 +20,7 @@ Placed = Callable[[DdrTensor, Needed], DdrTensor]
 def shared_work(stage: SharedStage, output: DdrTensor, placed: Placed) -> Work:
     """The work of a tile, with its share of the result as ``output``."""
     work = stage.work
-    call = None if work.call is None else _shared(work.call, stage.inputs)
+    call = None if work.call is None else _shared(work.op, work.call, stage.inputs)
     return replace(
         work,
         inputs=_operands(work.inputs, stage.inputs, placed),
@@ -34,17 +36,21 @@ def _operands(
     tensors: Sequence[DdrTensor | None], shares: Sequence[Needed], placed: Placed
 ) -> tuple[DdrTensor | None, ...]:
     pairs = zip(tensors, shares, strict=True)
-    return tuple(None if tensor is None else placed(tensor, share) for tensor, share in pairs)
+    return tuple(
+        None if tensor is None else placed(tensor, stored_share(tensor, share)) for tensor, share in pairs
+    )
 
 
 def _step(step: Step, shares: Sequence[Needed], placed: Placed) -> Step:
-    return replace(step, call=_shared(step.call, shares), operands=_operands(step.operands, shares, placed))
+    return replace(
+        step, call=_shared(step.op, step.call, shares), operands=_operands(step.operands, shares, placed)
+    )
 
 
 def _node(node: ChainNode, shares: Sequence[Needed]) -> ChainNode:
-    return node if node.call is None else replace(node, call=_shared(node.call, shares))
+    return node if node.call is None else replace(node, call=_shared(node.op, node.call, shares))
 
 
-def _shared(call: Call, shares: Sequence[Needed]) -> Call:
+def _shared(op: str, call: Call, shares: Sequence[Needed]) -> Call:
     """A call on shares; operands that are not in memory are whole."""
-    return shared_call(call, (*shares, *(None,) * (len(call.inputs) - len(shares))))
+    return shared_call(op, call, (*shares, *(None,) * (len(call.inputs) - len(shares))))

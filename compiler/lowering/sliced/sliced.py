@@ -28,8 +28,10 @@ from compiler.lowering.record import (
 )
 
 from .addresses import DDR, DTE, ShareAddresses
+from .candidates import possible_shares
 from .shared_work import shared_work
-from .shares import SequenceDivision, SharedStage, Undividable, divide, possible_shares
+from .shares import SequenceDivision, SharedStage, divide
+from .tile_share import Undividable
 
 SLICES = "slices"
 """The axis of the tiles that share the values."""
@@ -49,7 +51,7 @@ def division_of(work: Work, cut: Cut) -> SequenceDivision:
 
 def divisions(target: Target, work: Work) -> Iterator[Cut]:
     """The possible divisions of a sequence, those among the most tiles first."""
-    for share in possible_shares(work.output.shape, target.tiles):
+    for share in possible_shares(work.output, target.tiles):
         for whole in (DTE, DDR, _COMPUTED):
             try:
                 division = divide(work, share.axis, share.count, whole != _COMPUTED)

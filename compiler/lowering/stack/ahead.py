@@ -35,7 +35,7 @@ def load_groups(sizes: Sequence[int], capacity: int) -> list[list[int]]:
     return groups
 
 
-_STAGE_CYCLES = 4000
+_STAGE_CYCLES = 8000
 """Least cycles of a stage of bytes, mostly for instructions of the core and for exchanges."""
 
 

@@ -7,7 +7,8 @@ convolution adds up products with single planes, in int32 and therefore in any o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -17,10 +18,18 @@ from compiler.codegen.slices.aligned import Aligned, slice_buffer
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import Geometry, RowBlock
 from compiler.graph import Array
-from compiler.lowering.conv.int8 import requantisation, scale_number
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.product import multiply_slice
-from compiler.lowering.conv.sums import OPERAND_ELEMENTS, sum_parts
+from compiler.lowering.conv.quantised.engine_chain import (
+    ZEROS_BYTES,
+    ChainVectors,
+    EngineChain,
+    chained_slice,
+    engine_chain,
+    fits_instruction,
+)
+from compiler.lowering.conv.quantised.int8 import requantisation, scale_number
+from compiler.lowering.conv.quantised.sums import sum_data
 from compiler.lowering.conv.weights import packed_weights, row_weights
 from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.division import round_up
@@ -38,6 +47,8 @@ class MapVectors:
 
     bias: Value | None = None
     scales: Value | None = None
+    chain: ChainVectors | None = None
+    """Instead of both, what the engine's own steps to bytes need."""
 
 
 def of_bytes(stage: Stage) -> bool:
@@ -53,18 +64,17 @@ def map_vectors(
     ``share``: how the maps of a stage are divided, if a tile has a part of them.
     """
     rows = kernel.target.tiles if share is not None else 1
-    parts, places, offset = list[Array](), dict[tuple[str, int], int](), 0
+    parts = [np.zeros((rows, ZEROS_BYTES // 4), np.float32)]
+    places, offset = dict[tuple[str, int], int](), ZEROS_BYTES
     for stage in filter(of_bytes, order):
-        for operand in (2, 3):
-            values = _vector(stage, operand)
-            if values is not None:
-                own = share(stage) if share is not None else Share(values.size, 1)
-                part = np.zeros((rows, round_up(own.width, BLOCK)), np.float32)
-                part[: own.tiles, : own.width] = values.reshape(own.tiles, own.width)
-                places[stage.result.symbol, operand] = offset
-                offset += part.dtype.itemsize * part.shape[1]
-                parts.append(part)
-    if not parts:
+        for operand, values in _vectors(stage).items():
+            own = share(stage) if share is not None else Share(values.size, 1)
+            part = np.zeros((rows, round_up(own.width, BLOCK)), values.dtype)
+            part[: own.tiles, : own.width] = values.reshape(own.tiles, own.width)
+            places[stage.result.symbol, operand] = offset
+            offset += part.dtype.itemsize * part.shape[1]
+            parts.append(part.view(np.float32))
+    if not places:
         return {stage.result.symbol: MapVectors() for stage in filter(of_bytes, order)}
     data = np.concatenate(parts, axis=1)
     symbol = kernel.constant("vector_data", Format.FP32, data.reshape(-1)).symbol
@@ -72,33 +82,45 @@ def map_vectors(
     first = kernel.tile * count if share is not None else 0
     kernel.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, (data.size,)).at(first), n=count)
     found = {key: base + at for key, at in places.items()}
-    return {
-        symbol: MapVectors(found.get((symbol, 2)), found.get((symbol, 3)))
-        for symbol in (stage.result.symbol for stage in filter(of_bytes, order))
-    }
+    made = dict[str, MapVectors]()
+    for stage in filter(of_bytes, order):
+        bias, scales = (found.get((stage.result.symbol, operand)) for operand in (2, 3))
+        if engine_chain(stage.work) is None:
+            made[stage.result.symbol] = MapVectors(bias, scales)
+        else:
+            assert bias is not None and scales is not None
+            made[stage.result.symbol] = MapVectors(chain=ChainVectors(bias, scales, base))
+    return made
 
 
 def sum_matrices(kernel: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
     """Load what the matrix engine multiplies the operands of sums of bytes by, by the symbols of results."""
     sums = [stage for stage in order if stage.layer.kind is Kind.SUM]
-    found = [sum_parts(sum_quantisation(stage.work.spec)) for stage in sums]
-    parts = [np.zeros(OPERAND_ELEMENTS, np.float16) if each is None else each.matrices for each in found]
-    if not parts:
-        return {}
-    data = np.concatenate(parts)
+    parts = [sum_data(sum_quantisation(stage.work.spec)) for stage in sums]
+    if not any(part.size for part in parts):
+        return {stage.result.symbol: 0 for stage in sums}
+    data = np.concatenate(parts).view(np.float16)
     base = kernel.buffer("matrices", data.nbytes)
     source = DdrTensor(kernel.constant("sum_data", Format.FP16, data).symbol, Format.FP16, data.shape)
     kernel.emit("rdma.fp16", dst=base, src=source.at(0), n=data.size)
-    size = data.itemsize * OPERAND_ELEMENTS
-    return {stage.result.symbol: base + at * size for at, stage in enumerate(sums)}
+    places = accumulate((part.size for part in parts), initial=0)
+    return {stage.result.symbol: base + place for stage, place in zip(sums, places, strict=False)}
 
 
-def _vector(stage: Stage, operand: int) -> Array | None:
-    """The bits of a vector of the maps as FP32; None for a bias that is omitted, and for a scale of all."""
-    if not stage.work.has(operand) or (operand == 3 and scale_number(stage.work) is not None):
-        return None
-    values = np.asarray(stage.work.input(operand).value).reshape(-1)
-    return values.astype(np.int32).view(np.float32) if operand == 2 else values.astype(np.float32)
+def _vectors(stage: Stage) -> dict[int, Array]:
+    """The vectors of the maps, by the numbers of the operands: no bias that is omitted, no scale of all.
+
+    Those of the engine's own steps, if it makes the bytes.
+    """
+    work, chain = stage.work, engine_chain(stage.work)
+    if chain is not None:
+        return {2: chain.biases, 3: chain.scales}
+    found = dict[int, Array]()
+    if work.has(2):
+        found[2] = np.asarray(work.input(2).value).reshape(-1).astype(np.int32)
+    if scale_number(work) is None:
+        found[3] = np.asarray(work.input(3).value).reshape(-1).astype(np.float32)
+    return found
 
 
 @dataclass(frozen=True)
@@ -137,6 +159,8 @@ def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None)
         if first <= last:
             taps.append(RowTap(number, first, last - first + 1, first * stride + skipped))
     taps.sort(key=lambda tap: (tap.first + tap.count == geometry.rows, tap.first))
+    if taps[0].count < geometry.rows:  # one that has all positions may then be the last
+        taps.sort(key=lambda tap: tap.count == geometry.rows)
     ends = [tap for tap in taps if tap.first + tap.count < geometry.rows]
     one_plane = all(tap.count == geometry.rows for tap in taps) or maps <= BLOCK
     whole = any(tap.count == geometry.rows for tap in taps)
@@ -146,7 +170,10 @@ def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None)
 
 @dataclass(frozen=True)
 class SumsOfBytes:
-    """Emits the sums of a stage for ``maps`` maps; the first instruction begins with the bias."""
+    """Emits the sums of a stage for ``maps`` maps; the first instruction begins with the bias.
+
+    ``result``: where the last instruction writes bytes, with the operands ``last``; None if it writes sums.
+    """
 
     kernel: Kernel
     stage: Stage
@@ -155,6 +182,8 @@ class SumsOfBytes:
     sums: Aligned
     zeros: dict[str, Argument]
     bias: Value | None
+    result: Aligned | None = None
+    last: dict[str, Argument] = field(default_factory=dict)
 
     @property
     def _first(self) -> dict[str, Argument]:
@@ -162,7 +191,7 @@ class SumsOfBytes:
         return self.zeros if self.bias is None else self.zeros | {"bias": self.bias}
 
     def by_rows(
-        self, taps: Sequence[RowTap], image: Aligned, count: int, weights: Value, first: bool
+        self, taps: Sequence[RowTap], image: Aligned, count: int, weights: Value, first: bool, last: bool
     ) -> None:
         """All slices, the first of which is ``image``, with a row of the window at a time."""
         geometry, grid, out = self.stage.layer.geometry, image.grid, self.window.output
@@ -176,10 +205,11 @@ class SumsOfBytes:
             if first and tap is taps[0]:
                 start = {}
             rows = out.height if whole else tap.count
+            ends = self._ends(last and tap is taps[-1])
             self.kernel.emit(
                 "ne.conv.int8",
-                out=place,
-                out_format="int32",
+                out=place if ends is None else ends.base,
+                out_format="int32" if ends is None else "int8",
                 shape=[1, grid.height * (count - 1) + (rows - 1) * stride + 1, grid.width, image.channels],
                 dst_shape=[1, rows, out.width, self.maps],
                 pad=[0, 0, *self.window.pad[2:]],
@@ -189,20 +219,28 @@ class SumsOfBytes:
                 w=weights + tap.number * volume,
                 **(self._first if tap is biased else self.zeros),
                 **start,
+                **(self.last if ends is not None else {}),
             )
             rest = geometry.rows - tap.first - tap.count
             if rest:
                 after = self.sums.base + (tap.first + tap.count) * each * 4
                 self.kernel.emit("td.memset.int32", dst=after, value=0, n=rest * each)
 
-    def by_slices(self, images: Sequence[Aligned], weights: Sequence[Value], first: bool) -> None:
+    def by_slices(self, images: Sequence[Aligned], weights: Sequence[Value], first: bool, last: bool) -> None:
         """A slice at a time."""
         for at, (image, part) in enumerate(zip(images, weights, strict=True)):
             begins = first and at == 0
             zeros, start = (self._first, None) if begins else (self.zeros, self.sums)
+            ends = self._ends(last and at == len(images) - 1)
+            zeros = zeros if ends is None else zeros | self.last
+            target = ends or self.sums
             multiply_slice(
-                self.kernel, self.stage.layer, self.window.pad, [image], [part], self.sums, start, zeros
+                self.kernel, self.stage.layer, self.window.pad, [image], [part], target, start, zeros
             )
+
+    def _ends(self, last: bool) -> Aligned | None:
+        """Where an instruction writes bytes, if it is the last one."""
+        return self.result if last else None
 
 
 def byte_weights(
@@ -232,24 +270,49 @@ def multiply_bytes(
     product: SumsOfBytes,
     image: ByteImage,
     weights: Sequence[Value],
-    scales: Value | None,
+    vectors: MapVectors,
     into: Aligned | None,
 ) -> Aligned:
     """The bytes of a stage; ``weights``: the volumes of ``byte_weights``, of all stretches.
 
     ``into``: the place of the result; None for a new buffer.
     """
+    stage, kernel, sums = product.stage, product.kernel, product.sums
+    if vectors.chain is None:
+        _multiply(product, image, weights)
+        how = requantisation(stage.work, scale_number(stage.work))
+        return how.finished(kernel, sums, vectors.scales, stage.result.fmt, into)
+    chain = engine_chain(stage.work)
+    assert chain is not None
+    result = into or slice_buffer(kernel, "bytes", stage.result.fmt, sums.grid, sums.channels)
+    if _fits_last(product, image, chain):
+        product = replace(product, result=result, last=chain.operands(vectors.chain))
+        _multiply(product, image, weights)
+    else:
+        _multiply(product, image, weights)
+        chained_slice(kernel, chain, vectors.chain, sums, result)
+    return result
+
+
+def _fits_last(product: SumsOfBytes, image: ByteImage, chain: EngineChain) -> bool:
+    """Whether the last instruction of a product has all positions and can end with the steps to bytes."""
+    layer, stretch = product.stage.layer, image.stretches[-1]
+    taps = row_taps(layer.geometry, stretch, product.maps, image.rows)
+    whole = not taps or taps[-1].count == layer.geometry.rows
+    return whole and fits_instruction(chain, layer.kind is Kind.GEMM and not taps, product.maps)
+
+
+def _multiply(product: SumsOfBytes, image: ByteImage, weights: Sequence[Value]) -> None:
+    """All instructions of a product."""
     geometry, at, volume = product.stage.layer.geometry, 0, 0
-    for stretch in image.stretches:
-        slices = image.slices[at : at + stretch.count]
+    for number, stretch in enumerate(image.stretches, 1):
+        slices, first, last = image.slices[at : at + stretch.count], at == 0, number == len(image.stretches)
         taps = row_taps(geometry, stretch, product.maps, image.rows)
         if taps:
-            product.by_rows(taps, slices[0], stretch.count, weights[volume], at == 0)
+            product.by_rows(taps, slices[0], stretch.count, weights[volume], first, last)
         else:
-            product.by_slices(slices, weights[volume : volume + stretch.count], at == 0)
+            product.by_slices(slices, weights[volume : volume + stretch.count], first, last)
         at, volume = at + stretch.count, volume + (1 if taps else stretch.count)
-    how = requantisation(product.stage.work, scale_number(product.stage.work))
-    return how.finished(product.kernel, product.sums, scales, product.stage.result.fmt, into)
 
 
 def sums_of_bytes(

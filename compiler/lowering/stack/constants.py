@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -13,10 +13,11 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.graph import Array
-from compiler.lowering.conv.int8 import engine_stretches
 from compiler.lowering.conv.layer import Kind
+from compiler.lowering.conv.quantised.int8 import engine_stretches
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
 from compiler.lowering.record import Work
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
@@ -24,6 +25,7 @@ from tx8isa.numbers.rounding import rounded
 
 from .byte_products import byte_weights, of_bytes, row_taps
 from .stages import Stage
+from .whole import Share
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,29 @@ class BiasRun:
         """The biases, keyed by the symbols of the stages' results."""
         places = self.stored.places.items()
         return {name: Bias(self.base + 4 * at, in_parts, self.base) for name, (at, in_parts) in places}
+
+
+def shared_biases(
+    kernel: Kernel, order: Sequence[Stage], share_of: Callable[[Stage], Share]
+) -> dict[str, Value]:
+    """Load the biases of this tile's channels; their addresses by the symbols of the stages' results."""
+    parts, places, offset = list[Array](), dict[str, int](), 0
+    for stage in order:
+        if stage.layer.bias and not of_bytes(stage):
+            share, values = share_of(stage), np.asarray(stage.work.input(2).value, np.float32)
+            part = np.zeros((kernel.target.tiles, round_up(share.width, BLOCK)), np.float32)
+            part[: share.tiles, : share.width] = values.reshape(share.tiles, share.width)
+            places[stage.result.symbol] = offset
+            offset += 4 * part.shape[1]
+            parts.append(part)
+    if not parts:
+        return {}
+    data = np.concatenate(parts, axis=1)
+    symbol = kernel.constant("bias_data", Format.FP32, data.reshape(-1)).symbol
+    base, count = kernel.buffer("bias", offset), data.shape[1]
+    source = DdrTensor(symbol, Format.FP32, (data.size,)).at(kernel.tile * count)
+    kernel.emit("rdma.fp32", dst=base, src=source, n=count)
+    return {name: base + at for name, at in places.items()}
 
 
 def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:

@@ -14,8 +14,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
@@ -32,20 +30,18 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.precision import engine_format
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
+from compiler.codegen.slices.tensors import DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
-from compiler.graph import Array
-from compiler.lowering.conv.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
-from compiler.lowering.conv.sums import summed_slice
+from compiler.lowering.conv.quantised.int8 import engine_slices, engine_stretches
+from compiler.lowering.conv.quantised.sums import summed_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work, exchanges_in
 from compiler.operators.quantised.sums import sum_quantisation
-from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
 from .ahead import Ahead, growing_groups, load_groups
@@ -58,13 +54,13 @@ from .byte_products import (
     sum_matrices,
     sums_of_bytes,
 )
-from .constants import weight_runs
+from .constants import shared_biases, weight_runs
 from .cuts import bytes_of_maps
 from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
 from .stages import Stage, Stages
 from .values import move
-from .whole import ChannelPiece, Share, Whole, piece_of, pitch_of, share_of, slice_bytes
+from .whole import ChannelPiece, Share, Whole, all_positions, piece_of, pitch_of, share_of, slice_bytes
 
 _BACKGROUND = 1
 """The worker that loads weights ahead; another one is left to the next phase."""
@@ -94,6 +90,8 @@ class _Phase:
         """The initial sums of a stage."""
         self.being_read: list[Value] = []
         """Buffers from which ``starts`` are made; engines may read them until the next wait."""
+        self.postponed: list[int] = []
+        """Stages with which loads ahead begin, once engines have no use any more of buffers that are free."""
         self.vectors: dict[str, MapVectors] = {}
         self.matrices: dict[str, Value] = {}
         self.targets: dict[str, Value] = {}
@@ -201,25 +199,10 @@ class _Phase:
 
     def _load_biases(self) -> None:
         """The biases of all stages for this tile's channels, in FP32, and what products of bytes have."""
-        kernel, parts = self.kernel, list[Array]()
-        offset = 0
-        self.vectors = map_vectors(kernel, self.stages.order, self._share)
-        self.matrices = sum_matrices(kernel, self.stages.order)
-        for stage in self.stages.order:
-            if stage.layer.bias and not of_bytes(stage):
-                share, values = self._share(stage), np.asarray(stage.work.input(2).value, np.float32)
-                part = np.zeros((kernel.target.tiles, round_up(share.width, BLOCK)), np.float32)
-                part[: share.tiles, : share.width] = values.reshape(share.tiles, share.width)
-                self.biases[stage.result.symbol] = offset
-                offset += 4 * part.shape[1]
-                parts.append(part)
-        if parts:
-            data = np.concatenate(parts, axis=1)
-            symbol = kernel.constant("bias_data", Format.FP32, data.reshape(-1)).symbol
-            base, count = kernel.buffer("bias", offset), data.shape[1]
-            source = DdrTensor(symbol, Format.FP32, (data.size,)).at(kernel.tile * count)
-            kernel.emit("rdma.fp32", dst=base, src=source, n=count)
-            self.biases = {name: base + at for name, at in self.biases.items()}
+        kernel, order = self.kernel, self.stages.order
+        self.vectors = map_vectors(kernel, order, self._share)
+        self.matrices = sum_matrices(kernel, order)
+        self.biases = shared_biases(kernel, order, self._share)
 
     def _begin_sums(self, number: int) -> None:
         """Make where the sums of a stage with a bias begin, unless that is done or comes too early."""
@@ -231,7 +214,9 @@ class _Phase:
         if symbol in self.starts or symbol not in self.biases or not there:
             return
         with self._taking_part(share), kernel.registers.scope(), kernel.computing(stage.work.name):
-            start = slice_buffer(kernel, "start", Format.FP32, _positions(stage), share.width)
+            start = slice_buffer(
+                kernel, "start", Format.FP32, all_positions(stage.layer.geometry), share.width
+            )
             self.being_read.append(self.biases[symbol])
             if residual is None:
                 spread(kernel, start, self.biases[symbol])
@@ -251,14 +236,17 @@ class _Phase:
         """Give the next value that is sent, from a stage on, its buffer: other tiles may write there now."""
         stage = next(filter(self._is_sent, self.stages.order[number:]), None)
         if stage is not None:
-            share, grid = self._share(stage), _positions(stage)
+            share, grid = self._share(stage), all_positions(stage.layer.geometry)
             with self.kernel.computing(stage.work.name):
                 target = self.kernel.buffer("v", share.tiles * pitch_of(grid, stage.result.fmt, share))
             self.kernel.receive(target)
             self.targets[stage.result.symbol] = target
 
     def stage(self, number: int) -> None:
-        """Compute this tile's channels of a stage, and send them to all tiles that need them."""
+        """Compute this tile's channels of a stage, and send them to all tiles that need them.
+
+        Where nothing is sent the engines may still be at work when the next stage begins.
+        """
         kernel, stage = self.kernel, self.stages.order[number]
         share, symbol, sent = self._share(stage), stage.result.symbol, self._is_sent(stage)
         if self.ahead.awaits_at(number):
@@ -266,10 +254,16 @@ class _Phase:
             self._load_ahead(number)
         self._begin_sums(number)
         with self._taking_part(share), kernel.registers.scope():
-            result = self._result(stage, share, _positions(stage))
+            result = self._result(stage, share, all_positions(stage.layer.geometry))
             if symbol in self.stages.places:
                 lane = self.stages.places[symbol] + kernel.tile * share.width
                 store_slice(kernel, result, self.work.output, Place(0, 0, lane))
+        if number > 0 and not self.ahead.awaits_at(number):  # the images' exchange has begun those of stage 0
+            self.postponed.append(number)
+        if not sent and number > 0 and not self.ahead.awaits_at(number + 1):
+            self.kept[symbol] = result
+            self._begin_sums(number + 1)
+            return
         kernel.emit("ncc.wait")
         while self.being_read:
             kernel.keep_alive(self.being_read.pop())
@@ -278,8 +272,8 @@ class _Phase:
                 self._send(stage, share, result)
         else:
             self.kept[symbol] = result
-        if number > 0 and not self.ahead.awaits_at(number):  # the images' exchange has begun those of stage 0
-            self._load_ahead(number)
+        while self.postponed:
+            self._load_ahead(self.postponed.pop(0))
         self._begin_sums(number + 1)
         if sent:
             kernel.emit("dte.wait")
@@ -336,7 +330,7 @@ class _Phase:
         product = sums_of_bytes(self.kernel, stage, window, share.width, vectors)
         slices = [part for each in self._source(stage).slices() for part in engine_slices(each)]
         image = ByteImage(slices, self._stretches(stage))
-        return multiply_bytes(product, image, weights, vectors.scales, None)
+        return multiply_bytes(product, image, weights, vectors, None)
 
     def _products(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
         kernel, layer = self.kernel, stage.layer
@@ -373,12 +367,6 @@ class _Phase:
             return found
         place = Place(0, 0, self.kernel.tile * share.width)
         return load_slice(self.kernel, "own", tensor, place, Grid(rows, columns, rows), share.width)
-
-
-def _positions(stage: Stage) -> Grid:
-    """All positions of a stage's result."""
-    geometry = stage.layer.geometry
-    return Grid(geometry.rows, geometry.columns, geometry.rows)
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
-from compiler.lowering.conv.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
-from compiler.lowering.conv.sums import summed_slice
+from compiler.lowering.conv.quantised.int8 import engine_slices, engine_stretches
+from compiler.lowering.conv.quantised.sums import summed_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Step, Work
 from compiler.operators.quantised.sums import sum_quantisation
@@ -282,7 +282,7 @@ class RowPhase:
         product = sums_of_bytes(self.kernel, stage, window, maps, vectors)
         stretches = engine_stretches(Stretch(0, data.channels, 1), data.fmt)
         image = ByteImage(engine_slices(data), stretches, window.output.height)
-        return multiply_bytes(product, image, self.weights[stage.result.symbol], vectors.scales, target)
+        return multiply_bytes(product, image, self.weights[stage.result.symbol], vectors, target)
 
     def _image(self, stage: Stage, block: StackBlock, window: RowBlock) -> Aligned:
         """The rows of the image that the windows touch, and no others."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 from compiler.codegen.expr import Value
 from compiler.codegen.slices.aligned import TAIL_WIDTHS, Aligned, Grid
 from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.slices.windows import Geometry
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -87,6 +88,11 @@ class Whole:
             self.grid,
             share.width,
         )
+
+
+def all_positions(geometry: Geometry) -> Grid:
+    """All positions of a stage's result."""
+    return Grid(geometry.rows, geometry.columns, geometry.rows)
 
 
 def slice_bytes(grid: Grid, width: int, fmt: Format) -> int:

@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import Array, Box, Shape
+from compiler.graph import Array, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import gathered, swapped
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
-from compiler.operators.types import ANY, FLOAT, INT64, axis_from_front, rank_within
+from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.types import ANY, INT64, axis_from_front
+
+from .upsampling import MOST_TIMES
 
 _MOST_WEIGHTS = 1 << 26
 """Largest weight matrix of an axis, old size times new size."""
-_MOST_REPEATS = 64
-"""Largest repeat count of a position, which one instruction writes."""
 
 
 def _axes(call: Call) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def _repeats(call: Call) -> tuple[int, ...] | None:
         if count % size or np.any(chosen != np.arange(count) // (count // size)):
             return None
         factors.append(count // size)
-    return tuple(factors[2:]) if factors[:2] == [1, 1] and 1 < max(factors) <= _MOST_REPEATS else None
+    return tuple(factors[2:]) if factors[:2] == [1, 1] and 1 < max(factors) <= MOST_TIMES else None
 
 
 def _transform(call: Call) -> str:
@@ -198,41 +198,6 @@ def weights_need_floats(call: Call) -> str | None:
     """mode must be nearest for integers"""
     wrong = not call.tensor(0).is_float and call.string("mode") != "nearest"
     return f"mode {call.string('mode')} on {call.tensor(0).dtype}" if wrong else None
-
-
-def _repeated_shape(call: Call) -> tuple[Shape, ...]:
-    batch, channels, *image = call.shape(0)
-    times = call.integers("times") or ()
-    return ((batch, channels, *(size * often for size, often in zip(image, times, strict=True))),)
-
-
-def _repeated(call: Call, x: Array) -> tuple[Array, ...]:
-    for axis, often in enumerate(call.integers("times") or (), 2):
-        x = np.repeat(x, often, axis)
-    return (x,)
-
-
-def _needs_of_repeat(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    axes = zip(box.intervals[2:], call.integers("times") or (), strict=True)
-    image = ((begin // often, -(-end // often)) for (begin, end), often in axes)
-    return (Box((*box.intervals[:2], *image)),)
-
-
-register(
-    Operator(
-        name="Repeat",
-        since=1,
-        summary="Every position of an image several times along each spatial axis",
-        inputs=(Input("X", FLOAT),),
-        outputs=(Output("Y", FLOAT),),
-        attributes=(Attribute("times", "ints", required=True),),
-        rules=(rank_within("X", 3, 4, "[N, C, L] or [N, C, H, W]"),),
-        shapes=_repeated_shape,
-        reference=_repeated,
-        needs=_needs_of_repeat,
-        internal=True,
-    )
-)
 
 
 _MODES = ("nearest", "linear", "cubic")

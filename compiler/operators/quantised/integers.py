@@ -99,11 +99,15 @@ REQUANTISED = (
     Attribute("y_zero", "int", 0),
     Attribute("low", "int", -128),
     Attribute("high", "int", 127),
+    Attribute("exact", "int", 1, allowed=(0, 1)),
     Attribute(
         "to", "int", CAST_NUMBERS["int8"], allowed=tuple(CAST_NUMBERS[t] for t in ("int8", "int32", *FLOATS))
     ),
 )
-"""Attributes of products of bytes: zero points of operand and result, limits and type of the result."""
+"""Attributes of products of bytes: zero points of operand and result, limits and type of the result.
+
+``exact`` of 0 allows integers that are one step away, where the quotient is near a half.
+"""
 
 
 @rule

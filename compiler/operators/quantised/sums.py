@@ -16,7 +16,10 @@ _SIGNED = Types("B", ("int8",))
 
 @dataclass(frozen=True)
 class SumQuantisation:
-    """Scales and zero points of the operands and of the result, and the bytes that limit the result."""
+    """Scales and zero points of the operands and of the result, and the bytes that limit the result.
+
+    ``exact``: whether results must be those of ONNX, or may be a step away.
+    """
 
     a_scale: float
     a_zero: int
@@ -26,6 +29,7 @@ class SumQuantisation:
     y_zero: int
     low: int
     high: int
+    exact: bool = True
 
 
 def sum_quantisation(call: Call) -> SumQuantisation:
@@ -33,7 +37,8 @@ def sum_quantisation(call: Call) -> SumQuantisation:
     whole = (call.integer(name) for name in ("a_zero", "b_zero", "y_zero", "low", "high"))
     a_zero, b_zero, y_zero, low, high = whole
     a_scale, b_scale, y_scale = (call.number(name) for name in ("a_scale", "b_scale", "y_scale"))
-    return SumQuantisation(a_scale, a_zero, b_scale, b_zero, y_scale, y_zero, low, high)
+    exact = bool(call.integer("exact"))
+    return SumQuantisation(a_scale, a_zero, b_scale, b_zero, y_scale, y_zero, low, high, exact)
 
 
 def summed_bytes(how: SumQuantisation, a: Array, b: Array) -> Array:
@@ -68,6 +73,7 @@ register(
             *(Attribute(name, "int", 0) for name in ("a_zero", "b_zero", "y_zero")),
             Attribute("low", "int", -128),
             Attribute("high", "int", 127),
+            Attribute("exact", "int", 1, allowed=(0, 1)),
         ),
         rules=(_of_one_shape,),
         shapes=same_shape,

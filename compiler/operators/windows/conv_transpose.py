@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from compiler.graph import Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import gathered, permuted, reshaped
+from compiler.operators.images.upsampling import MOST_TIMES
 from compiler.operators.record import Attribute, Call, Input, Output, rule
 from compiler.operators.types import FLOAT, rank_within
 
@@ -41,23 +43,22 @@ def _transposed_pads(call: Call) -> tuple[list[tuple[int, int]], list[int]]:
 def _conv_transpose(build: Builder, call: Call) -> tuple[str, ...]:
     """A convolution, with the kernel mirrored, of the image with zeros between its elements."""
     x, weights, group = call.name(0), call.name(1), call.integer("group")
-    (batch, channels), image = call.shape(0)[:2], call.shape(0)[2:]
+    channels, image = call.shape(0)[1], call.shape(0)[2:]
     maps, kernel = call.shape(1)[1], call.shape(1)[2:]
     ones = (1,) * len(image)
     strides, dilations = call.integers("strides") or ones, call.integers("dilations") or ones
     cuts, added = _transposed_pads(call)
     if max(strides) > 1:
-        with_ones = reshaped(build, x, batch, channels, *(part for size in image for part in (size, 1)))
-        ends = [part for step in strides for part in (0, step - 1)]
-        spread = build("Pad", with_ones, build.ints(*(0,) * (2 + len(ends)), 0, 0, *ends))
-        sizes = (size * step for size, step in zip(image, strides, strict=True))
-        x = reshaped(build, spread, batch, channels, *sizes)
+        x = _with_zeros(build, x, call.shape(0), strides)
     before, after = [], []
     for axis, (begin, end) in enumerate(cuts):
         margin = (kernel[axis] - 1) * dilations[axis]
         before.append(margin - begin)
         after.append(margin - end + added[axis] - (strides[axis] - 1))
-    x = build("Pad", x, build.ints(0, 0, *before, 0, 0, *after))
+    pads = (*before, *after)
+    if min(pads) < 0:
+        x = build("Pad", x, build.ints(0, 0, *before, 0, 0, *after))
+        pads = (0,) * len(pads)
     for axis, size in enumerate(kernel):
         if size > 1:
             weights = gathered(build, weights, 2 + axis, np.arange(size)[::-1])
@@ -65,7 +66,20 @@ def _conv_transpose(build: Builder, call: Call) -> tuple[str, ...]:
     weights = permuted(build, weights, 0, 2, 1, *range(3, 3 + len(kernel)))
     weights = reshaped(build, weights, group * maps, channels // group, *kernel)
     bias = [call.name(2)] if call.has(2) else []
-    return (build("Conv", x, weights, *bias, dilations=dilations, group=group, strides=ones),)
+    return (build("Conv", x, weights, *bias, dilations=dilations, group=group, pads=pads, strides=ones),)
+
+
+def _with_zeros(build: Builder, x: str, shape: Shape, strides: tuple[int, ...]) -> str:
+    """X of a shape with strides - 1 zeros after each element."""
+    (batch, channels), image = shape[:2], shape[2:]
+    if len(image) <= 2 and max(strides) <= MOST_TIMES:
+        return build("InsertZeros", x, times=strides)
+    with_ones = reshaped(build, x, batch, channels, *(part for size in image for part in (size, 1)))
+    ends = [part for step in strides for part in (0, step - 1)]
+    spread = build("Pad", with_ones, build.ints(*(0,) * (2 + len(ends)), 0, 0, *ends))
+    return reshaped(
+        build, spread, batch, channels, *(n * step for n, step in zip(image, strides, strict=True))
+    )
 
 
 @rule

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 
-from compiler.dialect.ops import TensorOperation
+from compiler.dialect.ops import ControlOperation, InputOp, TensorOperation
 from compiler.passes.base import Context, computes, operations
 
 from .placement import DdrRange, range_of
@@ -28,18 +28,27 @@ class BarrierOptPass:
             ([range_of(value) for value in phase.operands], [range_of(value) for value in phase.results])
             for phase in phases
         )
-        for phase, waits in zip(phases, barriers(accesses), strict=True):
-            if waits:
+        for phase, waits in zip(phases, barriers(accesses, _condition(context, module)), strict=True):
+            if waits or isinstance(phase, ControlOperation):
                 phase.attributes["barrier"] = UnitAttr()
+
+
+def _condition(context: Context, module: ModuleOp) -> list[DdrRange]:
+    """What tiles may still be reading when a step of a loop begins: whether there is one."""
+    if not context.conditional:
+        return []
+    keep = context.graph.states[0][0]
+    inputs = (each for each in operations(module) if isinstance(each, InputOp))
+    return [range_of(each.results[0]) for each in inputs if each.node.data == keep]
 
 
 Accesses = tuple[list[DdrRange], list[DdrRange]]
 """What a phase reads and what it writes."""
 
 
-def barriers(phases: Iterable[Accesses]) -> Iterator[bool]:
-    """For each phase whether it has to wait."""
-    read: list[DdrRange] = []
+def barriers(phases: Iterable[Accesses], before: Iterable[DdrRange] = ()) -> Iterator[bool]:
+    """For each phase whether it has to wait; ``before`` is what was read since the last barrier."""
+    read = list(before)
     written: list[DdrRange] = []
     for reads, writes in phases:
         waits = _overlap(reads, written) or _overlap(writes, [*read, *written])

@@ -17,10 +17,11 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import CastOp, ControlOperation, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
+from compiler.passes.extents import most_bytes
 from compiler.passes.groups.views import View, concat_offsets, slice_view
 from tx8isa.riscv.registers import REGISTERS
 
@@ -53,7 +54,7 @@ class _Placer:
     """
 
     def __init__(self, context: Context, module: ModuleOp) -> None:
-        self.context, self.module, self.scope = context, module, context.scope
+        self.context, self.module = context, module
         self.views: dict[SSAValue, View] = {}
         self.symbols: dict[SSAValue, str] = {}
         self.in_place: set[TensorOperation] = set()
@@ -65,9 +66,11 @@ class _Placer:
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
-                own = self._is_symbol(name) and name not in self.context.replaceable
-                self.symbols[operation.results[0]] = name if own else f"{self.scope}io.in{len(self.symbols)}"
+                own = self._is_own(name) and name not in self.context.replaceable
+                other = f"{self.context.prefix}io.in{len(self.symbols)}"
+                self.symbols[operation.results[0]] = name if own else other
         self._place_updates()
+        self._place_carried()
         for operation in operations(self.module):
             if isinstance(operation, OutputOp) and operation.state is None:
                 self._place_output(operation)
@@ -84,6 +87,23 @@ class _Placer:
             if operation.updates is not None:
                 self.views[operation.results[0]] = (inputs[operation.updates.data], 0)
 
+    def _place_carried(self) -> None:
+        """Let loops keep what they carry in the memory of its first value, or of a copy that others need."""
+        for operation in operations(self.module):
+            for value, result in operation.carried if isinstance(operation, ControlOperation) else ():
+                home = value if self._is_spare(value) else self._copied(value, operation, operation.node.data)
+                if home is not value:
+                    at = list(operation.operands).index(value)
+                    operation.operands[at] = home
+                self.views[result] = (home, 0)
+
+    def _is_spare(self, value: SSAValue) -> bool:
+        """Whether nothing but its only user needs a value, which has memory of its own."""
+        owner = value.owner
+        assert isinstance(owner, TensorOperation)
+        own = computes(owner) and value not in self.views and owner.updates is None
+        return own and len(list(value.uses)) == 1 and slice_view(self.context, owner) is None
+
     def root(self, value: SSAValue) -> View:
         """The value whose memory holds a value, and the byte offset of the value there."""
         offset = 0
@@ -98,12 +118,12 @@ class _Placer:
         if not self._is_free(root) or stored_bytes(root.type) > stored_bytes(value.type):
             root = operation.operands[0] = self._copied(value, operation, operation.node.data)
         name, taken = operation.node.data, {tensor.name for tensor in self.context.graph.inputs}
-        own = self._is_symbol(name) and name not in taken
-        self.symbols[root] = name if own else f"{self.scope}io.{len(self.symbols)}"
+        own = self._is_own(name) and name not in taken
+        self.symbols[root] = name if own else f"{self.context.prefix}io.{len(self.symbols)}"
 
-    def _is_symbol(self, name: str) -> bool:
-        """Whether the name of a graph input or output is its symbol."""
-        return not self.scope and is_plain_name(name)
+    def _is_own(self, name: str) -> bool:
+        """Whether the name of an input or output is the symbol of its memory."""
+        return is_plain_name(name) and not self.context.prefix
 
     def _is_free(self, root: SSAValue) -> bool:
         """Whether a value is computed by a phase and not a graph output yet."""
@@ -154,9 +174,9 @@ class _Placer:
                 continue
             values = operation.results or operation.operands[:1]
             ranges = [self._range(value, places) for value in values]
-            first = f"{self.scope}v.{number}"
+            first = f"{self.context.prefix}v.{number}"
             names = [first, *(f"{first}.{at}" for at in range(1, len(ranges)))]
-            found = list(map(self._named, ranges, names))
+            found = list(map(_named, ranges, names))
             set_ranges(operation, found, operation in self.in_place)
 
     def _places(self) -> dict[SSAValue, _Offset]:
@@ -164,8 +184,8 @@ class _Placer:
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
-                places[operation.results[0]] = (f"{self.scope}c.{number}", 0)
-        own = sum(stored_bytes(value.type) for value in places)
+                places[operation.results[0]] = (f"{self.context.prefix}c.{number}", 0)
+        own = sum(most_bytes(self.context, value) for value in places)
         found = list(operations(self.module))
         shared, size = self._shared(places, range(len(found)))
         self._check_size(own + size)
@@ -187,16 +207,15 @@ class _Placer:
     def _range(self, value: SSAValue, places: Mapping[SSAValue, _Offset]) -> DdrRange:
         root, offset = self.root(value)
         base, begin = places[root]
-        return DdrRange(base, begin + offset, begin + offset + stored_bytes(value.type))
+        return DdrRange(base, begin + offset, begin + offset + most_bytes(self.context, value))
 
     def _shared(self, own: Container[SSAValue], steps: Sequence[int]) -> tuple[dict[SSAValue, _Offset], int]:
         """The places of the values that share memory, and how many bytes that takes."""
         live = self._live_ranges(own, steps)
         addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
         ends = [address + each.size for address, each in zip(addresses, live.values(), strict=True)]
-        places = {
-            value: (self.scope + VARIABLES, address) for value, address in zip(live, addresses, strict=True)
-        }
+        shared = self.context.prefix + VARIABLES
+        places = {value: (shared, address) for value, address in zip(live, addresses, strict=True)}
         return places, max(ends, default=0)
 
     def _layers(self, found: list[TensorOperation]) -> list[int]:
@@ -214,7 +233,7 @@ class _Placer:
             for result in operation.results:
                 root, offset = self.root(result)
                 if root not in own:
-                    size = offset + stored_bytes(result.type)
+                    size = offset + most_bytes(self.context, result)
                     live[root] = live.get(root, LiveRange(number, number, 0)).with_size(size)
             if computes(operation) and operation not in self.in_place:
                 for value in (*operation.operands, *operation.results):
@@ -223,16 +242,17 @@ class _Placer:
                         live[root] = live[root].until(number)
         return live
 
-    def _named(self, ddr_range: DdrRange, own: str) -> Place:
-        """A place with its symbol: that of the memory which it is the beginning of, else its own."""
-        base = ddr_range.symbol
-        return (base if ddr_range.begin == 0 and base != self.scope + VARIABLES else own), ddr_range
-
     def _check_size(self, size: int) -> None:
         machine = self.context.machine
         if size > machine.ddr.bytes:
             found = f"the tensors of the graph take {size:,} bytes of DDR"
             raise GraphError([f"{found}, machine {machine.name} has {machine.ddr.bytes:,}"])
+
+
+def _named(ddr_range: DdrRange, own: str) -> Place:
+    """A place with its symbol: that of the memory which it is the beginning of, else its own."""
+    base = ddr_range.symbol
+    return (base if ddr_range.begin == 0 and not base.endswith(VARIABLES) else own), ddr_range
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.$]*")

@@ -26,7 +26,7 @@ def shared_states(networks: Sequence[tuple[Context, ModuleOp]]) -> dict[str, str
         for operation in operations(module):
             if not isinstance(operation, InputOp) or operation.node.data not in states:
                 continue
-            name, entry = operation.node.data, context.scope.removesuffix(".")
+            name, entry = operation.node.data, context.prefix.removesuffix(".")
             found = _described(tensors[name], format_of(operation.results[0].type).token)
             symbol, other, known = first.setdefault(name, (operation.symbol, entry, found))
             if known != found:

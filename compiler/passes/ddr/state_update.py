@@ -1,8 +1,9 @@
 """Pass ``state_update``: the new value of a state is written into the memory of the old one.
 
 An operation that only replaces parts of the old value writes these parts and nothing else. Any other
-operation writes its result there if it does not read the old value. What still reads the old value is placed
-before; where that is impossible, a copy at the end of the program brings the new value there.
+operation writes its result there if it does not read the old value; in the step of a loop also if it reads of
+it just the elements that it writes. What still reads the old value is placed before; where that is
+impossible, a copy at the end of the program brings the new value there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from xdsl.ir import SSAValue
 from compiler.dialect.ops import CastOp, GroupOp, InputOp, LoadConstOp, OutputOp, SubgraphOp, TensorOperation
 from compiler.dialect.types import order_of
 from compiler.lowering import LOWERINGS
+from compiler.lowering.pointwise.record import POINTWISE
 from compiler.passes.base import Context, StateUpdate, computes, is_alias, main_member, operations
 from compiler.passes.groups.dependences import Edges, in_order
 from compiler.passes.groups.views import concat_offsets, memory_root, outside, same_memory, sole_member
@@ -127,7 +129,8 @@ class _Updater:
                 chain,
                 "" if wrong is None else f"node '{_name(wrong)}' reads the old value while it writes",
             )
-        if any(memory_root(value) is state.old for value in last.operands):
+        reads = [value for value in last.operands if memory_root(value) is state.old]
+        if reads and not (self.context.is_body and _element_by_element(last, reads)):
             return [last], f"node '{_name(last)}' reads the old value while it computes the new one"
         if concat_offsets(self.context, last) is not None:
             return [last], f"node '{_name(last)}' joins values that are computed one after the other"
@@ -190,6 +193,13 @@ def _updated(operation: TensorOperation) -> SSAValue | None:
     )
     value = None if member is None else outside(operation, member.operands[0])
     return None if value is None else same_memory(value)
+
+
+def _element_by_element(operation: TensorOperation, operands: Sequence[SSAValue]) -> bool:
+    """Whether an operation reads of some operands only the elements that it writes, and before it does."""
+    members = operation.members if isinstance(operation, GroupOp) and operation.stages is None else []
+    pointwise = members and all(member.op in POINTWISE or isinstance(member, CastOp) for member in members)
+    return bool(pointwise) and all(value.type == operation.results[0].type for value in operands)
 
 
 def _last_node(operation: TensorOperation) -> str:

@@ -30,7 +30,7 @@ class GroupCostPass:
             plan = context.plan
             context.results = [_planned(plan, template) for template in context.templates]
         elif context.effort.total:
-            search = _search(context)
+            search = search_of(context)
             search.progress = context.search_progress
             context.results = search.run(context.templates)
         for operation in operations(module):
@@ -38,7 +38,7 @@ class GroupCostPass:
                 write_decision(operation, context.results[operation.template.value.data].best)
 
 
-def _search(context: Context) -> Search:
+def search_of(context: Context) -> Search:
     """A search with the effort of a compilation, which ranks candidates over the ranges of the machine."""
     estimates = Estimates(context.machine)
     at_ends = estimates.at_ends if estimates.has_range else None
@@ -71,14 +71,14 @@ def stack_decisions(context: Context) -> Callable[[Template], SearchResult | Non
     It returns None if no candidate fits, or if the plan does not have the stack.
     """
     if context.plan is None:
-        return _search(context).search_stack
+        return search_of(context).search_stack
     plan = context.plan
     return lambda template: _planned(plan, template) if template.key in plan.templates else None
 
 
 def with_ends(context: Context, template: Template, result: SearchResult) -> SearchResult:
     """The result of a search for a stack that is made, with its cycles at the ends of the range."""
-    return result if context.plan is not None else _search(context).with_ends(template, result)
+    return result if context.plan is not None else search_of(context).with_ends(template, result)
 
 
 def write_decision(group: GroupOp, best: Trial) -> None:

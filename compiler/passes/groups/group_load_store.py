@@ -18,8 +18,8 @@ from compiler.dialect.exchanges import EXCHANGES, home_of
 from compiler.dialect.homes import Home, HomeAttr
 from compiler.dialect.ops import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp, TensorOperation
 from compiler.lowering.record import ALL_GATHER, StageExchange
-from compiler.passes.base import Context, operations
-from compiler.passes.work import is_alias, placement_of, stages_of_group
+from compiler.passes.base import Context, is_alias, operations
+from compiler.passes.work import placement_of, stages_of_group
 
 
 class GroupLoadStorePass:

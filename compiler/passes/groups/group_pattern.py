@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.dialect.ops import TensorOperation
+from compiler.dialect.ops import ControlOperation, TensorOperation
 from compiler.passes.base import Context, computes, operations
 from compiler.passes.patterns import Pattern, PatternTrie
 
@@ -26,7 +26,7 @@ class GroupPatternPass:
     name = "group_pattern"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        found = [operation for operation in operations(module) if computes(operation)]
+        found = [operation for operation in operations(module) if _needs_group(operation)]
         matcher = _Matcher(Fusion(context), context.patterns)
         if context.patterns is not None:
             for operation in reversed(found):
@@ -40,6 +40,11 @@ class GroupPatternPass:
                 group([operation], SINGLE)
         for members, pattern in matcher.matches:
             group(members, pattern.tag)
+
+
+def _needs_group(operation: TensorOperation) -> bool:
+    """Whether an operation needs code; that of control flow is no phase, but has phases inside."""
+    return computes(operation) and not isinstance(operation, ControlOperation)
 
 
 @dataclass
@@ -71,7 +76,7 @@ class _Matcher:
         return found
 
     def _follows(self, members: Members, following: TensorOperation) -> bool:
-        if not computes(following):
+        if not _needs_group(following):
             return False
         if is_anchor(members[0]):
             return self.fusion.is_step(following, members[-1].results[0])

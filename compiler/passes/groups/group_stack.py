@@ -29,6 +29,7 @@ from .boundaries import StackSpan, near, some
 from .group_cost import with_ends
 from .group_mapping import GroupMappingPass
 from .growth import grown
+from .layer_cost import LEAST_BARRIERS
 from .sequences import Joint, Sequences
 from .views import users_of
 
@@ -213,4 +214,8 @@ class _Stacker:
     def _stack(self, groups: list[GroupOp]) -> _Stack | None:
         """The stack of these groups; None if it is not possible."""
         joint = self.candidates.searched(groups, self.borders)
-        return None if joint is None else _Stack(joint, self.borders.gain(groups, joint.result.best))
+        if joint is None:
+            return None
+        gain = self.borders.gain(groups, joint.result.best)
+        least = LEAST_BARRIERS * self.borders.barrier.middle if self.pattern.kind.grows else 0
+        return _Stack(joint, gain if gain > least else 0)

@@ -12,7 +12,7 @@ from itertools import combinations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.dialect.ops import GroupOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.types import stored_bytes
 from compiler.passes.base import Context, operations
 from compiler.search import SearchResult
@@ -99,13 +99,14 @@ class _Growth:
     def _candidates(self, found: Sequence[TensorOperation], possible: set[GroupOp]) -> dict[_Groups, int]:
         """Groups that can be one, in their order, with the bytes of a value that they are around.
 
-        Groups that are between those around a value belong to them.
+        Groups that are between those around a value belong to them, unless control flow is there too.
         """
         order, sizes = RunOrder(found, state_edges(found)), dict[_Groups, int]()
         for some, size in _around_values(found, possible):
             together = sorted({*some, *order.between(some)}, key=order.place.__getitem__)
             groups = tuple(each for each in together if isinstance(each, GroupOp))
-            if possible.issuperset(groups) and self._is_short(groups):
+            apart = any(isinstance(each, ControlOperation) for each in together)
+            if not apart and possible.issuperset(groups) and self._is_short(groups):
                 sizes[groups] = max(size, sizes.get(groups, 0))
         return sizes
 

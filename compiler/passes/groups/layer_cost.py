@@ -18,7 +18,7 @@ from compiler.search.cost import Estimates, Trace, trace_of
 from .borders import Borders, RangeCycles, range_of_trial
 from .sequences import Joint, Sequences
 
-_LEAST, _LEAST_WITHIN = 0.5, 1.0
+LEAST_BARRIERS, _LEAST_WITHIN = 0.5, 1.0
 """Barriers that groups must save as one, in cycles; more where none goes and only the overlap changes."""
 
 _Phase = GroupOp | Joint
@@ -82,7 +82,7 @@ class LayerCost:
             gain = borders.saved(apart, self._cycles(rows - self._rows, joint, way), close)
             if gain <= 0:
                 return 0
-        least = _LEAST if fewer > 0 else _LEAST_WITHIN
+        least = LEAST_BARRIERS if fewer > 0 else _LEAST_WITHIN
         return gain if gain > least * borders.barrier.middle else 0
 
     def _layers(self, joined: Collection[GroupOp]) -> tuple[_Rows, int]:

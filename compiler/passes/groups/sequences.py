@@ -11,10 +11,10 @@ from xdsl.rewriter import Rewriter
 
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
-from compiler.passes.base import Context
+from compiler.passes.base import Context, is_alias
 from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
-from compiler.passes.work import is_alias, stages_of_group, target_of, together, unaliased, work_of
+from compiler.passes.work import stages_of_group, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, Trial, signature, template_key
 
 from .borders import Borders
@@ -100,7 +100,9 @@ class Sequences:
 
     def make(self, joint: Joint) -> GroupOp:
         """Replace groups by one group, at the place of the last of them."""
-        groups, best = joint.groups, joint.result.best
+        groups, target = joint.groups, target_of(self.context)
+        template = Template(joint.result.key, joint.work, target)
+        best = with_ends(self.context, template, joint.result).best  # others are compared with it
         works = [work for each in groups for work in self.stages_of(each)]
         names = {
             value: self.symbol(outer)

@@ -21,6 +21,7 @@ from compiler.operators.record import Call
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
 from compiler.passes.base import Context, is_alias
+from compiler.passes.extents import is_ranged
 from compiler.passes.work import call_of
 
 from .dependences import Edges
@@ -43,7 +44,7 @@ def concat_offsets(context: Context, operation: TensorOperation) -> list[tuple[S
     None if the operation is not a Concat, or if an operand is not a single range of the result's bytes.
     """
     member = sole_member(operation, "Concat")
-    if member is None:
+    if member is None or is_ranged(context, operation.results[0]):
         return None
     result = operation.results[0]
     axis = axis_from_front(_call(context, operation, member).integer("axis"), len(shape_of(result.type)))
@@ -85,7 +86,7 @@ def slice_view(context: Context, operation: TensorOperation) -> View | None:
     """
     member = sole_member(operation, "Slice")
     value = None if member is None else outside(operation, member.operands[0])
-    if member is None or value is None:
+    if member is None or value is None or is_ranged(context, value):
         return None
     kind, given = value.type, slice_ranges(_call(context, operation, member))
     ranges = [given[axis] for axis in storage_permutation(len(given), order_of(kind))]

@@ -1,4 +1,4 @@
-"""Passes that decide the formats of tensors and the orders of their axes in memory.
+"""Passes on single operations: import, formats of tensors, orders of their axes in memory, equal operations.
 
 They run before groups are formed.
 """

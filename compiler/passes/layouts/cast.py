@@ -1,4 +1,5 @@
-"""Pass ``cast``: floats inside the graph get the compute format; inputs and outputs keep their own.
+"""Pass ``cast``: floats inside the graph get the compute format; inputs and outputs keep their own,
+unless control flow executes the graph: then they are values inside another one.
 
 Nodes that the graph marks as precise (:class:`compiler.graph.Graph`) compute in FP32.
 """
@@ -24,9 +25,13 @@ class CastPass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         declared = {tensor.name: DTYPE_FORMATS[tensor.dtype] for tensor in context.graph.outputs}
+        if context.is_body:
+            declared = {name: context.compute if fmt.is_float else fmt for name, fmt in declared.items()}
         casts = _Casts(context)
         for operation in operations(module):
-            if isinstance(operation, InputOp):
+            if isinstance(operation, InputOp) and context.is_body:
+                _retype(operation.results[0], context.compute)
+            elif isinstance(operation, InputOp):
                 casts.after_input(operation)
             elif isinstance(operation, OutputOp):
                 casts.want(operation, 0, declared[operation.node.data])
@@ -36,7 +41,8 @@ class CastPass:
                 fmt = casts.of(operation)
                 for index in range(len(operation.operands)):
                     casts.want(operation, index, fmt)
-                _retype(operation.results[0], fmt)
+                for result in operation.results:
+                    _retype(result, fmt)
         store_as_computed(context, module)
 
 

@@ -55,12 +55,14 @@ def large_numbers(graph: Graph, fmt: Format) -> LargeNumbers:
     }
     values: dict[str, float] = {}
     for node in graph.nodes:
+        results = [name for name in node.outputs if name and graph.tensors[name].is_float]
+        if not results:
+            continue
         size = _MAGNITUDES.get(node.op, _ordinary)(graph, node, found)
-        for name in node.outputs:
-            if name and graph.tensors[name].is_float:
-                found[name] = size
-                if size > LARGEST:
-                    values[name] = size
+        for name in results:
+            found[name] = size
+            if size > LARGEST:
+                values[name] = size
     large = values.keys() | {name for name in graph.constants if found.get(name, 0.0) > LARGEST}
     return LargeNumbers(values, nodes_around(graph, large))
 

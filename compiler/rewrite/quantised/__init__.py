@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from compiler.rewrite.engine import Rewrite
 
-from . import movement, packed, products, signs
+from . import dynamic, movement, packed, products, signs
 from .precision import between_bytes
 from .sums import SUMS
 
 TABLES: tuple[tuple[Rewrite, ...], ...] = (
-    (*signs.REWRITES, *movement.REWRITES, *products.FUSED, *SUMS),
+    (*signs.REWRITES, *movement.REWRITES, *dynamic.DYNAMIC, *products.FUSED, *SUMS),
     (*signs.REWRITES, *products.ALONE),
 )
 """Their tables, which are applied one after the other, in the order in which they are tried at a node."""

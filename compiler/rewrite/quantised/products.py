@@ -59,7 +59,7 @@ class ByteProduct:
         return build(self.op, *operands, **attrs)
 
 
-def _conv_attributes(node: Node) -> dict[str, AttrValue]:
+def conv_attributes(node: Node) -> dict[str, AttrValue]:
     return {name: node.attrs[name] for name in _CONV_ATTRIBUTES if name in node.attrs}
 
 
@@ -68,7 +68,7 @@ def _conv(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
     x, weights = dequantised(graph, node.inputs[0]), dequantised_weights(graph, node.inputs[1], 0)
     if x is None or weights is None or weights.values.ndim > 4:
         return None
-    made = ByteProduct("Int8Conv", *x, weights, None, _conv_attributes(node))
+    made = ByteProduct("Int8Conv", *x, weights, None, conv_attributes(node))
     return _with_bias(graph, made, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else made
 
 
@@ -156,12 +156,12 @@ def _qlinear(graph: RewrittenGraph, node: Node) -> Replacement | None:
     conv = node.op == "QLinearConv"
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
     x_how, y_how = (scalar_quantisation(graph, *pair) for pair in ((x_scale, x_zero), (y_scale, y_zero)))
-    weights = _known(graph, node, (w, w_scale, w_zero))
+    weights = known_operand(graph, node, (w, w_scale, w_zero))
     bias = graph.array(node.inputs[8]) if len(node.inputs) > 8 and node.inputs[8] else None
     if x_how is None or y_how is None or weights is None or (bias is None and len(node.inputs) > 8):
         return None
-    attrs = _conv_attributes(node) if conv else {}
-    product = ByteProduct(_MADE[node.op], x, x_how, weights, bias, attrs)
+    attrs = conv_attributes(node) if conv else {}
+    product = ByteProduct(INTEGER_PRODUCTS[node.op], x, x_how, weights, bias, attrs)
     build = graph.builder(node)
     result = product.built(build, "int8", np.asarray(product.unit / y_how.scale), y_zero=y_how.zero)
     if not can_be_compiled(build):
@@ -174,18 +174,18 @@ def _integer(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """A ConvInteger or MatMulInteger with known weights and zero points."""
     x, w, x_zero, w_zero = (*node.inputs, "", "")[:4]
     point = graph.array(x_zero) if x_zero else np.zeros((), graph.tensor(x).dtype)
-    weights = _known(graph, node, (w, "", w_zero))
+    weights = known_operand(graph, node, (w, "", w_zero))
     if point is None or point.size != 1 or weights is None:
         return None
     shift = OFFSET if graph.tensor(x).dtype == "uint8" else 0
     how = Quantisation(np.float32(1), int(point.reshape(())) - shift)
-    attrs = _conv_attributes(node) if node.op == "ConvInteger" else {}
+    attrs = conv_attributes(node) if node.op == "ConvInteger" else {}
     build = graph.builder(node)
-    result = ByteProduct(_MADE[node.op], x, how, weights, None, attrs).built(build, "int32", None)
+    result = ByteProduct(INTEGER_PRODUCTS[node.op], x, how, weights, None, attrs).built(build, "int32", None)
     return replacement(build, result) if can_be_compiled(build) else None
 
 
-_MADE = {
+INTEGER_PRODUCTS = {
     "QLinearConv": "Int8Conv",
     "ConvInteger": "Int8Conv",
     "QLinearMatMul": "Int8MatMul",
@@ -194,12 +194,12 @@ _MADE = {
 """The operators on bytes that compute operators on integers."""
 
 
-def _known(graph: RewrittenGraph, node: Node, names: tuple[str, str, str]) -> KnownWeights | None:
+def known_operand(graph: RewrittenGraph, node: Node, names: tuple[str, str, str]) -> KnownWeights | None:
     """The known weights of an operator on integers: bytes, scale and zero point, which may be omitted."""
     given = [graph.array(name) if name else None for name in names]
     if any(name and array is None for name, array in zip(names, given, strict=True)):
         return None
-    made, rank = _MADE[node.op], len(graph.shape(names[0]))
+    made, rank = INTEGER_PRODUCTS[node.op], len(graph.shape(names[0]))
     if made == "Int8Conv":
         return known_weights(given[0], given[1], given[2], 0) if rank <= 4 else None
     matrices = rank == 2 and len(graph.shape(node.inputs[0])) >= 2

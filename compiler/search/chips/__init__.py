@@ -4,7 +4,21 @@ The result is one graph that all chips compute, with operators that exchange val
 (``compiler/operators/domains/chips``), and the part of every constant that a chip has.
 """
 
+from .bounds import ChipBounds, bounds_of, priced_machine
+from .candidates import ChosenDegrees, TriedDegrees, choose_degrees, possible_degrees
 from .degrees import Degrees, parsed_degrees
 from .spread import SpreadGraph, spread_graph
 
-__all__ = ["Degrees", "SpreadGraph", "parsed_degrees", "spread_graph"]
+__all__ = [
+    "ChipBounds",
+    "ChosenDegrees",
+    "Degrees",
+    "SpreadGraph",
+    "TriedDegrees",
+    "bounds_of",
+    "choose_degrees",
+    "parsed_degrees",
+    "possible_degrees",
+    "priced_machine",
+    "spread_graph",
+]

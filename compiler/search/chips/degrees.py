@@ -1,21 +1,26 @@
 """Degrees of parallelism, and the chips that work together: ``dp=2,tp=2`` on 2x2 chips.
 
-Chips of a tensor-parallel group have numbers that follow each other; a group is a rectangle of the mesh
-where that can be.
+A tensor-parallel group is a rectangle of the mesh whose links carry least where that can be, else chips
+whose numbers follow each other.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.graph import GraphError
+from compiler.lowering.movement.chips.routes import round_of
+from compiler.operators.domains.chips.collectives import DUAL
 from tx8isa.machine.chips import Chips
 from tx8isa.tools.suggestions import hint
 
 KINDS = {"dp": "data", "tp": "tensor"}
 """The kinds of parallelism."""
+MOST_SHARING = 32
+"""Chips that can share products: a stream has so many packets, one for each message of an exchange."""
 _DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
 
 
@@ -39,11 +44,14 @@ class Degrees:
         if self.chips != chips.count:
             mesh = f"{chips.x}x{chips.y} chips are {chips.count}"
             raise GraphError([f"--parallel {self}: is for {self.chips} chips; {mesh}"])
+        if self.tp > MOST_SHARING:
+            raise GraphError([f"--parallel {self}: tp is {self.tp}, expected at most {MOST_SHARING}"])
 
     def rings(self, chips: Chips) -> list[tuple[int, ...]]:
         """The tensor-parallel groups, each in the order of its ring."""
         numbers = range(self.dp * self.tp)
-        return [ring_order(chips, tuple(numbers[at : at + self.tp])) for at in numbers[:: self.tp]]
+        in_a_row = [ring_order(chips, tuple(numbers[at : at + self.tp])) for at in numbers[:: self.tp]]
+        return min([in_a_row, *_rectangles(chips, self.tp)], key=lambda rings: _load(chips, rings))
 
     def places(self, chips: Chips) -> list[tuple[int, int]]:
         """By chip: its place in the batch, and in the ring of its group."""
@@ -53,6 +61,27 @@ class Degrees:
             for place, chip in enumerate(ring)
         }
         return [found[chip] for chip in range(self.chips)]
+
+
+def _rectangles(chips: Chips, size: int) -> Iterator[list[tuple[int, ...]]]:
+    """The mesh as rectangles of so many chips, each in the order of its ring."""
+    for columns in range(1, chips.x + 1):
+        rows, rest = divmod(size, columns)
+        if rest or chips.x % columns or chips.y % max(rows, 1) or not rows:
+            continue
+        yield [
+            ring_order(chips, tuple((x + i) * chips.y + y + j for i in range(columns) for j in range(rows)))
+            for x in range(0, chips.x, columns)
+            for y in range(0, chips.y, rows)
+        ]
+
+
+def _load(chips: Chips, rings: list[tuple[int, ...]]) -> tuple[float, int]:
+    """The share of a tensor on the busiest link when two rings turn, and the longest way."""
+    if len(rings[0]) == 1:
+        return 0.0, 0
+    turn = round_of(chips, tuple(rings), DUAL)
+    return turn.busiest, turn.distance
 
 
 def parsed_degrees(text: str) -> Degrees:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
-from compiler.graph import AttrValue, Node
+from compiler.graph import AttrValue, Graph, Node, Shape
+from compiler.lowering.movement.chips.routes import Groups, LinkPrice
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import ALL_REDUCE
+from compiler.operators.domains.chips.collectives import ALL_REDUCE, REDUCE_SCATTER
+from tx8isa.machine.description import Machine
 
 from .rules import ChipParts, NeedsWhole, constants_divided
 
+LARGE_SUM = 1 << 20
+"""Bytes of a sum from which on its rows are dealt to chips, which then normalize and add only their own."""
 PRODUCTS = ("MatMul", "Gemm")
 
 
@@ -49,18 +54,54 @@ def sums_over(parts: ChipParts, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class ChipGroups:
-    """ChipGroups of chips as attributes of an exchange."""
+    """Groups of chips that exchange parts of tensors, all at the same time."""
 
-    chips: tuple[int, ...]
-    members: int
+    machine: Machine
+    groups: Groups
+    bytes_each: int
+    """Bytes of an element of a tensor."""
+    tiles: int
 
     @property
-    def attrs(self) -> dict[str, AttrValue]:
-        return {"chips": self.chips, "members": self.members}
+    def members(self) -> int:
+        return len(self.groups[0])
+
+    def attrs(self, op: str, shape: Shape) -> dict[str, AttrValue]:
+        """The attributes of an exchange of a tensor of the whole group, in the way of the lowest price."""
+        chips = tuple(chip for group in self.groups for chip in group)
+        return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
+
+    def axis_of_rows(self, shape: Shape) -> int | None:
+        """The axis of the rows of a large sum that are dealt to chips; None if every chip has them all."""
+        if math.prod(shape) * self.bytes_each < LARGE_SUM:
+            return None
+        fitting = (axis for axis, extent in enumerate(shape[:-1]) if extent % self.members == 0)
+        return next(fitting, None)
+
+    def price(self, op: str, shape: Shape) -> float:
+        """The cycles of such an exchange."""
+        exchange = self._exchange(op, shape)
+        return exchange.cycles(exchange.best())
+
+    def _exchange(self, op: str, shape: Shape) -> LinkPrice:
+        return LinkPrice(self.machine, op, self.groups, math.prod(shape) * self.bytes_each, self.tiles)
+
+    def saved(self, graph: Graph, product: Node) -> float:
+        """Cycles that a chip saves if it has a part of a product with constant weights, by its bounds."""
+        clock, engines = self.machine.engines.clock.value, self.machine.engines.ne
+        rate = (engines.fp16 if self.bytes_each == 2 else engines.fp32).value * self.tiles / clock
+        weights = graph.tensors[product.inputs[1]].shape
+        columns = graph.tensors[product.outputs[0]].shape[-1]
+        rows = math.prod(graph.tensors[product.outputs[0]].shape) // columns
+        moved = math.prod(weights) * self.bytes_each * clock / self.machine.ddr.nominal.value
+        return max(2 * rows * math.prod(weights) / rate, moved) * (1 - 1 / self.members)
 
 
 def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
-    """The product of each chip's own rows of the weights, the sum over the chips, and then the bias."""
+    """The product of each chip's own rows of the weights, the sum over the chips, and then the bias.
+
+    ``parts`` gets the axis of the result if each chip has some rows of the sum.
+    """
     x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else None
     if bias is not None and node.attrs.get("beta", 1.0) != 1.0:
@@ -69,8 +110,51 @@ def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
     product, total = f"{result}.partial", result if bias is None else f"{result}.sum"
     found = [
         replace(node, inputs=(x, part), outputs=(product,)),
-        Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), groups.attrs),
+        _summed(parts, node, product, total, groups),
     ]
     if bias is not None:
         found.append(Node("Add", f"{node.name}.bias", (total, bias), (result,), {}))
     return found
+
+
+def _summed(parts: ChipParts, node: Node, product: str, total: str, groups: ChipGroups) -> Node:
+    """The sum of a product over the chips: all of it on every chip, or of a large one the rows of each."""
+    shape = parts.graph.tensors[node.outputs[0]].shape
+    axis = groups.axis_of_rows(shape)
+    if axis is None:
+        attrs = groups.attrs(ALL_REDUCE, shape)
+        return Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), attrs)
+    parts.axes[node.outputs[0]] = axis
+    attrs = {**groups.attrs(REDUCE_SCATTER, shape), "axis": axis}
+    return Node(REDUCE_SCATTER, f"{node.name}.reduce_scatter", (product,), (total,), attrs)
+
+
+def both_sum_over(parts: ChipParts, node: Node) -> bool:
+    """Whether both operands of a product, at least one of them computed, are divided where it sums.
+
+    A constant operand can be divided there.
+    """
+    if node.op != "MatMul" or not any(name in parts.axes for name in node.inputs):
+        return False
+    ranks = [parts.graph.tensors[name].rank for name in node.inputs]
+    if min(ranks) < 2:
+        return False
+    for name, axis in zip(node.inputs, (ranks[0] - 1, ranks[1] - 2), strict=True):
+        if name not in parts.graph.constants and parts.axes.get(name) != axis:
+            return False
+    return True
+
+
+def added_up(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
+    """The product of each chip's parts along the axis that it sums, and the sum over the chips."""
+    names, result = list(node.inputs), node.outputs[0]
+    for at, axis in enumerate((-1, -2)):
+        name = names[at]
+        if name in parts.graph.constants:
+            names[at] = parts.part_of_constant(name, parts.graph.tensors[name].rank + axis)
+    attrs = groups.attrs(ALL_REDUCE, parts.graph.tensors[result].shape)
+    partial = f"{result}.partial"
+    return [
+        replace(node, inputs=tuple(names), outputs=(partial,)),
+        Node(ALL_REDUCE, f"{node.name}.all_reduce", (partial,), (result,), attrs),
+    ]

@@ -22,7 +22,10 @@ _RECENT = 8
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles of a phase, busy cycles of each engine of one tile, and DDR traffic of all tiles in bytes."""
+    """Cycles of a phase, busy cycles of each engine of one tile, and DDR traffic of all tiles in bytes.
+
+    An exchange between chips takes as long as its links, if its engines need less.
+    """
 
     cycles: int
     ahead: int
@@ -42,7 +45,8 @@ def _priced(trace: Trace, pricing: Pricing) -> Estimate:
     timeline = _timeline([trace], pricing)
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
     moved = timeline.ddr_bytes * trace.tiles
-    return Estimate(timeline.now // TICKS, timeline.ahead // TICKS, engines, moved, trace.tiles)
+    cycles = max(timeline.now // TICKS, trace.links)
+    return Estimate(cycles, timeline.ahead // TICKS, engines, moved, trace.tiles)
 
 
 def _timeline(traces: Sequence[Trace], pricing: Pricing) -> Timeline:

@@ -14,6 +14,7 @@ from compiler.codegen.expr import Expr, Value, Variable, lanes, symbols_of
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import TILE
 from compiler.codegen.tree import Argument, Issue, Item, Let, Loop
+from compiler.evaluation.sizes import Size
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
@@ -118,11 +119,15 @@ Event = Command | Copy | CoreTime | Wait | Sharing | EndOfConstants | TurnBegin 
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average."""
+    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average.
+
+    ``links`` are the cycles that links between chips take.
+    """
 
     events: list[Event]
     tiles: int
     sharing: float
+    links: int = 0
 
 
 def trace_of(kernel: Kernel) -> Trace:
@@ -132,7 +137,7 @@ def trace_of(kernel: Kernel) -> Trace:
     sharing = _sharing(kernel, tiles, entered)
     walk = _PhaseWalk(kernel, sharing, entered)
     walk.items(kernel.tree)
-    return Trace(walk.events, tiles, sharing)
+    return Trace(walk.events, tiles, sharing, kernel.links)
 
 
 def tiles_at_work(kernel: Kernel) -> int:
@@ -226,7 +231,7 @@ class _Operands:
         self.mnemonic = issue.mnemonic
         self.from_ddr = issue.record.engine is Engine.DTE and _reads_ddr(issue)
         self.values = list(form.defaults)
-        self.unknown: list[tuple[int, Expr]] = []
+        self.unknown: list[tuple[int, Expr | Size]] = []
         for name, given in issue.arguments.items():
             index = form.needed.get(name)
             if index is not None:

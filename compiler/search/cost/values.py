@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.expr import Address, Expr, Operation, Slot, SpilledVariable, Value, Variable
+from compiler.evaluation.sizes import Size
 
 Registers = dict[str, int]
 """The values of registers by name; registers of unknown value are missing."""
@@ -33,7 +34,7 @@ def value_of(value: Value, registers: Registers) -> int:
 
 def _of_variable(value: Variable, registers: Registers) -> int:
     known = registers.get(value.register)
-    return value.high if known is None else known
+    return value_of(value.high, registers) if known is None else known
 
 
 def _of_operation(value: Operation, registers: Registers) -> int:
@@ -52,12 +53,17 @@ def _of_address(value: Address, registers: Registers) -> int:
     return value.offset + (value.buffer.address if value.buffer is not None else 0)
 
 
-_VALUES: dict[type[Expr], Callable[[Any, Registers], int]] = {
+def _of_size(value: Size, registers: Registers) -> int:
+    return value.here
+
+
+_VALUES: dict[type[Expr | Size], Callable[[Any, Registers], int]] = {
     Variable: _of_variable,
     SpilledVariable: _of_variable,
     Operation: _of_operation,
     Slot: _of_slot,
     Address: _of_address,
+    Size: _of_size,
 }
 """Evaluators, keyed by the class of an expression: nothing else is called as often."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from compiler.evaluation.integers import INTEGERS
 from tx8isa.tools.caches import add_cache_options
 from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
 from tx8isa.tools.version import VERSION
@@ -105,12 +106,29 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
     add(
+        "--dim",
+        action="append",
+        default=[],
+        type=dimension,
+        metavar="NAME=1:128:512",
+        help="least, usual and most size of a free dimension of an ONNX model: the program runs all sizes "
+        "in between (docs/dynamic_shapes.md); may be given for several",
+    )
+    add(
         "--constant",
         action="append",
         default=[],
         type=constant,
         metavar="NAME=VALUE",
         help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
+    )
+    add(
+        "--bound",
+        action="append",
+        default=[],
+        type=bound,
+        metavar="NODE=STEPS",
+        help="the most steps of an ONNX Loop that collects results; may be given for several",
     )
 
 
@@ -212,6 +230,12 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
         help="whether values between groups may stay in the scratchpads, or all are stored to DDR (default: "
         "on)",
     )
+    add(
+        "--integers",
+        choices=INTEGERS,
+        help="whether convolutions and sums of bytes give exactly the integers of ONNX, or those or the ones "
+        "beside them, which is faster (default: exact; near for a network that --calibrate quantises)",
+    )
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
     add(
@@ -252,6 +276,18 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, found
 
 
+def dimension(text: str) -> tuple[str, tuple[int, int, int]]:
+    """The name and the range of a dimension, from ``seq=1:128:512``."""
+    name, _, sizes = text.rpartition("=")
+    try:
+        least, usual, most = (int(size) for size in sizes.split(":"))
+    except ValueError:
+        name = ""
+    if not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=LEAST:USUAL:MOST, such as seq=1:128:512")
+    return name, (least, usual, most)
+
+
 def constant(text: str) -> tuple[str, float | Path]:
     """An input's name and value, from ``rate=16000``, ``flag=true`` or ``table=FILE.npy``."""
     name, _, value = text.rpartition("=")
@@ -267,6 +303,14 @@ def constant(text: str) -> tuple[str, float | Path]:
         except ValueError:
             continue
     raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is not a number, true, false or FILE.npy")
+
+
+def bound(text: str) -> tuple[str, int]:
+    """A node and the most steps of its loop, from ``search=100``."""
+    node, _, steps = text.rpartition("=")
+    if not node or not steps.isdecimal() or not int(steps):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NODE=STEPS, a number of 1 or more")
+    return node, int(steps)
 
 
 def state(text: str) -> tuple[str, str]:
@@ -329,11 +373,18 @@ def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace)
     """Extents that no axis can have, and inputs with two values."""
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
-    for option in ("constant", "state"):
+    for option in ("constant", "bound", "dim", "state"):
         names = [name for name, _ in getattr(options, option)]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             parser.error(f"argument --{option}: '{twice}' is given twice")
+    others = {"--verify-nodes": options.verify_nodes, "--parallel": options.parallel, "--gdb": options.gdb}
+    others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
+    wrong = next((name for name, given in others.items() if given), None)
+    if options.dim and wrong is not None:
+        parser.error(
+            f"--dim and {wrong} exclude each other: a program that runs a range of sizes has no {wrong}"
+        )
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

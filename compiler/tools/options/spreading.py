@@ -7,6 +7,10 @@ import argparse
 from tx8isa.tools.command_line import mesh
 
 _OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "calibrate", "plan")
+_OF_A_PROGRAM = (
+    *("run", "check", "verify_nodes", "text_only", "json"),
+    *("report", "plan", "save_plan", "calibrate", "print_ir_after"),
+)
 _WITH_TX8EMU = ("stats", "html", "trace")
 
 
@@ -16,23 +20,35 @@ def add_chip_options(parser: argparse.ArgumentParser) -> None:
         "--chips",
         type=mesh,
         metavar="XxY",
-        help="compile for X times Y linked chips, such as 2x2 (docs/chips.md); needs --parallel",
+        help="compile for X times Y linked chips, such as 2x2 (docs/chips.md)",
+    )
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="make no program: print the estimated cycles of every phase, for up to 4096 chips",
     )
     parser.add_argument(
         "--parallel",
         metavar="DEGREES",
         help="how chips share the work: dp=N deals the batch to N of them, tp=N the columns and rows of "
-        "products; dp=2,tp=2 does both",
+        "products; dp=2,tp=2 does both (default: the degrees with the fewest estimated cycles)",
     )
 
 
+def _check_estimate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exit with a usage error for options that need a program, which an estimate does not make."""
+    for name in _OF_A_PROGRAM:
+        if options.estimate and getattr(options, name) not in (None, False):
+            option = "-S" if name == "text_only" else f"--{name.replace('_', '-')}"
+            parser.error(f"--estimate makes no program, which {option} is about")
+
+
 def check_chips(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exit with a usage error for options that are for one chip."""
-    if options.chips is not None and options.parallel is None:
-        parser.error("--chips needs --parallel, which says how they share the work, such as tp=2")
-    if options.parallel is None:
+    """Exit with a usage error for options that are for one chip, or for programs and not for estimates."""
+    _check_estimate(parser, options)
+    if options.chips is None and options.parallel is None:
         return
     for name in _OF_ONE_CHIP:
         if getattr(options, name) not in (None, False):
             other = "; tx8emu has it for several" if name in _WITH_TX8EMU else ""
-            parser.error(f"--{name.replace('_', '-')} is for one chip, without --parallel{other}")
+            parser.error(f"--{name.replace('_', '-')} is for one chip, without --chips and --parallel{other}")

@@ -20,7 +20,7 @@ from .arithmetic import MatrixArithmetic, steps
 from .elements import BLOCK, panel_width, planes
 from .gathered import gathered_bytes, make_gathered
 from .groups import FIXED, GROUP, SLACK, panel_bytes
-from .image import band_rows, extent, make_fetch, positions, width_of_rows
+from .image import band_rows, extent, make_fetch, positions, step_down, step_right, width_of_rows
 from .problem import (
     choose_result,
     clear_gap,
@@ -64,7 +64,7 @@ def _panels_bytes(grain: int, extra: int, problem: int) -> int:
 
 def _bands_bytes(grain: int, extra: int, problem: int) -> int:
     """Scratch without staged results: panels of the weights, a band of input."""
-    ky, sy, dy = (get(problem, word.KY), get(problem, word.SY), get(problem, word.DY))
+    ky, sy, dy = (get(problem, word.KY), step_down(problem), get(problem, word.DY))
     row = 4 * width_of_rows(problem) * steps(get(problem, word.K), grain)
     rows = extent(band_rows(get(problem, word.OH), row, ky, sy, dy), sy, ky, dy)
     return _panels_bytes(grain, extra, problem) + row * rows + SLACK
@@ -120,7 +120,7 @@ def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
         batch, oh = get(problem, word.BATCH), get(problem, word.OH)
         words, w = steps(get(problem, word.K), grain), get(problem, word.B)
         row = 4 * width_of_rows(problem) * words
-        ky, sy, dy = get(problem, word.KY), get(problem, word.SY), get(problem, word.DY)
+        ky, sy, dy = get(problem, word.KY), step_down(problem), get(problem, word.DY)
         step = band_rows(oh, row, ky, sy, dy)
         if batch > 1 or step < oh:
             panel = get(problem, word.WORK) + FIXED
@@ -145,7 +145,7 @@ def _make_band(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
         weights = get(problem, word.WORK) + FIXED
         rows = weights + panel_bytes(words + extra, n)
         x = get(problem, word.A) + i * image_bytes(problem, bits)
-        high = extent(count, sy, get(problem, word.KY), get(problem, word.DY))
+        high = extent(count, step_down(problem), get(problem, word.KY), get(problem, word.DY))
         fetch(x, rows, first * sy - get(problem, word.TOP), high, problem)
         for p in range(planes(n)):
             panel = weights
@@ -165,7 +165,7 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
     def results(i: int, first: int, count: int, p: int, panel: int, rows: int, problem: int) -> None:
         group, columns = get(problem, word.WORK), panel_width(get(problem, word.N), p)
         out, psum = result_at(problem, i), psum_at(problem, i)
-        ow, sy, sx = get(problem, word.OW), get(problem, word.SY), get(problem, word.SX)
+        ow, sy, sx = get(problem, word.OW), step_down(problem), step_right(problem)
         high = extent(count, sy, get(problem, word.KY), get(problem, word.DY))
         words = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
         down = sy * width_of_rows(problem)

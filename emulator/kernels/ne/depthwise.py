@@ -131,7 +131,7 @@ def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, i
         kept, pitch = lanes(c, p), stored(c, whole, whole_lanes)
         target = get(problem, word.WORK) + INPUT
         for r in range(high):
-            image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, problem)
+            image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, 1, problem)
 
     return fetch
 

@@ -20,9 +20,22 @@ def extent(results: int, stride: int, taps: int, dilation: int) -> int:
     return (results - 1) * stride + (taps - 1) * dilation + 1
 
 
+def step_down(problem: int) -> int:
+    """Rows of a rectangle from one row of results to the next.
+
+    A window of one row, or of one column, reads no others than those at its stride: only they are fetched.
+    """
+    return get(problem, word.SY) if get(problem, word.KY) > 1 else 1
+
+
+def step_right(problem: int) -> int:
+    """Columns of a rectangle from one result to the next, as in ``step_down``."""
+    return get(problem, word.SX) if get(problem, word.KX) > 1 else 1
+
+
 def width_of_rows(problem: int) -> int:
-    """Input columns that a row of results reaches over."""
-    return extent(get(problem, word.OW), get(problem, word.SX), get(problem, word.KX), get(problem, word.DX))
+    """Columns of a rectangle."""
+    return extent(get(problem, word.OW), step_right(problem), get(problem, word.KX), get(problem, word.DX))
 
 
 def band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
@@ -43,27 +56,29 @@ def positions(index: int, count: int, position: int, ow: int, down: int, right: 
     repeat_last(index, count)
 
 
-def make_image_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
+def make_image_row(
+    arithmetic: MatrixArithmetic,
+) -> Callable[[int, int, int, int, int, int, int, int, int], None]:
     """One row of a rectangle, which may reach beyond the image.
 
-    ``(source, stored lanes of a position, target, words kept of each, y, left, wide, problem)``: row ``y`` of
-    the image from column ``left`` on, ``wide`` columns; ``source`` is the first lane of the plane's first
-    position.
+    ``(source, stored lanes of a position, target, words kept of each, y, left, wide, step, problem)``: row
+    ``y`` of the image from column ``left`` on, ``wide`` columns at a distance of ``step``; ``source`` is the
+    first lane of the plane's first position.
     """
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def image_row(
-        source: int, pitch: int, target: int, kept: int, y: int, left: int, wide: int, problem: int
+        source: int, pitch: int, target: int, kept: int, y: int, left: int, wide: int, step: int, problem: int
     ) -> None:
         width = get(problem, word.W)
-        before = min(max(0, -left), wide)
-        inside = max(0, min(left + wide, width) - max(left, 0))
+        before = min(max(0, step - 1 - left) // step, wide)
+        inside = max(0, min(max(0, width + step - 1 - left) // step, wide) - before)
         if y < 0 or y >= get(problem, word.H) or inside == 0:
             fill(target, wide * kept, problem)
         else:
-            of, to = (y * width + max(left, 0)) * pitch, target + 4 * before * kept
+            of, to = (y * width + left + before * step) * pitch, target + 4 * before * kept
             fill(target, before * kept, problem)
-            widen(source + size * of, pitch, to, kept, inside, problem)
+            widen(source + size * of, step * pitch, to, kept, inside, problem)
             fill(to + 4 * inside * kept, (wide - before - inside) * kept, problem)
 
     return image_row
@@ -72,7 +87,8 @@ def make_image_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int
 def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
     """Rows of an image with their borders, all channels, plane after plane.
 
-    ``(x, target, top, high, problem)``: ``high`` rows from ``top`` on, as wide as a row of results needs.
+    ``(x, target, top, high, problem)``: ``high`` rows of a rectangle, the first of which is ``top``, as wide
+    as a row of results needs.
     """
     image_row, size = make_image_row(arithmetic), arithmetic.bits // 8
     grain, block = arithmetic.grain, arithmetic.block
@@ -80,10 +96,15 @@ def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
     def fetch(x: int, target: int, top: int, high: int, problem: int) -> None:
         c, plane = get(problem, word.C), get(problem, word.H) * get(problem, word.W)
         left, wide, words = -get(problem, word.LEFT), width_of_rows(problem), steps(c, grain)
+        right, down = (
+            get(problem, word.SX) // step_right(problem),
+            get(problem, word.SY) // step_down(problem),
+        )
         for q in range((words + block - 1) // block):
             of, to = x + size * q * block * grain * plane, target + 4 * q * block * high * wide
             kept, pitch = min(block, words - q * block), stored(c, q, block * grain)
             for row in range(high):
-                image_row(of, pitch, to + 4 * row * wide * kept, kept, top + row, left, wide, problem)
+                at, y = to + 4 * row * wide * kept, top + row * down
+                image_row(of, pitch, at, kept, y, left, wide, right, problem)
 
     return fetch

@@ -18,7 +18,7 @@ from compiler.passes.base import operations
 from compiler.passes.compilation import context_of
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_pattern import GroupPatternPass
-from compiler.passes.import_graph import ImportPass
+from compiler.passes.layouts.import_graph import ImportPass
 from compiler.passes.work import call_of, cut_attribute, cut_of
 from compiler_harness import draw, graph, ints
 from ir_text import after, constant, context, node, output, parsed, reparsed, source, zeros

@@ -12,7 +12,7 @@ from compiler.graph import Array, Graph, GraphError
 from compiler.passes import PIPELINE
 from compiler.passes.compilation import context_of
 from compiler.passes.graph_operations import graph_of
-from compiler.passes.import_graph import ImportPass
+from compiler.passes.layouts.import_graph import ImportPass
 from compiler.passes.rewrite import RewritePass
 from compiler.tools.opt_text import as_text, read_text_file
 from compiler_harness import NodeSpec, draw, graph, ints

@@ -40,6 +40,12 @@ def scan(**more: Any) -> Any:
 
 
 STEP = body("Relu", ("v",), ("i", "go", "v"), 2)
+FOREVER = helper.make_graph(
+    [node("Relu", ["v"], ["b"])],
+    "body",
+    [value(name, None) for name in ("i", "go", "v")],
+    [value(name, None) for name in ("go", "b")],
+)
 FLOW: dict[str, tuple[Any, dict[str, Any], str]] = {
     "two conditions": (
         choice("c"),
@@ -65,9 +71,9 @@ FLOW: dict[str, tuple[Any, dict[str, Any], str]] = {
         "its number of steps must be one value; found 0",
     ),
     "steps without end": (
-        loop(body("Identity", ("go",), ("i", "go", "v"), 2), "", "", "x"),
+        loop(FOREVER, "", "", "x"),
         {},
-        "at most 1000 are written out",
+        "nothing ends it: it has no number of steps, and its condition stays true",
     ),
     "a body that gives too little": (
         loop(body("Relu", ("v",), ("i", "go", "v"))),

@@ -136,15 +136,17 @@ def test_a_known_condition_chooses_its_branch(holds: bool, tmp_path: Path) -> No
     assert operators(graph)[0] == ("Relu" if holds else "Exp")
 
 
-def test_an_unknown_condition_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_condition_chooses_between_graphs(tmp_path: Path) -> None:
     graphs = {
         name: helper.make_graph([node("Relu", ["x"], ["r"])], name, [], [value("r", None)])
         for name in ("then_branch", "else_branch")
     }
     made = model([node("If", ["c"], ["y"], name="n3", **graphs)], {"x": (3,), "c": (1,)})
     made.graph.input[1].CopyFrom(value("c", (1,), bool))
-    with pytest.raises(GraphError, match=r"If .*: its condition is not known"):
-        imported(made, tmp_path)
+    graph = imported(made, tmp_path)
+    (choice,) = graph.nodes
+    assert (choice.op, choice.inputs, len(choice.bodies)) == ("If", ("c", "x"), 2)
+    assert [[each.op for each in body.nodes][:1] for body in choice.bodies] == [["Relu"], ["Relu"]]
 
 
 def running_sums(**attrs: object) -> Any:

@@ -15,6 +15,7 @@ from onnxruntime.quantization import (  # type: ignore[import-untyped]
     CalibrationDataReader,
     QuantFormat,
     QuantType,
+    quantize_dynamic,
     quantize_static,
 )
 
@@ -117,17 +118,23 @@ class Draws(CalibrationDataReader):  # type: ignore[misc]
         return next(self._left, None)
 
 
-def quantised(net: str, form: str, activations: str, folder: Path) -> tuple[Path, tuple[int, ...]]:
+def saved(net: str, folder: Path) -> tuple[Path, tuple[int, ...]]:
+    """A network of floats as a file, and the shape of its input."""
     nodes, constants, shape = NETS[net]()
     known = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     last = (1, 10) if net == "cnn" else shape
     made = helper.make_graph(nodes, net, [value("x", shape)], [value("y", last)], known)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "float.onnx")
+    return folder / "float.onnx", shape
+
+
+def quantised(net: str, form: str, activations: str, folder: Path) -> tuple[Path, tuple[int, ...]]:
+    source, shape = saved(net, folder)
     logging.disable(logging.WARNING)
     try:
         quantize_static(
-            folder / "float.onnx",
+            source,
             folder / "net.onnx",
             Draws(shape),
             quant_format=QuantFormat[form],
@@ -152,9 +159,41 @@ def quantised(net: str, form: str, activations: str, folder: Path) -> tuple[Path
 )
 def test_nothing_runs_on_the_kernel_core(net: str, form: str, activations: str, tmp_path: Path) -> None:
     path, shape = quantised(net, form, activations, tmp_path)
+    assert_on_engines(path, shape, 0.999)
+
+
+def assert_on_engines(path: Path, shape: tuple[int, ...], least: float) -> None:
+    """No phase of a model's program runs on the kernel core, and the answer is that of onnxruntime."""
     program = compiler.compile(load(path), "fp16", search="off")
     assert program.report is not None
     assert [phase.name for phase in program.report.phases if phase.kernel_core] == []
     inputs = {"x": np.random.default_rng(4).standard_normal(shape).astype(np.float32)}
     wanted = run_onnxruntime(onnx.load(path), inputs)
-    assert cosine(run.execute(program, inputs)[0]["y"], wanted) > 0.999
+    assert cosine(run.execute(program, inputs)[0]["y"], wanted) > least
+
+
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize(
+    ("weights", "per_channel"),
+    [("QInt8", False), pytest.param("QUInt8", False, marks=pytest.mark.long), ("QInt8", True)],
+)
+def test_dynamic_quantisation_runs_on_the_engines(
+    net: str, weights: str, per_channel: bool, tmp_path: Path
+) -> None:
+    """Scales and zero points of values are computed in each run."""
+    source, shape = saved(net, tmp_path)
+    logging.disable(logging.WARNING)
+    try:
+        quantize_dynamic(
+            source,
+            tmp_path / "net.onnx",
+            op_types_to_quantize=["MatMul", "Conv", "Gemm"],
+            per_channel=per_channel,
+            reduce_range=True,
+            weight_type=QuantType[weights],
+        )
+    finally:
+        logging.disable(logging.NOTSET)
+    written = {node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node}
+    assert {"DynamicQuantizeLinear", "MatMulInteger"} <= written
+    assert_on_engines(tmp_path / "net.onnx", shape, 0.9999)

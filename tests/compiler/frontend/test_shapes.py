@@ -167,7 +167,6 @@ def test_an_input_that_is_a_constant_decides_a_branch(
 @pytest.mark.parametrize(
     ("kind", "values", "text"),
     [
-        (TensorProto.INT64, {}, "its condition is not known when compiling; if it follows from an input"),
         (
             TensorProto.INT64,
             {"rat": 1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from compiler.codegen.slices.tensors import Stretch
 from compiler.codegen.slices.windows import Geometry
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
-from compiler.lowering.conv.sums import sum_parts
+from compiler.lowering.conv.quantised.sums import sum_parts
 from compiler.lowering.pointwise.sums import sum_factors
 from compiler.lowering.stack.ahead import growing_groups
 from compiler.lowering.stack.byte_products import row_taps
@@ -25,7 +26,7 @@ from compiler.tools import run
 from onnx_models import imported, value
 from onnx_oracle import onnxruntime
 from planned_cuts import plan_with_cut
-from quantised_nets import bottlenecks, fires
+from quantised_nets import QuantisedNet, bottlenecks, fires
 from tx8isa.machine.description import load_machine
 
 GATHER = {"tiles": {"channels": 16}, "choices": {"between": "gather"}}
@@ -85,16 +86,68 @@ def test_joins_and_pools(cut: dict[str, Any], sizes: tuple[int, int, int, bool],
     assert_like_separate_phases(*fires(sum(sizes), *sizes), cut, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("cut", "sizes"),
+    [
+        (GATHER, (1024, 256, 6, 6, 2)),
+        (GATHER, (2048, 512, 5, 4)),
+        (halo(14, 1), (128, 64, 14, 6)),
+        (bands(13, 1), (200, 72, 13, 5)),
+    ],
+)
+def test_blocks_whose_integers_may_be_a_step_away(
+    cut: dict[str, Any], sizes: tuple[int, ...], tmp_path: Path
+) -> None:
+    model, shape = bottlenecks(sum(sizes), *sizes)
+    made = replace(imported(model, tmp_path), near=True)
+    feeds = {"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)}
+    program = stacked(made, cut, tmp_path)
+    found = outputs_of(program, feeds)
+    exact = run.execute(compile_graph(replace(made, near=False), "fp16", 16, residency="off"), feeds)[0]
+    assert " q1=" in program.text and "ct.cvt.int32.fp32" not in program.text
+    for name, values in exact.items():
+        apart = np.abs(found[name].astype(int) - values.astype(int))
+        assert apart.max() <= 8  # single steps in seven layers, one after the other
+        assert apart.mean() <= 1
+
+
+@pytest.mark.parametrize(("cut", "sizes"), [(GATHER, (64, 12, 9, False)), (halo(7, 1), (24, 14, 7, True))])
+def test_joins_whose_integers_may_be_a_step_away(
+    cut: dict[str, Any], sizes: tuple[int, int, int, bool], tmp_path: Path
+) -> None:
+    """Without sums they are those of separate phases."""
+    assert_like_separate_phases(*fires(sum(sizes), *sizes), cut, tmp_path, near=True)
+
+
+def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
+    """Every tile has 128 maps of the second convolution."""
+    net, shape = QuantisedNet(5, "uint8"), (1, 512, 5, 4)
+    x = net.conv(net.quantised("x", shape, 0.03), 512, 1, relu=True)
+    x = net.conv(net.conv(x, 2048, 1), 512, 3, relu=True)
+    assert_like_separate_phases(net.model(shape, x), shape, GATHER, tmp_path, near=True)
+
+
 def assert_like_separate_phases(
-    model: Any, shape: tuple[int, ...], cut: dict[str, Any], folder: Path
+    model: Any, shape: tuple[int, ...], cut: dict[str, Any], folder: Path, near: bool = False
 ) -> None:
     """A stack with a cut gives the integers of the same network whose values are all in DDR."""
-    made = imported(model, folder)
+    made = replace(imported(model, folder), near=near)
     feeds = {"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)}
     want = run.execute(compile_graph(made, "fp16", 16, residency="off"), feeds)[0]
     found = outputs_of(stacked(made, cut, folder), feeds)
     for name, values in want.items():
         np.testing.assert_array_equal(found[name], values)
+
+
+def test_integers_of_blocks_are_those_of_onnxruntime(tmp_path: Path) -> None:
+    """Of all layers together, where onnxruntime computes integers itself: with unsigned values."""
+    model, shape = bottlenecks(5, 64, 24, 13, 14)
+    feeds = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = run.execute(compile_graph(imported(model, tmp_path), "fp16", 16, search="off"), feeds)[
+        0
+    ].values()
+    np.testing.assert_array_equal(found, session.run(None, feeds)[0])
 
 
 def summed_on_host(how: SumQuantisation, a: Array, b: Array) -> Array:
@@ -141,13 +194,14 @@ def test_sums_without_such_numbers(scales: tuple[float, float, float]) -> None:
 
 
 def test_rows_of_a_window_for_many_slices() -> None:
-    """A 3x3 window over 6 rows: the row that leaves out the last row of the result comes first."""
+    """A 3x3 window over 6 rows: the row that leaves out the last row of the result comes first, the one that
+    leaves out none last."""
     geometry = Geometry(6, 5, (3, 3), (1, 1), (1, 1), (1, 1), 6, 5)
     taps = row_taps(geometry, Stretch(0, 16, 8), 16, None)
     assert [(tap.number, tap.first, tap.count, tap.image) for tap in taps] == [
         (2, 0, 5, 1),
-        (1, 0, 6, 0),
         (0, 1, 5, 0),
+        (1, 0, 6, 0),
     ]
 
 

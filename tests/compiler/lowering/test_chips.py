@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from chip_nets import exchange, exchanged, ring_sum, small_chips
-from compiler.graph import Array, GraphError
-from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE_SCATTER
-from compiler.passes.compilation import context_of
+from compiler.graph import Array, Graph, GraphError, Node, Tensor
+from compiler.lowering.movement.chips.routes import LinkPrice
+from compiler.operators.domains.chips.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    PART,
+    REDUCE_SCATTER,
+    WAYS,
+)
+from compiler.passes.compilation import context_of, run_passes, written
+from emulator.program import Program
 from tx8isa.machine.description import load_machine
+from tx8isa.numbers.division import ceil_div, round_up
 
 
 def drawn(count: int, shape: tuple[int, ...], dtype: str = "float32") -> list[Array]:
@@ -21,29 +33,40 @@ LONG = pytest.mark.long
 
 
 @pytest.mark.parametrize(
-    ("mesh", "ring", "shape", "dtype"),
+    ("mesh", "ring", "shape", "dtype", "way"),
     [
-        ((2, 1), (0, 1), (100, 70), "float32"),
-        ((3, 1), (2, 0, 1), (3, 17, 65), "float16"),
-        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", marks=LONG),
-        pytest.param((3, 1), (0, 1, 2), (5,), "float32", marks=LONG),
+        ((2, 1), (0, 1), (100, 70), "float32", "ring"),
+        ((3, 1), (2, 0, 1), (3, 17, 65), "float16", "dual"),
+        ((3, 1), (2, 0, 1), (3, 17, 65), "float16", "direct"),
+        pytest.param((2, 1), (0, 1), (100, 70), "float32", "dual", marks=LONG),
+        pytest.param((2, 1), (0, 1), (100, 70), "float32", "direct", marks=LONG),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "ring", marks=LONG),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "dual", marks=LONG),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "direct", marks=LONG),
+        pytest.param((3, 1), (0, 1, 2), (5,), "float32", "ring", marks=LONG),
+        pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "dual", marks=LONG),
+        pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "direct", marks=LONG),
     ],
 )
-def test_all_reduce(mesh: tuple[int, int], ring: tuple[int, ...], shape: tuple[int, ...], dtype: str) -> None:
-    graph = exchange(ALL_REDUCE, shape, dtype, chips=ring, members=len(ring))
+def test_all_reduce(
+    mesh: tuple[int, int], ring: tuple[int, ...], shape: tuple[int, ...], dtype: str, way: str
+) -> None:
+    graph = exchange(ALL_REDUCE, shape, dtype, chips=ring, members=len(ring), way=way)
     parts = drawn(len(ring), shape, dtype)
     token = {"float32": "fp32", "float16": "fp16"}[dtype]
     found = exchanged(graph, load_machine(None).of_chips(*mesh), parts, token)
-    wanted = ring_sum(parts, ring)
+    wanted = ring_sum(parts, ring, dual=way == "dual")
     assert all(np.array_equal(each, wanted) for each in found)
 
 
 @LONG
-def test_all_reduce_in_several_blocks() -> None:
-    ring, shape = (0, 1), (16 * 9000 + 77,)
-    parts = drawn(2, shape)
-    found = exchanged(exchange(ALL_REDUCE, shape, chips=ring, members=2), small_chips(2, 1), parts)
-    assert all(np.array_equal(each, ring_sum(parts, ring)) for each in found)
+@pytest.mark.parametrize("way", WAYS)
+def test_all_reduce_in_several_blocks(way: str) -> None:
+    ring, shape = (0, 1, 2), (16 * 9000 + 77,)
+    parts = drawn(3, shape)
+    graph = exchange(ALL_REDUCE, shape, chips=ring, members=3, way=way)
+    found = exchanged(graph, small_chips(3, 1), parts)
+    assert all(np.array_equal(each, ring_sum(parts, ring, dual=way == "dual")) for each in found)
 
 
 @LONG
@@ -56,29 +79,78 @@ def test_groups_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis", "small"), [((3, 5, 7), 1, False), ((70, 900), -1, True), ((9,), 0, False)]
+    ("shape", "axis", "small", "way"),
+    [
+        ((3, 5, 7), 1, False, "direct"),
+        ((70, 900), -1, True, "dual"),
+        ((9,), 0, False, "ring"),
+        pytest.param((2, 2, 700), 1, False, "dual", marks=LONG),
+        pytest.param((70, 900), -1, True, "ring", marks=LONG),
+        pytest.param((70, 900), -1, True, "direct", marks=LONG),
+        pytest.param((9,), 0, False, "dual", marks=LONG),
+    ],
 )
-def test_all_gather(shape: tuple[int, ...], axis: int, small: bool) -> None:
+def test_all_gather(shape: tuple[int, ...], axis: int, small: bool, way: str) -> None:
     ring = (0, 2, 1)
-    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=axis)
+    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=axis, way=way)
     machine = small_chips(3, 1) if small else load_machine(None).of_chips(3, 1)
     parts = drawn(3, shape)
     wanted = np.concatenate([parts[chip] for chip in ring], axis)
     assert all(np.array_equal(each, wanted) for each in exchanged(graph, machine, parts))
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((3, 6, 7), 1), pytest.param((30, 99), -1, marks=LONG)])
-def test_reduce_scatter(shape: tuple[int, ...], axis: int) -> None:
+def test_an_all_gather_gives_fp32_of_shorter_operands() -> None:
+    ring, shape = (0, 2, 1), (1, 2, 700)
+    parts = drawn(3, shape)
+    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=1, way="dual")
+    found = exchanged(graph, load_machine(None).of_chips(3, 1), parts, "fp16")
+    wanted = np.concatenate([parts[chip].astype(np.float16) for chip in ring], 1).astype(np.float32)
+    assert all(np.array_equal(each, wanted) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "way"),
+    [
+        ((3, 6, 7), 1, "dual"),
+        ((1, 6, 700), 1, "dual"),  # a row, of which tiles have parts
+        pytest.param((3, 6, 7), 1, "direct", marks=LONG),
+        pytest.param((30, 99), -1, "ring", marks=LONG),
+        pytest.param((31, 99), -1, "dual", marks=LONG),
+        pytest.param((1, 99), -1, "dual", marks=LONG),
+    ],
+)
+def test_reduce_scatter(shape: tuple[int, ...], axis: int, way: str) -> None:
     ring = (0, 1, 2)
-    graph = exchange(REDUCE_SCATTER, shape, chips=ring, members=3, axis=axis)
+    graph = exchange(REDUCE_SCATTER, shape, chips=ring, members=3, axis=axis, way=way)
     parts = drawn(3, shape)
     found = exchanged(graph, load_machine(None).of_chips(3, 1), parts)
     cut = [np.split(parts[chip], 3, axis) for chip in ring]
+    outer = int(np.prod(shape[: axis % len(shape)]))
+    width = int(np.prod(shape)) // outer // 3
     for place, chip in enumerate(ring):
-        total = cut[(place + 1) % 3][place]
-        for after in (2, 3):
-            total = total + cut[(place + after) % 3][place]
-        assert np.array_equal(found[chip], total)
+        sums = []
+        for step in (1, -1):
+            total = cut[(place + step) % 3][place]
+            for after in (2, 3):
+                total = total + cut[(place + step * after) % 3][place]
+            sums.append(total.reshape(outer, -1))
+        up = np.ones((outer, width), bool)
+        if way == "dual" and outer < 16:
+            up[:, min(round_up(ceil_div(width, 2), 64), width) :] = False
+        elif way == "dual":
+            up[ceil_div(outer, 2) :] = False
+        wanted = np.where(up, *sums)
+        assert np.array_equal(found[chip].reshape(outer, -1), wanted)
+
+
+def test_parts_of_what_all_have() -> None:
+    ring, shape = (0, 2, 1), (2, 6, 70)
+    parts = drawn(3, shape)
+    found = exchanged(
+        exchange(PART, shape, chips=ring, members=3, axis=1), load_machine(None).of_chips(3, 1), parts
+    )
+    for place, chip in enumerate(ring):
+        assert np.array_equal(found[chip], np.split(parts[chip], 3, 1)[place])
 
 
 @pytest.mark.parametrize("shape", [(100, 70), pytest.param((5,), marks=LONG)])
@@ -88,6 +160,28 @@ def test_broadcast(shape: tuple[int, ...]) -> None:
     parts = drawn(3, shape)
     found = exchanged(graph, load_machine(None).of_chips(3, 1), parts)
     assert all(np.array_equal(each, parts[2]) for each in found)
+
+
+@LONG
+@pytest.mark.parametrize("way", WAYS)
+def test_prices_are_near_simulated_time(way: str) -> None:
+    """What a second all-reduce adds to a program; the first one comes with the start."""
+    machine, ring, size = load_machine(None).of_chips(2, 2), (0, 2, 3, 1), 1 << 16
+    cycles = []
+    for count in (1, 2):
+        names = ["x", "sum", "y"] if count == 2 else ["x", "y"]
+        tensors = {name: Tensor(name, "float32", (size // 4,)) for name in names}
+        attrs = {"chips": ring, "members": 4, "way": way}
+        nodes = tuple(Node(ALL_REDUCE, f"to_{to}", (of,), (to,), attrs) for of, to in pairwise(names))
+        made = Graph("sums", 20, (tensors["x"],), (tensors["y"],), {}, nodes, tensors)
+        context = context_of(made, "fp32", None, machine, search="off", spread=True)
+        mesh = Program(written(context, run_passes(context, {}, None))[2], machine).start_chips(
+            {"x": np.ones(size // 4, np.float32)}
+        )
+        mesh.run()
+        cycles.append(mesh.cycles)
+    price = LinkPrice(machine, ALL_REDUCE, (ring,), size, 16).cycles(way)
+    assert abs(price / (cycles[1] - cycles[0]) - 1) < 0.12
 
 
 def test_a_program_for_several_chips_needs_to_know_how_they_share() -> None:

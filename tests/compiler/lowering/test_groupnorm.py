@@ -1,4 +1,4 @@
-"""Normalized groups of channels and repeated positions on the emulated chip, dealt in different ways.
+"""Normalized groups, repeated positions and inserted zeros on the emulated chip, dealt in different ways.
 
 The reference of the operators is held against NumPy here.
 """
@@ -15,7 +15,7 @@ from compiler.graph import Array, Graph, GraphError
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import rewrite_graph
 from compiler.tools import run
-from compiler_harness import NodeSpec, assert_right, draw, graph, one, small_machine
+from compiler_harness import Attrs, NodeSpec, assert_right, draw, graph, one, small_machine
 from tx8isa.numbers.rounding import rounded
 
 SHAPES = [
@@ -156,6 +156,44 @@ def test_other_choices_of_positions(
 ) -> None:
     made = upsampled(shape, factors, **attrs)
     assert "Repeat" not in parts(made)
+    assert_right(made, "fp32")
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "attrs"),
+    [
+        ((1, 64, 5, 7), (2, 2), {"strides": (2, 2)}),
+        ((2, 20, 3, 5), (3, 2), {"strides": (2, 3), "pads": (1, 0, 2, 1), "output_padding": (1, 0)}),
+        ((1, 130, 4, 5), (1, 1), {"strides": (3, 2)}),
+        ((2, 3, 10), (4,), {"strides": (4,), "pads": (1, 2)}),
+    ],
+)
+def test_zeros_between_positions(shape: tuple[int, ...], kernel: tuple[int, ...], attrs: Attrs) -> None:
+    """A transposed convolution is one of an image with zeros between its positions."""
+    weights = {"w": draw(shape[1], 9, *kernel, scale=0.25)}
+    made = graph([("ConvTranspose", ["x", "w"], ["y"], attrs)], {"x": shape}, weights)
+    assert "InsertZeros" in parts(made)
+    for machine, dtype, tiles in ((None, "fp32", 16), (small_machine(), "fp32", 2), (None, "bf16", 1)):
+        assert_right(made, dtype, tiles, machine)
+
+
+def test_zeros_are_inserted_without_a_phase_in_the_order_of_the_specification() -> None:
+    weights = {"w": draw(16, 16, 2, 2), "v": draw(16, 16, 3, 3)}
+    nodes: list[NodeSpec] = [
+        ("Conv", ["x", "v"], ["a"], {"pads": (1, 1, 1, 1)}),
+        ("ConvTranspose", ["a", "w"], ["y"], {"strides": (2, 2)}),
+    ]
+    program = compiler.compile(graph(nodes, {"x": (1, 16, 8, 8)}, weights), "fp16")
+    assert program.report is not None
+    found = [member.operator for phase in program.report.phases for member in phase.members]
+    norm = "tx8be.channel_norm"
+    assert found == [norm, "Conv", "InsertZeros", "Conv", norm]
+
+
+def test_more_zeros_than_one_instruction_writes() -> None:
+    weights = {"w": draw(2, 2, 3, scale=0.5)}
+    made = graph([("ConvTranspose", ["x", "w"], ["y"], {"strides": (65,)})], {"x": (1, 2, 3)}, weights)
+    assert "InsertZeros" not in parts(made)
     assert_right(made, "fp32")
 
 

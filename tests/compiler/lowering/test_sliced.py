@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.lowering.sliced.shares import possible_shares
+from compiler.lowering.sliced.candidates import possible_shares
 from compiler.passes.groups import borders
 from compiler_harness import strict_outputs
 from network_draws import drawn, inputs_of, problems, setting
 from planned_cuts import plan_with_cut
 from sliced_nets import branches, heads, rows, two_shapes, uneven, whole_operand
+from tx8isa.numbers.formats import Format
 
 NETS: dict[str, Callable[[], Graph]] = {
     "rows": rows,
@@ -92,7 +94,8 @@ def test_every_way_to_what_all_tiles_need(whole: str, tiles: int, tmp_path: Path
 )
 def test_shares_that_are_tried(shape: tuple[int, ...], expected: list[tuple[int, int, int]]) -> None:
     """Axis, number of tiles, elements of each: many tiles first, and equal shares if those cost few tiles."""
-    found = [(share.axis, share.count, share.size) for share in possible_shares(shape, 16)]
+    tensor = DdrTensor("x", Format.FP16, shape)
+    found = [(share.axis, share.count, share.size) for share in possible_shares(tensor, 16)]
     assert found == expected
 
 

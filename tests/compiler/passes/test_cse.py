@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.driver import compile_graph
 from compiler.graph import Array
-from compiler.passes.cse import CsePass
+from compiler.passes.layouts.cse import CsePass
 from compiler_harness import NodeSpec, assert_right, draw, graph
 from ir_text import after, constant, context, node, outline, output, parsed, source
 

@@ -57,9 +57,14 @@ def compilation(patterns: str = "default", search: str = "fast") -> Context:
 
 
 def priced(monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int]) -> None:
-    """Replace the estimates: a stack of n groups saves ``saved(n)`` cycles, a single group takes 1000."""
+    """Replace the estimates: a stack of n groups saves ``saved(n)`` cycles, a single group takes 1000.
 
-    def decision(template: Template) -> SearchResult:
+    No other sequence is possible.
+    """
+
+    def decision(template: Template) -> SearchResult | None:
+        if template.work.op != "Stack":
+            return None
         count = len(template.work.stages)
         trial = Trial(next(iter(template_cuts(template))), 1000 * count - saved(count))
         return SearchResult(template.key, trial, (trial,))

@@ -141,3 +141,9 @@ def test_bytes_are_what_bytes_can_be() -> None:
     inputs = {"x": np.arange(32, dtype=np.uint8).reshape(4, 8) * 8}
     program = compiler.compile(made, "fp16")
     assert run.check(program, inputs).ok
+
+
+@pytest.mark.parametrize("op", ["Div", "Mul", "Sub"])
+def test_integers_have_no_format_that_could_be_too_short(op: str) -> None:
+    made = graph([(op, ["x", "x"], ["y"], {})], {"x": (4, 8)}, dtype="int32")
+    assert not large_numbers(made, Format.FP16).values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from chip_nets import llama
 from compiler.evaluation.reference import run_reference
 from compiler.graph import Graph, GraphError
-from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE
+from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from compiler.search.chips import Degrees, SpreadGraph, parsed_degrees, spread_graph
 from compiler.search.chips.degrees import ring_order
 from compiler_harness import draw, graph, ints
@@ -80,6 +81,86 @@ def test_a_product_whose_columns_are_needed_whole_is_computed_by_all() -> None:
     found = spread(graph(nodes, {"x": (4, 8)}, weights), 2, 1, "tp=2")
     assert found.tensor is not None
     assert set(found.tensor.parts.constants) == {"u.part1", "v.part0"}
+
+
+def test_a_large_product_that_is_needed_whole_is_gathered() -> None:
+    nodes = [
+        ("MatMul", ["x", "w"], ["a"], {}),
+        ("CumSum", ["a", "axis"], ["b"], {}),
+        ("MatMul", ["b", "v"], ["y"], {}),
+    ]
+    weights = {"w": draw(2048, 2048), "v": draw(2048, 12), "axis": np.array(1, np.int64)}
+    found = spread(graph(nodes, {"x": (4, 2048)}, weights), 2, 1, "tp=2")
+    local = found.graph_of((0, 0))
+    assert [node.op for node in local.nodes] == ["MatMul", ALL_GATHER, "CumSum", "MatMul", ALL_GATHER]
+    assert local.nodes[2].inputs == ("a.whole", "axis")
+    assert local.tensors["a.whole"].shape == (4, 2048)
+
+
+def test_a_product_of_computed_values_is_added_up() -> None:
+    """x w and x u are divided by columns; the product of the transposed one and the other sums over rows of
+    neither, that of the one and the other transposed over what is divided."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["a"], {}),
+        ("MatMul", ["x", "u"], ["b"], {}),
+        ("Transpose", ["b"], ["t"], {"perm": (1, 0)}),
+        ("MatMul", ["a", "t"], ["y"], {}),
+    ]
+    made = graph(nodes, {"x": (4, 8)}, {"w": draw(8, 16), "u": draw(8, 16)})
+    found, x = spread(made, 2, 1, "tp=2"), draw(4, 8, seed=9)
+    local = [found.graph_of((0, place)) for place in range(2)]
+    assert [node.op for node in local[0].nodes][-2:] == ["MatMul", ALL_REDUCE]
+    partial = [run_reference(cut_before(each, ALL_REDUCE), {"x": x}) for each in local]
+    total = sum(each["y.partial"] for each in partial)
+    np.testing.assert_allclose(total, run_reference(made, {"x": x})["y"], rtol=1e-5)
+
+
+def cut_before(made: Graph, op: str) -> Graph:
+    """The graph up to the operand of its only node with an operator."""
+    (node,) = [each for each in made.nodes if each.op == op]
+    kept = tuple(each for each in made.nodes if each is not node)
+    return replace(made, nodes=kept, outputs=tuple(made.tensors[name] for name in node.inputs))
+
+
+def large_block() -> Graph:
+    """A product by columns, one by rows whose sum has 1 MB in FP32, a residual and a normalization."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["h"], {}),
+        ("Gelu", ["h"], ["g"], {}),
+        ("MatMul", ["g", "v"], ["p"], {}),
+        ("Add", ["p", "b"], ["q"], {}),
+        ("Add", ["x", "q"], ["r"], {}),
+        ("LayerNormalization", ["r", "s"], ["n"], {"axis": -1}),
+        ("MatMul", ["n", "u"], ["y"], {}),
+    ]
+    weights = {"w": draw(128, 64), "v": draw(64, 128), "b": draw(128), "s": draw(128), "u": draw(128, 16)}
+    return graph(nodes, {"x": (1, 2048, 128)}, weights)
+
+
+def test_rows_of_a_large_sum_are_dealt() -> None:
+    local = spread(large_block(), 2, 1, "tp=2").graph_of((0, 1))
+    made = ["MatMul", "Gelu", "MatMul", REDUCE_SCATTER, "Add", PART, "Add", "LayerNormalization", ALL_GATHER]
+    assert [node.op for node in local.nodes] == [*made, "MatMul", ALL_GATHER]
+    assert local.tensors["n"].shape == (1, 1024, 128)
+    assert local.tensors["n.whole"].shape == (1, 2048, 128)
+
+
+def test_rows_of_a_small_sum_are_not() -> None:
+    local = spread_graph(large_block(), load_machine(None).of_chips(2, 1), Degrees(tp=2), 2).graph_of((0, 1))
+    assert operators(local)[ALL_REDUCE] == 1
+    assert operators(local)[REDUCE_SCATTER] == 0
+
+
+def test_heads_that_do_not_fit_the_rows_are_gathered() -> None:
+    """The reshaping of dealt rows has an axis that cannot be divided."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["h"], {}),
+        ("MatMul", ["h", "v"], ["p"], {}),
+        ("Reshape", ["p", "shape"], ["y"], {}),
+    ]
+    weights = {"w": draw(128, 64), "v": draw(64, 128), "shape": ints(3, 1024, 128)}
+    local = spread(graph(nodes, {"x": (1, 3072, 128)}, weights), 2, 1, "tp=2").graph_of((0, 0))
+    assert [node.op for node in local.nodes] == ["MatMul", "MatMul", REDUCE_SCATTER, ALL_GATHER, "Reshape"]
 
 
 def test_gemm_adds_its_bias_once() -> None:

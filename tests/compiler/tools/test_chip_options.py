@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from compiler.cli import main
@@ -13,13 +16,21 @@ MLP = str(ROOT / "examples/mlp/mlp.json")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--chips", "2x1"], "--chips needs --parallel, which says how they share the work, such as tp=2"),
+        (
+            ["--chips", "2x1", "--verify-nodes"],
+            "--verify-nodes is for one chip, without --chips and --parallel",
+        ),
+        (["--estimate", "--run"], "--estimate makes no program, which --run is about"),
+        (["--estimate", "-S"], "--estimate makes no program, which -S is about"),
         (["--chips", "2", "--parallel", "tp=2"], "'2' is not columns x rows of chips, such as 2x2"),
         (
             ["--parallel", "tp=2", "--run", "--stats"],
-            "--stats is for one chip, without --parallel; tx8emu has it",
+            "--stats is for one chip, without --chips and --parallel; tx8emu has it",
         ),
-        (["--parallel", "tp=2", "--verify-nodes"], "--verify-nodes is for one chip, without --parallel"),
+        (
+            ["--parallel", "tp=2", "--verify-nodes"],
+            "--verify-nodes is for one chip, without --chips and --parallel",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(
@@ -41,7 +52,13 @@ def test_options_that_do_not_go_together(
         ),
         (["--chips", "8x8", "--parallel", "tp=64"], "8x8 chips of machine tx81: "),
         (["--parallel", "tp=2"], "--parallel tp=2: is for 2 chips; 1x1 chips are 1"),
-        (["--machine", "tx81-2x1"], "machine tx81-2x1 has 2 chips: --parallel says how they share the work"),
+        (
+            ["--chips", "3x1"],
+            "graph 'mlp': no degrees of parallelism fit the chips: dp=3: input 'x' is 19x77; its first axis "
+            "must be a multiple of 3; tp=3: nothing can be shared by the chips",
+        ),
+        (["--estimate", "--chips", "64x65"], "--chips 64x65: 4160 chips, expected at most 4096"),
+        (["--estimate", "--chips", "8x8", "--parallel", "tp=64"], "--parallel tp=64: tp is 64, expected at"),
     ],
 )
 def test_one_line_for_what_does_not_fit(
@@ -51,3 +68,26 @@ def test_one_line_for_what_does_not_fit(
     said = capsys.readouterr().err
     assert said.startswith(f"tx8cc: error: {message}")
     assert said.count("\n") == 1
+
+
+def test_degrees_are_found_when_only_the_chips_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.json"
+    assert main([MLP, "--chips", "2x1", "-S", "-o", str(tmp_path), "--report", str(report)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "16 tiles of each of 2 chips (tp=2)" in lines[0]
+    assert [line.split(":")[0] for line in lines[1:3]] == ["tried dp=2", "tried tp=2"]
+    tried = json.loads(report.read_text())["degrees"]
+    assert [(each["degrees"], each["cycles"] is None) for each in tried] == [("dp=2", True), ("tp=2", False)]
+
+
+def test_an_estimate_of_many_chips(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([MLP, "--dtype", "fp16", "--estimate", "--chips", "2x1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("tried dp=2: input 'x' is 19x77")
+    assert lines[2] == "tp=2 on 2 chips, one of which takes:"
+    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[4:]}
+    phases = list(cycles)[: list(cycles).index("all")]
+    assert sum(cycles[name] for name in phases) == cycles["all"]
+    assert 0 < cycles["bound of links"] < cycles["exchanges"] < cycles["all"]

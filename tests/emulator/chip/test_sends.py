@@ -105,6 +105,9 @@ def test_copies_that_are_apart_need_no_python(monkeypatch: pytest.MonkeyPatch, t
     assert made_by_python(monkeypatch, text, threads=threads) == 0
     text = repeated("dte.gather dst=0x100, src=0x3000, tile=t1, n=16, src_stride0=32, src_iter0=4")
     assert made_by_python(monkeypatch, text, threads=threads) == 0
+    place = f"li t3, {DDR_ADDRESS + 0x1000:#x}\n slli t4, s0, 8\n add t3, t3, t4\n li t4, {DDR_ADDRESS:#x}\n"
+    text = repeated(place + "dte.unicast dst=t3, src=t4, tile=t1, n=256")  # within DDR, one beside the other
+    assert made_by_python(monkeypatch, text, threads=threads) == 0
 
 
 @needs_jit
@@ -114,7 +117,8 @@ def test_copies_that_are_apart_need_no_python(monkeypatch: pytest.MonkeyPatch, t
         "dte.unicast dst=0x40, src=0x20, tile=t1, n=0x21",  # the last byte read is written
         "dte.unicast dst=0x20, src=0x40, tile=t1, n=0x21",
         "dte.gather dst=0x4f, src=0, tile=t1, n=16, src_stride0=32, src_iter0=3",  # in the last piece
-        f"li t3, {DDR_ADDRESS:#x}\n dte.unicast dst=t3, src=0, tile=t1, n=4",
+        f"li t3, {DDR_ADDRESS:#x}\n dte.unicast dst=t3, src=0, tile=t1, n=4",  # all to one place of DDR
+        f"li t3, {DDR_ADDRESS:#x}\n add t4, t3, s0\n dte.unicast dst=t4, src=t3, tile=t1, n=1",  # read by all
     ],
 )
 def test_python_makes_copies_whose_order_counts(monkeypatch: pytest.MonkeyPatch, send: str) -> None:
@@ -245,6 +249,7 @@ def test_copies_that_were_taken_are_gone() -> None:
         0x40,
         0b101,
         8,
+        0,
     ]
     first = notes.take(1)[0]
     assert [source.start for source in first.sources] == [5, 13]

@@ -55,7 +55,7 @@ def test_a_range_that_begins_in_the_middle_executes_no_rows_of_its_own(
     name: str, quantum: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With figures that have no ranges both ends are the run, instruction by instruction."""
-    monkeypatch.setattr("emulator.timing.replay.at_end", lambda machine, end: machine)
+    monkeypatch.setattr("emulator.timing.chip.at_end", lambda machine, end: machine)
     monkeypatch.setattr(rounds, "QUANTUM", quantum)
     text, machine = PROGRAMS[name]
     for place in range(4, 66, 6):

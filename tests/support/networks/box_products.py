@@ -248,7 +248,7 @@ PRODUCTS: dict[str, Drawn] = {
     "MaxPool": _pool("MaxPool", outputs=2),
     "AveragePool": _pool("AveragePool"),
     **{op: _image(op) for op in ("GlobalAveragePool", "GlobalMaxPool", "LargestPosition", "GlobalLpPool")},
-    "Repeat": _image("Repeat", times=(2, 3)),
+    **{op: _image(op, times=(2, 3)) for op in ("Repeat", "InsertZeros")},
     "MeanVarianceNormalization": _image("MeanVarianceNormalization"),
     "LpNormalization": _image("LpNormalization", axis=1),
     "NormalizedGroups": _groups,

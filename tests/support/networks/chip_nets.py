@@ -73,18 +73,24 @@ def on_one(graph: Graph, dtype: str) -> dict[str, Array]:
     return Loaded(program.image, program.machine).run(random_inputs(graph, {}, 3))
 
 
-def ring_sum(parts: list[Array], ring: tuple[int, ...], grain: int = 64) -> Array:
-    """Sums in the order of docs/chips.md: that of chunk c begins with member c + 1 and ends with member c."""
+def ring_sum(parts: list[Array], ring: tuple[int, ...], dual: bool = False) -> Array:
+    """Sums in the order of docs/chips.md: that of chunk c begins with member c + 1 and ends with member c.
+
+    In a dual ring the second half of each chunk is summed against the direction of the ring.
+    """
     flat = [parts[chip].reshape(-1) for chip in ring]
     size, members = flat[0].size, len(ring)
-    each = round_up(ceil_div(size, members), grain)
+    each = round_up(ceil_div(size, members), 128 if dual else 64)
     found = np.empty_like(flat[0])
     for chunk in range(members):
-        part = slice(chunk * each, (chunk + 1) * each)
-        total = flat[(chunk + 1) % members][part]
-        for after in range(2, members + 1):
-            total = total + flat[(chunk + after) % members][part]
-        found[part] = total
+        for half in range(2 if dual else 1):
+            length = each // 2 if dual else each
+            part = slice(chunk * each + half * length, chunk * each + (half + 1) * length)
+            step = -1 if half else 1
+            total = flat[(chunk + step) % members][part]
+            for after in range(2, members + 1):
+                total = total + flat[(chunk + step * after) % members][part]
+            found[part] = total
     return found.reshape(parts[0].shape)
 
 

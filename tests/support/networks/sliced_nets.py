@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.graph import Graph
-from compiler_harness import graph, ints
+from compiler_harness import draw, graph, ints
 
 
 def rows() -> Graph:
@@ -161,5 +161,90 @@ def siblings() -> Graph:
         {"axes": ints(0, 1)},
         ("u", "y", "z"),
         "float16",
+        opset=20,
+    )
+
+
+def planes(channels: int = 20, images: int = 1, size: int = 9) -> Graph:
+    """A product of each position's channels, its softmax, and the sum with what was before it."""
+    weights = {"w": draw(channels, channels, 1, 1, scale=0.3), "v": draw(channels, channels, 1, 1, scale=0.3)}
+    return graph(
+        [
+            ("Conv", ["x", "w"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 1}),
+            ("Add", ["a", "b"], ["c"], {}),
+            ("Conv", ["c", "v"], ["y"], {}),
+        ],
+        {"x": (images, channels, size, size + 1)},
+        weights,
+    )
+
+
+def whole_planes() -> Graph:
+    """Means of planes of channels, which tiles can share."""
+    return graph(
+        [
+            ("Softmax", ["x"], ["a"], {"axis": 2}),
+            ("MaxPool", ["a"], ["b"], {"kernel_shape": (2, 2)}),
+            ("GlobalAveragePool", ["b"], ["y"], {}),
+        ],
+        {"x": (1, 256, 6, 8)},
+        opset=20,
+    )
+
+
+def joined_planes() -> Graph:
+    """Channels of two operands in one plane, of which each tile joins its rows."""
+    weights = {"w": draw(16, 16, 1, 1, scale=0.3), "v": draw(24, 24, 1, 1, scale=0.3)}
+    return graph(
+        [
+            ("Conv", ["x", "w"], ["a"], {}),
+            ("Conv", ["z", "v"], ["b"], {}),
+            ("Concat", ["a", "b"], ["c"], {"axis": 1}),
+            ("Sigmoid", ["c"], ["d"], {}),
+            ("Softmax", ["d"], ["y"], {"axis": 1}),
+        ],
+        {"x": (1, 16, 16, 5), "z": (1, 24, 16, 5)},
+        weights,
+    )
+
+
+def windows(channels: int = 20, stride: int = 1, height: int = 19) -> Graph:
+    """A convolution of windows between a softmax and a normalization, and the sum with what it reads."""
+    weights = {
+        "w": draw(channels, 1, 5, 5, scale=0.2),
+        "v": draw(channels, channels, 3, 3, scale=0.1),
+        "s": draw(channels),
+        "b": draw(channels),
+    }
+    depthwise = {"group": channels, "pads": (2, 2, 2, 2)}
+    last = {"pads": (1, 1, 1, 1), "strides": (stride, stride)}
+    return graph(
+        [
+            ("Softmax", ["x"], ["a"], {"axis": 1}),
+            ("Conv", ["a", "w"], ["c"], depthwise),
+            ("Transpose", ["c"], ["d"], {"perm": (0, 2, 3, 1)}),
+            ("LayerNormalization", ["d", "s", "b"], ["e"], {"axis": 3}),
+            ("Transpose", ["e"], ["f"], {"perm": (0, 3, 1, 2)}),
+            ("Add", ["a", "f"], ["g"], {}),
+            ("Conv", ["g", "v"], ["h"], last),
+            ("Softmax", ["h"], ["y"], {"axis": 1}),
+        ],
+        {"x": (1, channels, height, 6)},
+        weights,
+        opset=20,
+    )
+
+
+def pooled_windows() -> Graph:
+    """Pools whose windows stay within the image, between softmaxes."""
+    return graph(
+        [
+            ("Softmax", ["x"], ["a"], {"axis": 1}),
+            ("MaxPool", ["a"], ["b"], {"kernel_shape": (3, 3), "strides": (2, 2)}),
+            ("AveragePool", ["b"], ["c"], {"kernel_shape": (2, 2)}),
+            ("Softmax", ["c"], ["y"], {"axis": 1}),
+        ],
+        {"x": (1, 24, 41, 9)},
         opset=20,
     )

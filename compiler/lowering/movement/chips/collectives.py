@@ -1,185 +1,283 @@
-"""All-reduce, all-gather, reduce-scatter and broadcast between chips."""
+"""All-reduce, all-gather and reduce-scatter between chips."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from msgspec import UNSET
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_format, stretches
+from compiler.codegen.slices.vector import convert
 from compiler.graph import GraphError
 from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.domains.chips.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
-    BROADCAST,
+    COLLECTIVES,
+    DUAL,
     REDUCE_SCATTER,
+    RING,
     axis_from,
     groups_of,
+    way_of,
 )
 from tx8isa.numbers.division import ceil_div, round_up
+from tx8isa.numbers.layouts import LINE_BYTES
 
-from .member import RingMember
-from .ring import Ring
+from .chunks import Chunks, whole_lines
+from .member import GroupMember
+from .routes import LinkPrice
 
 GRAIN = 64
-"""Chunks are multiples of so many elements."""
+"""Chunks are multiples of so many elements, and so are their halves in a dual ring."""
 _MOST_TURNS, _SMALLEST_PART = 8, 1 << 15
 """Parts of its share that a tile has one after another, and bytes of the smallest of several."""
-_RESERVED_BYTES = 4096
-"""Scratchpad bytes for the ends of lines that buffers do not fill."""
 
 
-def chunk_of(elements: int, members: int) -> int:
+def chunk_of(elements: int, members: int, way: str = RING) -> int:
     """Elements of a member's chunk; the last chunks may have fewer, or none."""
-    return round_up(ceil_div(elements, members), GRAIN)
+    return round_up(ceil_div(elements, members), 2 * GRAIN if way == DUAL else GRAIN)
 
 
 @lowering(ALL_REDUCE, engines=(Engine.VECTOR,))
 def all_reduce(kernel: Kernel, work: Work) -> None:
     """Every tile has the same part of each chunk: it makes the sums of these, and gives them to all."""
     source, target = work.input(0), work.output
-    member = _member(kernel, work)
-    each = chunk_of(source.size, member.size)
-    part = _part(kernel, source, each, member.size)
-    base = kernel.buffer("chunks", member.size * part * source.bytes_each)
-    if member.size * each > source.size:
-        kernel.emit("td.memset.int8", dst=base, value=0, n=member.size * part * source.bytes_each)
-    for begin, count in _blocks(kernel, each, part):
-        ring = Ring(kernel, member, base, source.fmt, count)
-        _move(ring, source, "rdma", each, begin)
+    member = member_of(kernel, work)
+    size = member.size
+    each = chunk_of(source.size, size, member.way)
+    extent = each // 2 if member.way == DUAL else each
+    part = part_of(kernel, source, extent, 2 * size - 1, member.tiles)
+    base, arrived = _buffers(kernel, source, part, size)
+    if size * each > source.size:
+        kernel.emit("td.memset.int8", dst=base, value=0, n=size * whole_lines(part * source.bytes_each))
+    first = kernel.let(member.direction * extent)
+    for begin, count in blocks_of(kernel, member, extent, part):
+        chunks = Chunks(kernel, member, base, arrived, source.fmt, count)
+        place = kernel.let(first + begin)
+
+        def move(
+            tensor: DdrTensor, engine: str, places: int, chunks: Chunks = chunks, place: Value = place
+        ) -> None:
+            """Load or store the part of a chunk, as far as the tensor has it."""
+            element = kernel.let(chunks.member.chunk(places) * each + place)
+            with kernel.if_below(element, tensor.size):
+                there = minimum(chunks.elements, tensor.size - element)
+                copy(chunks, tensor, engine, tensor.at(element), chunks.at(places), n=there)
+
+        chunks.open()
+        move(source, "rdma", 1)
         kernel.emit("ncc.wait")
-        member.expects(ring.bytes)
-        ring.reduce()
-        ring.gather()
-        _move(ring, target, "wdma", each, begin)
+        for places in range(2, size + 1):
+            move(source, "rdma", places)
+        chunks.reduce()
+        chunks.gather(lambda places: move(target, "wdma", places))
         kernel.emit("ncc.wait")
+        member.sent()
 
 
-def _blocks(kernel: Kernel, extent: int, size: int) -> Iterator[tuple[Value, int]]:
-    """Code for each block of an axis that this tile has: where it begins, and how long it is."""
-    first = 0
+def _buffers(kernel: Kernel, tensor: DdrTensor, part: int, members: int) -> tuple[Value, Value]:
+    """Room for a part of each chunk, and for what comes to be added."""
+    size = whole_lines(part * tensor.bytes_each)
+    return kernel.buffer("chunks", members * size), kernel.buffer("arrived", (members - 1) * size)
+
+
+def blocks_of(kernel: Kernel, member: GroupMember, extent: int, size: int) -> Iterator[tuple[Value, int]]:
+    """Code for each block of an axis that this tile has: where it begins, and how long it is.
+
+    The tiles of each direction of a dual ring share all blocks.
+    """
+    first, tiles = 0, member.tiles
+    tile = kernel.let(kernel.tile % tiles)
     for stretch in stretches(extent, size):
-        with kernel.items(stretch.count, first) as item:
+        shift = -first % tiles
+        with kernel.loop(stretch.count, (tile + shift) % tiles if shift else tile, tiles) as item:
             yield kernel.let(item * stretch.size + stretch.start), stretch.size
         first += stretch.count
 
 
-def _move(ring: Ring, tensor: DdrTensor, engine: str, each: int, begin: Value) -> None:
-    """Load or store a part of every chunk, as far as the tensor has it."""
-    kernel = ring.kernel
-    for number in range(ring.member.size):
-        rest = tensor.size - number * each
-        if rest <= 0:
-            return
-        with kernel.if_below(begin, rest):
-            count = minimum(ring.elements, rest - begin)
-            _copy(ring, tensor, engine, tensor.at(begin + number * each), ring.chunk(number), n=count)
-
-
-def _member(kernel: Kernel, work: Work) -> RingMember:
+def member_of(kernel: Kernel, work: Work) -> GroupMember:
+    """This tile as a member of its group; GraphError on a machine without links."""
     chips = kernel.target.machine.chips
     if chips is UNSET:
         raise GraphError(
             [f"node '{work.name}' is for several chips; machine {kernel.target.machine.name} is one"]
         )
-    return RingMember(kernel, chips, groups_of(work.spec))
+    groups, way = tuple(groups_of(work.spec)), way_of(work.spec)
+    if work.op in COLLECTIVES:
+        size = max(work.input(0).size, work.output.size) * work.input(0).bytes_each
+        price = LinkPrice(kernel.target.machine, work.op, groups, size, kernel.target.tiles)
+        kernel.links = round(price.cycles(way))
+    return GroupMember(kernel, chips, groups, way)
 
 
-def _part(kernel: Kernel, tensor: DdrTensor, each: int, members: int) -> int:
-    """How many elements of a chunk a tile exchanges at a time: all tiles share a chunk of ``each`` elements.
+def part_of(kernel: Kernel, tensor: DdrTensor, extent: int, places: int, tiles: int) -> int:
+    """How many elements of a chunk a tile exchanges at a time: ``tiles`` share ``extent`` elements.
 
-    They must fit the scratchpad. A tile exchanges its share of a large tensor in several parts, so that links
-    work while other tiles load and store.
+    So many places for them must fit the scratchpad. A tile exchanges its share of a large tensor in several
+    parts, so that links work while other tiles load and store.
     """
-    fit = (kernel.budget - _RESERVED_BYTES) // ((members + 1) * tensor.bytes_each) // GRAIN * GRAIN
-    share = ceil_div(each, kernel.target.tiles)
+    fit = (kernel.budget // places - LINE_BYTES) // tensor.bytes_each // GRAIN * GRAIN
+    share = ceil_div(extent, tiles)
     turns = min(_MOST_TURNS, max(1, share * tensor.bytes_each // _SMALLEST_PART))
     return max(GRAIN, min(fit, round_up(ceil_div(share, turns), GRAIN)))
 
 
-@lowering(ALL_GATHER, engines=(Engine.DMA,))
+@lowering(ALL_GATHER, engines=(Engine.DMA,), gives_fp32=True)
 def all_gather(kernel: Kernel, work: Work) -> None:
-    """Every tile has some rows of each member's tensor."""
+    """Every tile has some rows of each member's tensor, or a part of them.
+
+    Links carry them in the format of the operand; a result in FP32 is converted as it is stored.
+    """
     source, target = work.input(0), work.output
-    member, width = _member(kernel, work), _rows(work, source)[1]
-    for row, count, ring in _row_blocks(kernel, work, member, source):
-        own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
-        kernel.emit("td.memset.int8", dst=ring.base, value=0, n=member.size * ring.bytes)
-        kernel.emit(f"rdma.{token}", dst=own, src=source.at(row * width), n=count * width)
+    member, width = member_of(kernel, work), rows_of(work, source)[1]
+    for block, chunks in _row_blocks(kernel, work, member, source):
+        own, token = kernel.let(chunks.at(0)), dma_format(source.fmt).token
+        size = member.size * whole_lines(chunks.bytes)
+        kernel.emit("td.memset.int8", dst=chunks.base, value=0, n=size)
+        kernel.emit(f"rdma.{token}", dst=own, src=source.at(block.own(width)), n=block.elements)
         kernel.emit("ncc.wait")
-        member.expects(ring.bytes)
-        ring.gather()
-        _move_rows(ring, target, "wdma", row, count, width)
+        chunks.open()
+        for number in member.partners:
+            member.allowed(number)
+
+        wide: Value | None = None
+        if target.fmt is not source.fmt:
+            wide = kernel.buffer("wide", chunks.elements * target.bytes_each)
+
+        def store(
+            places: int, block: RowsOfMember = block, chunks: Chunks = chunks, wide: Value | None = wide
+        ) -> None:
+            here = chunks.at(places)
+            if wide is not None:
+                convert(kernel, wide, here, block.elements, source.fmt, target.fmt)
+                here = wide
+            _move_rows(chunks, target, "wdma", places, block, width, here)
+
+        chunks.gather(store)
         kernel.emit("ncc.wait")
+        member.sent()
 
 
 @lowering(REDUCE_SCATTER, engines=(Engine.VECTOR,))
 def reduce_scatter(kernel: Kernel, work: Work) -> None:
-    """Every tile has some rows of the sums: the chunk of a member is what it has of them."""
+    """Every tile has some rows of the sums, or a part of them: its chunk is what the member has of them."""
     source, target = work.input(0), work.output
-    member, width = _member(kernel, work), _rows(work, target)[1]
-    for row, count, ring in _row_blocks(kernel, work, member, target):
-        kernel.emit("td.memset.int8", dst=ring.base, value=0, n=member.size * ring.bytes)
-        _move_rows(ring, source, "rdma", row, count, width)
+    member, width = member_of(kernel, work), rows_of(work, target)[1]
+    for block, chunks in _row_blocks(kernel, work, member, target):
+        size = member.size * whole_lines(chunks.bytes)
+        kernel.emit("td.memset.int8", dst=chunks.base, value=0, n=size)
+        chunks.open()
+        _move_rows(chunks, source, "rdma", 1, block, width)
         kernel.emit("ncc.wait")
-        member.expects(ring.bytes)
-        ring.reduce()
-        own, token = kernel.let(ring.chunk(member.place)), dma_format(source.fmt).token
-        kernel.emit(f"wdma.{token}", dst=target.at(row * width), src=own, n=count * width)
+        for places in range(2, member.size + 1):
+            _move_rows(chunks, source, "rdma", places, block, width)
+        chunks.reduce()
+        own, token = kernel.let(chunks.at(0)), dma_format(source.fmt).token
+        kernel.emit(f"wdma.{token}", dst=target.at(block.own(width)), src=own, n=block.elements)
         kernel.emit("ncc.wait")
+        member.sent()
+
+
+@dataclass(frozen=True)
+class RowsOfMember:
+    """Rows of a member's tensor, or a part of a row: ``columns`` elements from ``first`` on."""
+
+    row: Value
+    rows: int
+    first: Value
+    columns: int
+
+    @property
+    def elements(self) -> int:
+        return self.rows * self.columns
+
+    def own(self, width: int) -> Value:
+        """The first element in the tensor of a member, whose rows have ``width`` elements."""
+        return self.row * width + self.first
 
 
 def _row_blocks(
-    kernel: Kernel, work: Work, member: RingMember, tensor: DdrTensor
-) -> Iterator[tuple[Value, int, Ring]]:
-    """Code for each block of a member's rows that this tile has: the first one, how many, and their chunks.
+    kernel: Kernel, work: Work, member: GroupMember, tensor: DdrTensor
+) -> Iterator[tuple[RowsOfMember, Chunks]]:
+    """Code for each block of a member's rows that this tile has, and its chunks.
 
-    ``tensor`` is that of a member.
+    ``tensor`` is that of a member. Few rows are cut into parts. A dual ring takes half of the rows, or of
+    each of few, in each direction.
     """
-    outer, width = _rows(work, tensor)
-    fit = (kernel.budget - _RESERVED_BYTES) // ((member.size + 1) * tensor.bytes_each * width)
+    outer, width = rows_of(work, tensor)
+    few = outer < kernel.target.tiles
+    fit = (kernel.budget // (2 * member.size + 1) - LINE_BYTES) // (tensor.bytes_each * width)
     rows = max(1, min(fit, ceil_div(outer, kernel.target.tiles)))
-    base = kernel.buffer("chunks", member.size * round_up(rows * width, GRAIN) * tensor.bytes_each)
-    for row, count in _blocks(kernel, outer, rows):
-        yield row, count, Ring(kernel, member, base, tensor.fmt, round_up(count * width, GRAIN))
+    extent = width if few else outer
+    half = min(round_up(ceil_div(extent, 2), GRAIN if few else 1), extent) if member.way == DUAL else extent
+    part = min(part_of(kernel, tensor, outer * half, 2 * member.size + 1, member.tiles), half)
+    base, arrived = _buffers(kernel, tensor, part if few else round_up(rows * width, GRAIN), member.size)
+    for first, length in ((0, half), (half, extent - half)):
+        if not length:
+            continue
+        with _in_direction(kernel, member, int(first > 0)):
+            if few:
+                blocks = _parts_of_rows(kernel, member, outer, (first, length, part))
+            else:
+                blocks = (
+                    RowsOfMember(kernel.let(begin + first), count, 0, width)
+                    for begin, count in blocks_of(kernel, member, length, rows)
+                )
+            for block in blocks:
+                elements = round_up(block.elements, GRAIN)
+                yield block, Chunks(kernel, member, base, arrived, tensor.fmt, elements)
 
 
-def _rows(work: Work, tensor: DdrTensor) -> tuple[int, int]:
+def _parts_of_rows(
+    kernel: Kernel, member: GroupMember, outer: int, part: tuple[int, int, int]
+) -> Iterator[RowsOfMember]:
+    """Code for each part of each row: the columns from the first one on, so many, some of them at a time."""
+    first, length, size = part
+    for stretch in stretches(length, size):
+        for begin, _ in blocks_of(kernel, member, outer * stretch.count, 1):
+            column = kernel.let(begin % stretch.count * stretch.size + (first + stretch.start))
+            yield RowsOfMember(kernel.let(begin // stretch.count), 1, column, stretch.size)
+
+
+def _in_direction(kernel: Kernel, member: GroupMember, direction: int) -> AbstractContextManager[None]:
+    """The code inside runs on the tiles of a direction; on all unless there are two."""
+    if member.way != DUAL:
+        return nullcontext()
+    return kernel.unless_zero(member.direction) if direction else kernel.if_zero(member.direction)
+
+
+def rows_of(work: Work, tensor: DdrTensor) -> tuple[int, int]:
     """A member's tensor as a matrix whose rows are apart in the tensor of all: their number and width."""
     axis = axis_from(work.spec)
     return math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis:])
 
 
-def _move_rows(ring: Ring, tensor: DdrTensor, engine: str, row: Value, count: int, width: int) -> None:
-    """Load or store some rows of every member in the tensor of all."""
-    every = ring.member.size * width
-    for number in range(ring.member.size):
-        place, here = tensor.at(row * every + number * width), ring.chunk(number)
-        _copy(ring, tensor, engine, place, here, n=width, stride0=every, iter0=count)
+def _move_rows(
+    chunks: Chunks,
+    tensor: DdrTensor,
+    engine: str,
+    places: int,
+    block: RowsOfMember,
+    width: int,
+    here: Value | None = None,
+) -> None:
+    """Load or store a block of a member in the tensor of all; a member's row has ``width`` elements.
+
+    ``here`` is the place in the scratchpad if it is not the chunk.
+    """
+    every = chunks.member.size * width
+    there = chunks.kernel.let(block.row * every + chunks.member.chunk(places) * width + block.first)
+    extents = {"n": block.columns, "stride0": every, "iter0": block.rows}
+    copy(chunks, tensor, engine, tensor.at(there), chunks.at(places) if here is None else here, **extents)
 
 
-def _copy(ring: Ring, tensor: DdrTensor, engine: str, place: Value, here: Value, **extents: Value) -> None:
+def copy(chunks: Chunks, tensor: DdrTensor, engine: str, place: Value, here: Value, **extents: Value) -> None:
     """Load ``place`` of DDR into the scratchpad, or store it from there."""
     dst, src = (here, place) if engine == "rdma" else (place, here)
-    ring.kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, **extents)
-
-
-@lowering(BROADCAST, engines=(Engine.DMA,))
-def broadcast(kernel: Kernel, work: Work) -> None:
-    """Every tile gives on some elements of the first member's tensor."""
-    source, target = work.input(0), work.output
-    member = _member(kernel, work)
-    part = _part(kernel, source, source.size, 1)
-    base, token = kernel.buffer("chunks", part * source.bytes_each), dma_format(source.fmt).token
-    for begin, count in _blocks(kernel, source.size, part):
-        kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=count)
-        kernel.emit("ncc.wait")
-        ring = Ring(kernel, member, base, source.fmt, count)
-        member.expects(ring.bytes)
-        ring.broadcast()
-        kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=count)
-        kernel.emit("ncc.wait")
+    chunks.kernel.emit(f"{engine}.{dma_format(tensor.fmt).token}", dst=dst, src=src, **extents)

@@ -1,4 +1,8 @@
-"""A tile as a member of a group of chips: what it sends to its fellow on the next chip of the ring."""
+"""A tile as a member of a group of chips: what it sends to its fellows on the others, and what it waits for.
+
+A partner is a chip that the member sends to, or that sends to it: on a ring the next and the one before, in
+a direct exchange those ``number`` places before and after it.
+"""
 
 from __future__ import annotations
 
@@ -9,135 +13,189 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.scalar import ScalarCode
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
+from compiler.operators.domains.chips.collectives import DIRECT, DUAL
 from tx8isa.machine.chips import Chips
 from tx8isa.numbers.formats import Format
 
 from . import registers as at
+from .routes import Groups, copies_at_once
 
-_COLUMNS = 4
-"""Of the table of groups: place in the ring, next chip, chip before, upper word of the next one's address."""
+_FIXED, _PARTNER = 2, 3
+"""Words of a row of the table: place in the ring and step to the next chunk; then for each partner the chip
+to send to, the chip that sends, and the upper word of addresses on the former."""
 
 
-def table_of_groups(chips: Chips, groups: list[tuple[int, ...]]) -> Array:
-    """By chip the words that ``_COLUMNS`` names; zeros for a chip of no group."""
-    table = np.zeros((chips.count, _COLUMNS), np.int64)
+def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
+    """By chip, and direction of a dual ring, what ``_FIXED`` and ``_PARTNER`` say; zeros without a group."""
+    directions = (1, -1) if way == DUAL else (1,)
+    partners = len(groups[0]) - 1 if way == DIRECT else 1
+    table = np.zeros((chips.count, len(directions), _FIXED + _PARTNER * partners), np.int64)
     for group in groups:
+        size = len(group)
         for place, chip in enumerate(group):
-            after, before = group[(place + 1) % len(group)], group[place - 1]
-            table[chip] = place, after, before, at.upper_word(chips.xy(after))
-    return table.astype(np.uint32).view(np.int32)
+            for row, direction in enumerate(directions):
+                words = [place, -direction % size]
+                for number in range(1, partners + 1):
+                    step = -number if way == DIRECT else direction
+                    target, source = group[(place + step) % size], group[(place - step) % size]
+                    words += [target, source, at.upper_word(chips.xy(target))]
+                table[chip, row] = words
+    return table.reshape(-1).astype(np.uint32).view(np.int32)
 
 
-class RingMember:
-    """Writes the code of a member; its registers are taken to the end of the enclosing scope."""
+class GroupMember:
+    """Writes the code of a member; its registers are taken to the end of the enclosing scope.
 
-    def __init__(self, kernel: Kernel, chips: Chips, groups: list[tuple[int, ...]]) -> None:
-        self.kernel, self.core = kernel, ScalarCode(kernel)
+    In a dual ring the upper half of the tiles sends in the other direction.
+    """
+
+    def __init__(self, kernel: Kernel, chips: Chips, groups: Groups, way: str) -> None:
+        self.kernel, self.core, self.way = kernel, ScalarCode(kernel), way
         self.size = len(groups[0])
-        table = table_of_groups(chips, groups)
+        self.partners = range(1, self.size) if way == DIRECT else range(1, 2)
+        self.tiles = kernel.target.tiles // 2 if way == DUAL else kernel.target.tiles
+        """Tiles that share the work of a direction."""
+        table = table_of_groups(chips, groups, way)
         symbol = kernel.constant("groups", Format.INT32, table).symbol
         core, me = self.core, self.core.register()
         core.emit("csrr", me, "mhartid")
         core.emit("li", place := core.register(), str(kernel.target.machine.tiles))
         core.emit("divu", me, me, place)
-        row = core.address(
-            DdrTensor(symbol, Format.INT32, table.shape), Variable(me, 0, chips.count) * _COLUMNS
-        )
-        self._next, self._before, self._high = (core.register() for _ in range(3))
-        for number, register in enumerate((place, self._next, self._before, self._high)):
-            core.emit("lw", register, f"{4 * number}({row})")
-        self.place = Variable(place, 0, self.size - 1)
-        tile = row  # the row is not needed any more
-        core.emit("slli", tile, kernel.registers.compute(kernel.tile), "8")
-        core.emit("or", self._high, self._high, tile)
-        self._user = core.register()
-        core.emit("slli", self._user, me, "10")
-        core.emit("li", tile, hex(at.packet_of_stream(at.WRITTEN)))
-        core.emit("or", self._user, self._user, tile)
+        words, chip = table.size // chips.count, Variable(me, 0, chips.count - 1)
+        row: Value = chip * words
+        if way == DUAL:
+            row = row + self.direction * (words // 2)
+        self._row = core.address(DdrTensor(symbol, Format.INT32, table.shape), row)
+        core.emit("lw", place, f"0({self._row})")
+        core.emit("lw", step := core.register(), f"4({self._row})")
+        self.place, self._step = Variable(place, 0, self.size - 1), Variable(step, 1, self.size - 1)
         core.emit("slli", me, me, "4")
         core.emit("ori", me, me, "1")
         self._me = me
 
-    def allow(self) -> None:
-        """Let the chip before write here, once; the engines must be done with the place."""
-        self._update(self._before, at.ALLOWED)
+    @property
+    def direction(self) -> Value:
+        """Which ring of a dual one this tile belongs to, 0 or 1."""
+        return self.kernel.tile // self.tiles
+
+    def chunk(self, places: int) -> Value:
+        """The number of the chunk so many places before that of this member, against the direction."""
+        return (self.place + self._step * (places % self.size)) % self.size
 
     def expects(self, size: int) -> None:
         """From now on so many bytes are sent here at a time; nothing may be on its way."""
         core = self.core
-        with self.kernel.registers.scope():
-            place, value = core.number(at.CONFIG + 4 * at.WRITTEN), core.register()
-            core.emit("li", value, hex(at.config(size)))
-            core.emit("sw", value, f"0({place})")
+        for stream in (at.SUMS, at.WRITTEN):
+            with self.kernel.registers.scope():
+                place, value = core.number(at.CONFIG + 4 * stream), core.register()
+                core.emit("li", value, hex(at.config(size)))
+                core.emit("sw", value, f"0({place})")
 
-    def send(self, source: Value, target: Value, size: int) -> None:
-        """Begin to write to the next chip once it allows it: bytes here to the same tile there."""
-        self._expect(self._next, at.ALLOWED)
-        kernel, core = self.kernel, self.core
+    def allow(self) -> None:
+        """Let the partners write here; the engines must be done with the places."""
+        for number in self.partners:
+            self._update(number)
+
+    def allowed(self, number: int = 1) -> None:
+        """Wait until a partner lets this tile write there."""
+        with self.kernel.registers.scope():
+            bit, chip = self.core.number(1), self._load(number, 0)
+            self.core.emit("sll", bit, bit, chip)
+            self._await(at.ALLOWED, bit)
+            self._clear(at.ALLOWED, chip)
+
+    def send(self, source: Value, target: Value, size: int, packet: tuple[int, int], number: int = 1) -> None:
+        """Begin to write to a partner: bytes here to the same tile there, as a packet of a stream.
+
+        Some copies are on their way at a time; the first of as many must be done.
+        """
+        kernel, core, sent, most = self.kernel, self.core, self._sent, copies_at_once(self.way)
         kernel.keep_alive(source)
         kernel.keep_alive(target)
         with kernel.registers.scope():
-            block, value = core.number(at.dte_block(kernel.target.machine)), core.register()
+            block, value = core.number(at.dte_block(kernel.target.machine, sent % most)), core.register()
+            if sent >= most:
+                self._done(block, value)
             for place, given in ((at.SOURCE, source), (at.TARGET, target)):
                 with kernel.registers.scope():
                     core.emit("sw", kernel.registers.compute(given), f"{place}({block})")
-            core.emit("sw", self._high, f"{at.TARGET_HIGH}({block})")
-            core.emit("sw", self._user, f"{at.USER_ID}({block})")
-            core.emit("li", value, str(size))
-            core.emit("sw", value, f"{at.LENGTH}({block})")
+            with kernel.registers.scope():
+                high, tile = self._load(number, 2), core.register()
+                core.emit("slli", tile, kernel.registers.compute(kernel.tile), "8")
+                core.emit("or", high, high, tile)
+                core.emit("sw", high, f"{at.TARGET_HIGH}({block})")
+            for place, word in ((at.USER_ID, at.packet(*packet)), (at.LENGTH, size)):
+                core.emit("li", value, hex(word))
+                core.emit("sw", value, f"{place}({block})")
             core.emit("fence")
             core.emit("li", value, "1")
             core.emit("sw", value, f"{at.START}({block})")
+        self._sent += 1
+
+    _sent = 0
+    """Copies that this tile has begun since the last wait for all of them."""
 
     def sent(self) -> None:
-        """Wait until what was sent last is there; then the bytes here may change."""
+        """Wait until all that was sent is there; then the bytes here may change."""
+        for number in range(min(self._sent, copies_at_once(self.way))):
+            with self.kernel.registers.scope():
+                block = self.core.number(at.dte_block(self.kernel.target.machine, number))
+                self._done(block, self.core.register())
+        self._sent = 0
+
+    def written(self, stream: int, packet: int) -> None:
+        """Wait until a packet of a stream has been written here."""
+        with self.kernel.registers.scope():
+            self._await(stream, self.core.number(1 << packet))
+            self._clear(stream, packet)
+
+    def _done(self, block: str, value: str) -> None:
+        """Wait until the copy of a block is done, and forget it."""
+        self.kernel.out.label("1")
+        self.core.emit("lw", value, f"{at.STATUS}({block})")
+        self.core.emit("andi", value, value, str(at.FINISHED))
+        self.core.emit("beqz", value, "1b")
+        self.core.emit("sw", value, f"{at.STATUS}({block})")
+
+    def _load(self, number: int, column: int) -> str:
+        """A register with what the table says of a partner."""
+        register = self.core.register()
+        self.core.emit("lw", register, f"{4 * (_FIXED + _PARTNER * (number - 1) + column)}({self._row})")
+        return register
+
+    def _update(self, number: int) -> None:
         kernel, core = self.kernel, self.core
         with kernel.registers.scope():
-            block, value = core.number(at.dte_block(kernel.target.machine)), core.register()
-            kernel.out.label("1")
-            core.emit("lw", value, f"{at.STATUS}({block})")
-            core.emit("andi", value, value, str(at.FINISHED))
-            core.emit("beqz", value, "1b")
-            core.emit("sw", value, f"{at.STATUS}({block})")
-
-    def written(self) -> None:
-        """Wait until the chip before has written here."""
-        self._expect(self._before, at.WRITTEN)
-
-    def exchange(self, source: Value, target: Value, size: int) -> None:
-        """Send to the next chip while the chip before sends here; ``sent`` has to follow."""
-        self.allow()
-        self.send(source, target, size)
-        self.written()
-
-    def _update(self, chip: str, stream: int) -> None:
-        kernel, core = self.kernel, self.core
-        with kernel.registers.scope():
-            there, value = core.register(), core.register()
-            core.emit("slli", there, chip, "8")
+            there, value = self._load(number, 1), core.register()
+            core.emit("slli", there, there, "8")
             core.emit("li", value, hex(at.UPDATES_OF_CHIPS))
             core.emit("or", there, there, value)
             core.emit("or", there, there, kernel.registers.compute(kernel.tile))
             core.emit("slli", there, there, "23")
             core.emit("li", value, hex(at.UPDATES))
             core.emit("add", there, there, value)
-            core.emit("li", value, hex(stream << 12))
+            core.emit("li", value, hex(at.ALLOWED << 12))
             core.emit("or", value, value, self._me)
             core.emit("sw", value, f"0({there})")
 
-    def _expect(self, chip: str, stream: int) -> None:
-        """Wait for the packet of a chip, and make its place free for the next one."""
-        kernel, core = self.kernel, self.core
-        with kernel.registers.scope():
-            ready, bit, found = core.number(at.READY + 4 * stream), core.number(1), core.register()
-            core.emit("sll", bit, bit, chip)
-            kernel.out.label("1")
+    def _await(self, stream: int, bit: str) -> None:
+        """Wait for the packet of a bit."""
+        core = self.core
+        with self.kernel.registers.scope():
+            ready, found = core.number(at.READY + 4 * stream), core.register()
+            self.kernel.out.label("1")
             core.emit("lw", found, f"0({ready})")
             core.emit("and", found, found, bit)
             core.emit("beqz", found, "1b")
             core.emit("sw", bit, f"0({ready})")
-            core.emit("slli", found, chip, "2")
-            core.emit("li", ready, hex(at.COUNTERS + 4 * at.PACKETS * stream))
-            core.emit("add", found, found, ready)
-            core.emit("li", bit, "-1")
-            core.emit("sw", bit, f"0({found})")
+
+    def _clear(self, stream: int, packet: int | str) -> None:
+        """Make the place of a packet, by number or in a register, free for the next one."""
+        core = self.core
+        first = at.COUNTERS + 4 * at.PACKETS * stream
+        with self.kernel.registers.scope():
+            counter = core.number(first if isinstance(packet, str) else first + 4 * packet)
+            if isinstance(packet, str):
+                core.emit("slli", packet, packet, "2")
+                core.emit("add", counter, counter, packet)
+            core.emit("sw", core.number(-1), f"0({counter})")

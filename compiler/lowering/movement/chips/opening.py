@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from compiler.codegen.emitter import Emitter
 from compiler.codegen.registers import TILE
+from compiler.operators.domains.chips.collectives import DIRECT
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 
@@ -16,13 +17,17 @@ _SCRATCH = 0x1000
 _TABLE = "chips.partners"
 
 
-def partners(chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[list[int]]:
-    """By chip the chips with which it exchanges: its neighbours in the rings."""
+Exchanges = Iterable[tuple[tuple[int, ...], str]]
+"""Groups of chips, and in which way each exchanges."""
+
+
+def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
+    """By chip the chips with which it exchanges: its neighbours in the rings, or all of its group."""
     found: list[set[int]] = [set() for _ in range(chips.count)]
-    for group in groups:
-        for one, other in zip(group, (*group[1:], group[0]), strict=True):
-            found[one].add(other)
-            found[other].add(one)
+    for group, way in exchanges:
+        for place, one in enumerate(group):
+            others = group if way == DIRECT else (group[place - 1], group[(place + 1) % len(group)])
+            found[one] |= set(others) - {one}
     return [sorted(others) for others in found]
 
 
@@ -33,10 +38,10 @@ def opening(machine: Machine) -> list[str]:
     return out.lines
 
 
-def greeting(machine: Machine, chips: Chips, groups: Iterable[tuple[int, ...]]) -> list[str]:
+def greeting(machine: Machine, chips: Chips, exchanges: Exchanges) -> list[str]:
     """Copy a word to every partner, again and again until its streams are open; before the first exchange."""
     out = Emitter()
-    others = partners(chips, groups)
+    others = partners(chips, exchanges)
     width = max(map(len, others)) + 1
     out.directive(".section .rodata")
     out.directive(".balign 4")
@@ -51,7 +56,7 @@ def greeting(machine: Machine, chips: Chips, groups: Iterable[tuple[int, ...]]) 
 
 def _open_streams(out: Emitter, scratch: int) -> None:
     out.instruction("li", "t0", hex(scratch))
-    for stream in (at.ALLOWED, at.WRITTEN, at.HELLO):
+    for stream in (at.SUMS, at.ALLOWED, at.WRITTEN, at.HELLO):
         out.instruction("li", "t1", hex(at.BASE + 8 * stream))
         out.instruction("sw", "t0", "0(t1)")
         out.instruction("sw", "zero", "4(t1)")
@@ -80,7 +85,7 @@ def _greet(out: Emitter, machine: Machine, scratch: int, width: int) -> None:
     out.instruction("add", "t3", "t3", "t4")
     out.instruction("sw", "t3", f"{at.TARGET}(t2)")
     out.instruction("slli", "t3", "t0", "10")
-    out.instruction("li", "t4", hex(at.packet_of_stream(at.HELLO)))
+    out.instruction("li", "t4", hex(at.packet(at.HELLO)))
     out.instruction("or", "t3", "t3", "t4")
     out.instruction("sw", "t3", f"{at.USER_ID}(t2)")
     out.instruction("li", "t3", "4")

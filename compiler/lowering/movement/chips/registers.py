@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tx8isa.machine.description import Machine
 
-ALLOWED, WRITTEN, HELLO = 61, 62, 63
-"""Streams: a packet for each chip that allows this one to write, that has written here, that greets."""
+SUMS, ALLOWED, WRITTEN, HELLO = 60, 61, 62, 63
+"""Streams: a packet for each message to be added, for each chip that allows this one to write, for each
+message that stays where it is written, and for each chip that greets."""
 
 SOURCE, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x008, 0x00C, 0x010, 0x018
 START, STATUS = 0x038, 0x040
@@ -26,9 +27,9 @@ UPDATES = 0x670000
 UPDATES_OF_CHIPS = 0x18000
 
 
-def dte_block(machine: Machine) -> int:
-    """The address of the last block of the DTE, which no instruction uses."""
-    return machine.windows.dte + (machine.tile.dte_blocks - 1) * machine.windows.dte_stride
+def dte_block(machine: Machine, number: int = 0) -> int:
+    """The address of a block of the DTE, counted from the last one on; instructions use none of them."""
+    return machine.windows.dte + (machine.tile.dte_blocks - 1 - number) * machine.windows.dte_stride
 
 
 def upper_word(xy: tuple[int, int]) -> int:
@@ -42,6 +43,6 @@ def config(size: int) -> int:
     return 1 << 31 | PACKETS - 1 << 24 | size
 
 
-def packet_of_stream(stream: int) -> int:
-    """The user id of a copy whose bytes count for packet 0 of a stream of the receiver."""
-    return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15
+def packet(stream: int, number: int = 0) -> int:
+    """The user id of a copy whose bytes count for a packet of a stream of the receiver."""
+    return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15 | number << 10

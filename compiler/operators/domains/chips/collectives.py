@@ -12,13 +12,19 @@ from compiler.operators.types import FLOAT, axis_from_front, same_shape
 
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
+PART = "chips.Part"
+"""Not an exchange: every chip takes its part of a tensor that all have."""
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST)
+RING, DUAL, DIRECT = "ring", "dual", "direct"
+"""Ways of an exchange: a ring, two rings in opposite directions at once, and from each member to each."""
+WAYS = (RING, DUAL, DIRECT)
 
 _GROUPS = (
     Attribute("chips", "ints", required=True, minimum=0),
     Attribute("members", "int", required=True, minimum=2),
 )
 """Numbers of the chips, one group of ``members`` after another, each in the order of its ring."""
+_WAY = Attribute("way", "string", default=RING, allowed=WAYS)
 _AXIS = Attribute("axis", "int", required=True)
 
 
@@ -26,6 +32,11 @@ def groups_of(call: Call) -> list[tuple[int, ...]]:
     """The groups of chips, each in the order of its ring."""
     chips, members = call.integers("chips") or (), call.integer("members")
     return [chips[at : at + members] for at in range(0, len(chips), members)]
+
+
+def way_of(call: Call) -> str:
+    """The way in which the groups exchange."""
+    return str(call.attrs.get("way", RING))
 
 
 @rule
@@ -80,6 +91,10 @@ def _scatter(call: Call, x: Array) -> tuple[Array, ...]:
     return (np.split(x * members, members, axis)[0],)
 
 
+def _part(call: Call, x: Array) -> tuple[Array, ...]:
+    return (np.split(x, call.integer("members"), axis_from(call))[0],)
+
+
 def _broadcast(call: Call, x: Array) -> tuple[Array, ...]:
     return (x,)
 
@@ -108,13 +123,13 @@ def _collective(
     )
 
 
-_collective(ALL_REDUCE, "Every chip of a group gets the sums over the group", same_shape, _reduce)
+_collective(ALL_REDUCE, "Every chip of a group gets the sums over the group", same_shape, _reduce, (_WAY,))
 _collective(
     ALL_GATHER,
     "Every chip of a group gets the tensors of all, along an axis in the order of the ring",
     _gathered,
     _gather,
-    (_AXIS,),
+    (_WAY, _AXIS),
     (axis_is_there,),
 )
 _collective(
@@ -122,7 +137,15 @@ _collective(
     "Every chip of a group gets its part, along an axis in the order of the ring, of the sums over the group",
     _scattered,
     _scatter,
-    (_AXIS,),
+    (_WAY, _AXIS),
     (axis_is_there, axis_is_divided),
 )
 _collective(BROADCAST, "Every chip of a group gets the tensor of its first one", same_shape, _broadcast)
+_collective(
+    PART,
+    "Every chip of a group takes its part of a tensor that all have, along an axis in the order of the ring",
+    _scattered,
+    _part,
+    (_AXIS,),
+    (axis_is_there, axis_is_divided),
+)

@@ -11,10 +11,17 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.codegen.program import same_bits, sample
-from compiler.dialect.ops import GroupOp, InputOp, LoadConstOp, NodeOperation, OutputOp, TensorOperation
+from compiler.dialect.ops import (
+    ControlOperation,
+    GroupOp,
+    InputOp,
+    LoadConstOp,
+    NodeOperation,
+    OutputOp,
+    TensorOperation,
+)
 from compiler.graph import Array
-
-from .base import Context, operations
+from compiler.passes.base import Context, operations
 
 _NAMES = ("node", "values")
 """Attributes that only say what operations and values are called."""
@@ -47,7 +54,7 @@ class _Merger:
 
     def merge(self, operation: TensorOperation) -> None:
         """Erase the operation if there was an equal one."""
-        if isinstance(operation, InputOp | LoadConstOp | OutputOp | GroupOp):
+        if isinstance(operation, InputOp | LoadConstOp | OutputOp | GroupOp | ControlOperation):
             return
         first = self.first.setdefault(self._key(operation), operation)
         if first is operation:

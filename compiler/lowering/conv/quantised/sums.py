@@ -25,15 +25,13 @@ from compiler.graph import Array
 from compiler.lowering.pointwise.sums import add_bytes
 from compiler.operators.quantised.sums import SumQuantisation, summed_bytes
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
-_ROW = 16
-"""Elements of a row: the engine takes as many at a step."""
+from .near_sums import ROW, NearSum, near_sum, near_summed_slice
+
 _LAST_PARTS = 3
 """Parts of the number that is added to all; it is stored with as many lanes as the engine needs for them."""
 _LAST_LANES = 4
-OPERAND_ELEMENTS = 4 * _ROW * _ROW + 2 * _ROW * _LAST_LANES
-"""FP16 elements of the matrices of a sum; they fill whole lines."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,9 @@ class SumParts:
     @property
     def matrices(self) -> Array:
         """The right operands of the products, contiguous: four diagonal ones, and the last number."""
-        diagonals = [np.eye(_ROW) * part for part in (*self.left, *self.right)]
-        last = np.zeros((2 * _ROW, _LAST_LANES))
-        last[:_ROW, :_LAST_PARTS] = self.last
+        diagonals = [np.eye(ROW) * part for part in (*self.left, *self.right)]
+        last = np.zeros((2 * ROW, _LAST_LANES))
+        last[:ROW, :_LAST_PARTS] = self.last
         return np.concatenate([each.reshape(-1) for each in (*diagonals, last)]).astype(np.float16)
 
 
@@ -95,24 +93,44 @@ def _parts(number: float, count: int, step: int) -> tuple[float, ...]:
     return tuple(found)
 
 
+def sum_data(how: SumQuantisation) -> Array:
+    """What the engine multiplies the operands of a sum by, as bytes that fill whole lines."""
+    near, parts = near_numbers(how), sum_parts(how)
+    if near is not None:
+        data = near.data
+    elif parts is not None:
+        data = parts.matrices.view(np.uint8)
+    else:
+        data = np.zeros(0, np.uint8)
+    return np.concatenate([data, np.zeros(-data.size % LINE_BYTES, np.uint8)])
+
+
+def near_numbers(how: SumQuantisation) -> NearSum | None:
+    """The numbers of a sum whose results may be a step away."""
+    return None if how.exact else near_sum(how)
+
+
 def summed_slice(kernel: Kernel, how: SumQuantisation, a: Aligned, b: Aligned, matrices: Value) -> Aligned:
-    """The sum of two slices of bytes, in a buffer of its own; ``matrices``: where those of the sum are."""
-    if sum_parts(how) is None or aligned_channels(a.channels, BLOCK) % _ROW:
+    """The sum of two slices of bytes, in a buffer of its own; ``matrices``: where its ``sum_data`` are."""
+    near = near_numbers(how)
+    if near is not None and aligned_channels(a.channels, BLOCK) % ROW == 0:
+        return near_summed_slice(kernel, how, a, b, matrices, near)
+    if sum_parts(how) is None or aligned_channels(a.channels, BLOCK) % ROW:
         wide = [widened_slice(kernel, each) for each in (a, b)]
         add_bytes(Vector(kernel, Format.FP32, wide[0].elements), how, wide[0].base, wide[1].base)
         return narrowed_slice(kernel, wide[0], Format.INT8)
-    rows = a.elements // _ROW
-    ones = kernel.buffer("ones", 2 * _LAST_LANES * (a.room // _ROW))
+    rows = a.elements // ROW
+    ones = kernel.buffer("ones", 2 * _LAST_LANES * (a.room // ROW))
     kernel.emit("td.memset.fp16", dst=ones, value=1.0, n=rows * _LAST_LANES)
     total = slice_buffer(kernel, "total", Format.FP32, a.grid, a.channels)
-    size = 2 * _ROW * _ROW
-    common: dict[str, Argument] = {"out": total.base, "out_format": "fp32", "m": rows, "n": _ROW}
+    size = 2 * ROW * ROW
+    common: dict[str, Argument] = {"out": total.base, "out_format": "fp32", "m": rows, "n": ROW}
     kernel.emit("ne.gemm.fp16", a=ones, b=matrices + 4 * size, k=_LAST_PARTS, **common)
     for at, data in enumerate((a, b)):
         half = slice_buffer(kernel, "half", Format.FP16, a.grid, a.channels)
         convert(kernel, half.base, data.base, data.elements, Format.INT8, Format.FP16)
         for part in (2 * at, 2 * at + 1):
-            operands = common | {"k": _ROW, "psum": total.base, "psum_format": "fp32"}
+            operands = common | {"k": ROW, "psum": total.base, "psum_format": "fp32"}
             kernel.emit("ne.gemm.fp16", a=half.base, b=matrices + part * size, **operands)
     vector = Vector(kernel, Format.FP32, total.elements)
     if how.low > np.iinfo(np.int8).min:

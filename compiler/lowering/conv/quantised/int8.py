@@ -7,7 +7,7 @@ even. So the vector engine does these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from compiler.codegen.slices.aligned import (
     load_vector,
     narrowed_slice,
     per_channel,
+    slice_buffer,
 )
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, Stretch
@@ -30,6 +31,8 @@ from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, batch_bytes, block_channels, tail_width
+
+from .engine_chain import ChainVectors, StoredChain, chained_slice, engine_chain, stored_chain
 
 _PLANE = block_channels(8)
 """Channels of a plane of bytes for the engine."""
@@ -49,26 +52,39 @@ class Requantisation:
     low: int
     high: int
     scale: float | ChannelVector | None
+    chain: StoredChain | None = None
 
     @property
     def operands(self) -> dict[str, Argument]:
         """The operand of the matrix engine for the zero point, in two's complement."""
         return {"zp_a": self.x_zero & 0xFF}
 
-    def load_scales(self, kernel: Kernel, first: Value, channels: int) -> Value | None:
-        """Load the scales of some channels, if there is a vector of them."""
+    def load_scales(self, kernel: Kernel, first: Value, channels: int) -> Value | ChainVectors | None:
+        """Load the scales of some channels, if there is a vector of them, or what the engine's steps need."""
+        if self.chain is not None:
+            return self.chain.load(kernel, first, channels)
         if not isinstance(self.scale, ChannelVector):
             return None
         return load_vector(kernel, "scales", self.scale, first, channels)
 
     def finished(
-        self, kernel: Kernel, sums: Aligned, scales: Value | None, fmt: Format, into: Aligned | None = None
+        self,
+        kernel: Kernel,
+        sums: Aligned,
+        scales: Value | ChainVectors | None,
+        fmt: Format,
+        into: Aligned | None = None,
     ) -> Aligned:
         """A slice of the result in its format from the sums, which are overwritten.
 
         ``scales``: the address of those of its channels, where they are not number. ``into``: the place of a
         result that is not a float; None for a new buffer.
         """
+        if isinstance(scales, ChainVectors):
+            assert self.chain is not None
+            result = into or slice_buffer(kernel, "bytes", fmt, sums.grid, sums.channels)
+            chained_slice(kernel, self.chain.steps, scales, sums, result)
+            return result
         if self.scale is None and scales is None:
             return sums
         convert(kernel, sums.base, sums.base, sums.elements, Format.INT32, Format.FP32)
@@ -99,6 +115,9 @@ def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
     """The requantisation of a product of bytes; None for products of floats."""
     if work.input(0).fmt is not Format.INT8:
         return None
+    steps = engine_chain(work)
+    if steps is not None:
+        return replace(requantisation(work, None), chain=stored_chain(kernel, steps))
     number = scale_number(work)
     vector = work.has(3) and number is None
     return requantisation(work, channel_vector(kernel, "scale_data", work.input(3)) if vector else number)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from .base import Context
-from .graph_operations import put_graph
+from compiler.passes.base import Context
+from compiler.passes.graph_operations import put_graph
 
 
 class ImportPass:

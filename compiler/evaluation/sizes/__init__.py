@@ -1,0 +1,11 @@
+"""Sizes that only a run decides: declared ranges, formulas of extents, and integers that stand for them.
+
+Code is generated with integers of class ``Size`` in place of extents that depend on the run (``size.py``).
+"""
+
+from __future__ import annotations
+
+from .conditions import Domain, always, ever
+from .size import Size, chosen, dimension, here, largest, least, most
+
+__all__ = ["Domain", "Size", "always", "chosen", "dimension", "ever", "here", "largest", "least", "most"]

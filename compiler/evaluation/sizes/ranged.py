@@ -1,0 +1,170 @@
+"""A graph over ranges of sizes: its extents as formulas, from the graphs at several points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from compiler.evaluation.sizes.formulas import ExtentFormula, Point, fitted
+from compiler.evaluation.sizes.ranges import Ranges
+from compiler.graph import Array, Graph, GraphError, Node
+from compiler.operators import OPERATORS
+
+
+@dataclass(frozen=True)
+class RangedGraph:
+    """What of a graph depends on the sizes of a run.
+
+    ``extents``: formulas of the extents of values by name. ``numbers``: formulas of integers that are
+    attributes of nodes, or the elements of operands that are known when compiling, by the name of the node
+    and that of the attribute or the position of the operand. ``constants``: what constants are at the largest
+    sizes; at others they are the beginning of that.
+    """
+
+    ranges: Ranges
+    extents: Mapping[str, tuple[ExtentFormula, ...]]
+    numbers: Mapping[tuple[str, str | int], tuple[ExtentFormula, ...]]
+    constants: Mapping[str, Array]
+    formulas: Mapping[str, ExtentFormula] = field(default_factory=dict)
+    """All formulas by their text."""
+
+
+Samples = Sequence[tuple[Point, Graph]]
+"""Graphs at several points, the first one at the usual sizes and the last one at the largest."""
+
+
+def ranged_graph(ranges: Ranges, samples: Samples) -> RangedGraph:
+    """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none."""
+    _check_structure(ranges, samples)
+    return _Comparison(ranges, samples).result()
+
+
+def _check_structure(ranges: Ranges, samples: Samples) -> None:
+    (usual, first), *others = samples
+    for point, graph in others:
+        for one, other in zip(first.nodes, graph.nodes, strict=False):
+            if _form(one) != _form(other):
+                raise GraphError([f"{one} is another node at {_text(point)} than at {_text(usual)}: {_FIX}"])
+        if len(first.nodes) != len(graph.nodes):
+            counts = f"{len(graph.nodes)} nodes at {_text(point)}, {len(first.nodes)} at {_text(usual)}"
+            raise GraphError([f"the graph has {counts}: {_FIX}"])
+
+
+_FIX = "give that dimension one size, with --shape (in Python: shapes=)"
+
+
+def _form(node: Node) -> tuple[object, ...]:
+    """What of a node must not depend on sizes."""
+    kinds = {name: _kind(value) for name, value in node.attrs.items()}
+    return node.op, [bool(name) for name in node.inputs], [bool(name) for name in node.outputs], kinds
+
+
+def _kind(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_kind(each) for each in value]
+    return int if isinstance(value, int) else value
+
+
+def _text(point: Point) -> str:
+    return ", ".join(f"{name}={size}" for name, size in point.items())
+
+
+def _is_known(node: Node, position: int) -> bool:
+    """Whether the operator's record wants the value of this operand when compiling."""
+    inputs = OPERATORS[node.op].inputs
+    return inputs[min(position, len(inputs) - 1)].constant
+
+
+class _Comparison:
+    def __init__(self, ranges: Ranges, samples: Samples) -> None:
+        self.ranges, self.points = ranges, [point for point, _ in samples]
+        self.graphs = [graph for _, graph in samples]
+        self.first = self.graphs[0]
+        self.names: dict[str, tuple[str, ...]] = {}
+        """The names that a value has in all graphs, by that in the first one."""
+        self.constants: dict[str, Array] = {}
+        self.formulas: dict[str, ExtentFormula] = {}
+
+    def result(self) -> RangedGraph:
+        for tensors in zip(*(graph.inputs for graph in self.graphs), strict=True):
+            self.names[tensors[0].name] = tuple(tensor.name for tensor in tensors)
+        numbers: dict[tuple[str, str | int], tuple[ExtentFormula, ...]] = {}
+        for nodes in zip(*(graph.nodes for graph in self.graphs), strict=True):
+            for at, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
+                if values[0] and _is_known(nodes[0], at):
+                    known = self._known(nodes[0], values, at)
+                    numbers |= {(nodes[0].name, at): known} if known is not None else {}
+                else:
+                    self._agree(nodes[0], values)
+            self.names |= {
+                names[0]: names for names in zip(*(node.outputs for node in nodes), strict=True) if names[0]
+            }
+            for name in nodes[0].attrs:
+                found = self._attribute(nodes, name)
+                if found is not None:
+                    numbers[nodes[0].name, name] = found
+        extents = {name: self._extents(names) for name, names in self.names.items()}
+        for name in self.first.constants:
+            if name in self.names:
+                self._constant(name)
+        return RangedGraph(self.ranges, extents, numbers, self.constants, self.formulas)
+
+    def _agree(self, node: Node, values: tuple[str, ...]) -> None:
+        """Note the names of a constant; GraphError if graphs do not use the same value."""
+        if values[0] and self.names.setdefault(values[0], values) != values:
+            raise GraphError([f"{node} has other operands at {_text(self.points[-1])}: {_FIX}"])
+
+    def _extents(self, names: tuple[str, ...]) -> tuple[ExtentFormula, ...]:
+        shapes = [graph.tensors[name].shape for graph, name in zip(self.graphs, names, strict=True)]
+        if len({len(shape) for shape in shapes}) > 1:
+            raise GraphError([f"'{names[0]}' has another number of axes at {_text(self.points[-1])}: {_FIX}"])
+        return tuple(
+            self._formula(sizes, f"an extent of '{names[0]}'") for sizes in zip(*shapes, strict=True)
+        )
+
+    def _formula(self, values: Sequence[int], what: str) -> ExtentFormula:
+        found = fitted(values, self.points)
+        if found is None:
+            at = "; ".join(
+                f"{value} at {_text(point)}" for value, point in zip(values, self.points, strict=True)
+            )
+            raise GraphError([f"{what} is no product of dimensions, nor that plus a number: {at}"])
+        return self.formulas.setdefault(str(found), found)
+
+    def _attribute(self, nodes: Sequence[Node], name: str) -> tuple[ExtentFormula, ...] | None:
+        """Formulas of the numbers of an attribute; None if it is the same everywhere."""
+        values = [node.attrs[name] for node in nodes]
+        if all(value == values[0] for value in values):
+            return None
+        lists = [value if isinstance(value, tuple) else (value,) for value in values]
+        what = f"attribute '{name}' of {nodes[0]}"
+        return tuple(self._formula([int(v) for v in each], what) for each in zip(*lists, strict=True))
+
+    def _known(self, node: Node, names: Sequence[str], at: int) -> tuple[ExtentFormula, ...] | None:
+        """Formulas of the elements of an operand that is known when compiling; None for fixed ones."""
+        arrays = [graph.constants[name] for graph, name in zip(self.graphs, names, strict=True)]
+        if all(_same(array, arrays[0]) for array in arrays):
+            return None
+        what = f"operand {at} of {node}"
+        if arrays[0].dtype.kind not in "iu" or any(array.shape != arrays[0].shape for array in arrays):
+            raise GraphError([f"{what} is known when compiling and depends on the sizes: {_FIX}"])
+        elements = zip(*(array.reshape(-1).tolist() for array in arrays), strict=True)
+        return tuple(self._formula(each, what) for each in elements)
+
+    def _constant(self, name: str) -> None:
+        """Check that a constant is the same everywhere, or the beginning of that at the largest sizes."""
+        arrays = [graph.constants[each] for graph, each in zip(self.graphs, self.names[name], strict=True)]
+        largest = arrays[-1]
+        if all(_same(array, largest) for array in arrays):
+            return
+        flat = largest.reshape(-1)
+        if not all(_same(array.reshape(-1), flat[: array.size]) for array in arrays):
+            users = chain(n for n in self.first.nodes if name in n.inputs)
+            node = next(users)
+            raise GraphError([f"{node} has a constant whose numbers depend on the sizes: {_FIX}"])
+        self.constants[name] = largest
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()

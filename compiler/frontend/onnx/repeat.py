@@ -1,0 +1,179 @@
+"""Loops of the program: a Loop whose count or condition the program computes, and loops of many steps.
+
+The graph of such a loop is what happens in a step: it makes of a condition, the number of the step, the
+carried values and the results so far those of the next step, and whether there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import GraphProto
+
+from compiler.evaluation.folding import needed
+from compiler.graph import DTYPES, Tensor
+
+from .bodies import Body
+from .flow import ControlFlow, check_results
+from .partial import Unsupported
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A Scan: names of carried values and scanned operands, axes and directions, and its steps.
+
+    The axes are those of the operands and of the results; a direction is 1 for backwards.
+    """
+
+    carried: tuple[str, ...]
+    sources: tuple[str, ...]
+    axes: tuple[int, ...]
+    backward: tuple[int, ...]
+    result_axes: tuple[int, ...]
+    results_backward: tuple[int, ...]
+    count: int
+
+
+def goes_on(body: GraphProto) -> bool:
+    """Whether the body of a Loop never ends it: its condition is what it was, or true."""
+    name = body.output[0].name if body.output else ""
+    makers = {output: node for node in body.node for output in node.output}
+    while name in makers and makers[name].op_type == "Identity":
+        name = makers[name].input[0]
+    return len(body.input) > 1 and name == body.input[1].name
+
+
+class _Step:
+    """The graph of a step as it grows; ``flow`` adds to it, ``outer`` to the graph around it.
+
+    ``number`` is the number of the step, ``carried`` are the names that the carried values have inside.
+    """
+
+    def __init__(self, outer: ControlFlow, carried: Sequence[str], condition: str) -> None:
+        self.outer, self.flow = outer, outer.inside()
+        self.name = outer.node.name
+        self.inputs: list[Tensor] = []
+        self.first: list[str] = []
+        """What the inputs are in the first step, by their names in the graph around it."""
+        self.number = f"{self.name}/step"
+        self.flow.graph.tensors[self.number] = Tensor(self.number, "int64", ())
+        self.keep = self.declare("keep", condition) if condition else ""
+        self.carried = [self.declare(f"carried {at}", name) for at, name in enumerate(carried)]
+
+    def declare(self, title: str, first: str) -> str:
+        """A new input that has a value in the first step; its name."""
+        known, name = self.outer.graph.tensor(first), f"{self.name}/{title}"
+        self.inputs.append(Tensor(name, known.dtype, known.shape))
+        self.first.append(first)
+        self.flow.graph.tensors[name] = self.inputs[-1]
+        return name
+
+    def collect(self, number: int, value: str, rows: int, at: str) -> str:
+        """Room for ``rows`` of a value; the name of the room with the value as row ``at``."""
+        tensor = self.flow.graph.tensor(value)
+        zeros = self.outer.graph.constant(np.zeros((rows, *tensor.shape), DTYPES[tensor.dtype]))
+        room = self.declare(f"collected {number}", zeros)
+        place, front = self.flow.number((1, 1)), self.flow.number([0])
+        row = self.flow.place("Unsqueeze", [value, front])
+        at = self.flow.place("Reshape", [at, place])
+        return self.flow.place("ScatterND", [room, at, row], f"bound of result {number}")
+
+    def without_condition(self) -> None:
+        """Forget the condition, which is always true."""
+        del self.inputs[0], self.first[0]
+        self.flow.graph.define(self.keep, np.array(True))
+        self.keep = ""
+
+    def finish(self, limit: str, results: Sequence[str], counted: bool) -> list[str]:
+        """Add the loop; the names of what its values are after the last step.
+
+        ``results``: the values after a step, if there is a condition that first. With ``counted`` the last
+        name is that of the number of steps.
+        """
+        _, reads = needed(self.flow.graph.nodes, results)
+        numbered = self.number in reads
+        number = [self.flow.graph.tensor(self.number)] if numbered else []
+        declared = [*number, *self.inputs]
+        body = Body(self.outer.graph, self.flow.graph, f"{self.name}/body", declared, results)
+        graph = body.graph(body.captured)
+        states = zip((t.name for t in self.inputs), (t.name for t in graph.outputs), strict=True)
+        names = [self.outer.graph.fresh() for _ in range(len(results) + counted)]
+        self.outer.add(
+            "Loop",
+            [limit, *self.first, *body.captured],
+            names,
+            [replace(graph, states=tuple(states))],
+            conditional=int(bool(self.keep)),
+            numbered=int(numbered),
+            counted=int(counted),
+        )
+        return names[1:] if self.keep else names
+
+
+def repeat_loop(flow: ControlFlow) -> None:
+    """A Loop whose count or condition the program computes, or of many steps."""
+    body, (limit, condition, *carried) = flow.body("body"), flow.node.input
+    check_results(body, 1 + len(carried))
+    if limit:
+        flow.check_one(limit, "number of steps")
+    first = flow.scalar(condition) if condition else flow.graph.constant(np.array(True))
+    step = _Step(flow, carried, first)
+    state, *values = step.flow.results(body, [step.number, step.keep, *step.carried], "body")
+    step.flow.check_one(state, "condition")
+    always = bool(flow.graph.value(first)) and (state == step.keep or bool(step.flow.graph.value(state)))
+    if always and not limit:
+        raise Unsupported("nothing ends it: it has no number of steps, and its condition stays true")
+    most = None if not limit else flow.graph.value(limit)
+    collected = values[len(carried) :]
+    rows = _rows(flow, None if most is None else int(most.reshape(-1)[0])) if collected else 0
+    made = [step.collect(at, value, rows, step.number) for at, value in enumerate(collected)]
+    keep = [] if always else [step.flow.scalar(state)]
+    if always:
+        step.without_condition()
+    exact = always and most is not None and rows == int(most.reshape(-1)[0])
+    counted = bool(collected) and not exact
+    results = step.finish(limit, [*keep, *values[: len(carried)], *made], counted)
+    if counted:
+        *results, steps = results
+        flow.graph.bounded |= dict.fromkeys(results[len(carried) :], steps)
+    flow.finish(results)
+
+
+def _rows(flow: ControlFlow, most: int | None) -> int:
+    """The most steps that a loop which collects results can take."""
+    bound = flow.importer.bounds.get(flow.node.name)
+    known = [number for number in (most, bound) if number is not None]
+    if not known:
+        option = f"--bound {flow.node.name}=STEPS (in Python: bounds=)"
+        raise Unsupported(f"it collects a result of each step, and nothing bounds their number: {option}")
+    return min(known)
+
+
+def repeat_scan(flow: ControlFlow, scan: Scanned) -> None:
+    """A Scan of many steps."""
+    step = _Step(flow, scan.carried, "")
+    inner = step.flow
+    places = (step.number, inner.place("Sub", [inner.number(scan.count - 1), step.number]))
+    given = zip(scan.sources, scan.backward, scan.axes, strict=True)
+    slices = [inner.place("Gather", [name, places[back]], axis=axis) for name, back, axis in given]
+    values = inner.results(flow.body("body"), [*step.carried, *slices], "body")
+    carried, collected = values[: len(scan.carried)], values[len(scan.carried) :]
+    made = [
+        step.collect(at, value, scan.count, places[back])
+        for at, (value, back) in enumerate(zip(collected, scan.results_backward, strict=True))
+    ]
+    results = step.finish(flow.number(scan.count), [*carried, *made], counted=False)
+    rooms = zip(results[len(carried) :], scan.result_axes, strict=True)
+    flow.finish([*results[: len(carried)], *(_with_axis(flow, name, axis) for name, axis in rooms)])
+
+
+def _with_axis(flow: ControlFlow, name: str, axis: int) -> str:
+    """A value with its first axis at another place."""
+    rank = flow.graph.tensor(name).rank
+    axis += rank if axis < 0 else 0
+    if not axis:
+        return name
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
+    return flow.place("Transpose", [name], perm=order)

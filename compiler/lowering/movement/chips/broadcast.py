@@ -1,0 +1,53 @@
+"""Broadcast between chips: what the first member has goes along the ring; and parts of what all have."""
+
+from __future__ import annotations
+
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import dma_format, stretches
+from compiler.lowering.record import Engine, Work, lowering
+from compiler.operators.domains.chips.collectives import BROADCAST, PART
+
+from .collectives import blocks_of, member_of, part_of, rows_of
+from .registers import WRITTEN
+
+
+@lowering(BROADCAST, engines=(Engine.DMA,))
+def broadcast(kernel: Kernel, work: Work) -> None:
+    """Every tile gives on some elements of the first member's tensor."""
+    source, target = work.input(0), work.output
+    member = member_of(kernel, work)
+    part = part_of(kernel, source, source.size, 1, member.tiles)
+    base, token = kernel.buffer("chunks", part * source.bytes_each), dma_format(source.fmt).token
+    for begin, count in blocks_of(kernel, member, source.size, part):
+        kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=count)
+        kernel.emit("ncc.wait")
+        size = count * source.bytes_each
+        member.expects(size)
+        kernel.receive(base)
+        with kernel.unless_zero(member.place):
+            member.allow()
+            member.written(WRITTEN, 0)
+        with kernel.if_below(member.place, member.size - 1):
+            member.allowed()
+            member.send(base, base, size, (WRITTEN, 0))
+            member.sent()
+        kernel.keep_alive(base)
+        kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=count)
+        kernel.emit("ncc.wait")
+
+
+@lowering(PART, engines=(Engine.DMA,))
+def part(kernel: Kernel, work: Work) -> None:
+    """Every tile copies some elements of this chip's part of each row."""
+    source, target = work.input(0), work.output
+    member = member_of(kernel, work)
+    outer, width = rows_of(work, target)
+    size = min(part_of(kernel, source, outer * width, 1, member.tiles), width)
+    base, token = kernel.buffer("part", size * source.bytes_each), dma_format(source.fmt).token
+    for stretch in stretches(width, size):
+        for item, _ in blocks_of(kernel, member, outer * stretch.count, 1):
+            row = kernel.let(item // stretch.count)
+            column = kernel.let(item % stretch.count * stretch.size + stretch.start)
+            own = kernel.let((row * member.size + member.place) * width + column)
+            kernel.emit(f"rdma.{token}", dst=base, src=source.at(own), n=stretch.size)
+            kernel.emit(f"wdma.{token}", dst=target.at(row * width + column), src=base, n=stretch.size)

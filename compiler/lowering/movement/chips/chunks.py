@@ -1,0 +1,133 @@
+"""Chunks of a tile that go between chips: sums of them are made, or they are given to all.
+
+A tile has a chunk for each member of its group in its scratchpad. On a ring a chunk goes round and every
+member adds its own; then finished chunks go round. Each takes size - 1 rounds. In a direct exchange every
+member sends a chunk to each other one, which adds them in the same order; then it sends its own to all. What
+comes has a place of its own, so that a member allows others to write once for all rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.vector import WIDE
+from compiler.operators.domains.chips.collectives import DIRECT
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
+
+from .member import GroupMember
+from .registers import SUMS, WRITTEN
+
+AtChunk = Callable[[int], None]
+"""Is called with how many places before that of the member a chunk is."""
+
+
+def whole_lines(size: int) -> int:
+    """Bytes of the lines that so many bytes take: chunks share none, for the last may be written whole."""
+    return round_up(size, LINE_BYTES)
+
+
+@dataclass
+class Chunks:
+    """Chunks of ``elements`` elements, one after another in whole lines of the scratchpad from ``base`` on.
+
+    ``arrived`` has room for size - 1 more, for what is added.
+    """
+
+    kernel: Kernel
+    member: GroupMember
+    base: Value
+    arrived: Value
+    fmt: Format
+    elements: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a chunk."""
+        return self.elements * self.fmt.bits // 8
+
+    def at(self, places: int) -> Value:
+        """The address of the chunk so many places before that of the member."""
+        return self.base + self.member.chunk(places) * whole_lines(self.bytes)
+
+    def coming(self, number: int) -> Value:
+        """The address of what comes in a round, or from the member so many places after."""
+        return self.arrived + number * whole_lines(self.bytes)
+
+    @cached_property
+    def rounds(self) -> range:
+        return range(self.member.size - 1)
+
+    def open(self) -> None:
+        """Let the partners write the first message here."""
+        self.member.expects(self.bytes)
+        self.member.allow()
+
+    def reduce(self) -> None:
+        """Make the chunk of the member the sum over the group; that before it must be loaded.
+
+        Others may still be on their way into the scratchpad.
+        """
+        self.kernel.receive(self.arrived)
+        if self.member.way == DIRECT:
+            self._reduce_directly()
+        else:
+            self._reduce_on_the_ring()
+        self.kernel.keep_alive(self.arrived)
+
+    def _reduce_on_the_ring(self) -> None:
+        member = self.member
+        member.allowed()
+        for number in self.rounds:
+            member.send(self.kernel.let(self.at(number + 1)), self.coming(number), self.bytes, (SUMS, number))
+            member.written(SUMS, number)
+            self._add(self.at(number + 2), self.coming(number))
+
+    def _reduce_directly(self) -> None:
+        """The sum begins with the member after this one, and its own chunk comes last."""
+        member, first = self.member, self.coming(0)
+        for number in self.rounds:
+            member.allowed(number + 1)
+            if number == 1:
+                self.kernel.emit("ncc.wait")
+            member.send(
+                self.kernel.let(self.at(number + 1)),
+                self.coming(number),
+                self.bytes,
+                (SUMS, number),
+                number + 1,
+            )
+        for number in self.rounds:
+            member.written(SUMS, number)
+            if number:
+                self._add(first, self.coming(number))
+        self._add(self.at(0), first)
+
+    def _add(self, total: Value, more: Value) -> None:
+        kernel, total = self.kernel, self.kernel.let(total)
+        token = Format.FP32.token if self.fmt in WIDE else self.fmt.token
+        kernel.emit(f"ct.add.vv.{token}", dst=total, src0=total, src1=more, n=self.elements)
+        kernel.emit("ncc.wait")
+
+    def gather(self, finished: AtChunk) -> None:
+        """Give every member the chunks of all; ``finished`` is called for each that is here."""
+        kernel, member = self.kernel, self.member
+        kernel.receive(self.base)
+        own = kernel.let(self.at(0))
+        if member.way == DIRECT:
+            for number in self.rounds:
+                member.send(own, own, self.bytes, (WRITTEN, number), number + 1)
+        for number in self.rounds:
+            with kernel.registers.scope():
+                if member.way != DIRECT:
+                    chunk = kernel.let(self.at(number))
+                    member.send(chunk, chunk, self.bytes, (WRITTEN, number))
+                finished(0) if number == 0 else None
+                member.written(WRITTEN, number)
+                finished(-number - 1 if member.way == DIRECT else number + 1)
+        kernel.keep_alive(self.base)

@@ -1,0 +1,128 @@
+"""What a tile needs of the operands of a call for its share of the result: what records of operators say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from compiler.graph import Array, Shape, Tensor
+from compiler.lowering.pointwise.record import POINTWISE
+from compiler.lowering.record import LOWERINGS
+from compiler.operators import OPERATORS
+from compiler.operators.boxes.divisions import Following, followings
+from compiler.operators.record import Call
+from compiler.operators.windows.conv import conv_window
+from compiler.operators.windows.pool import pool_window
+
+from .tile_share import Needed, Reach, TileShare, Undividable, shape_of_share
+
+
+def check_lowering(op: str, call: Call, shares: tuple[Needed, ...]) -> None:
+    """Undividable if the lowering of an operator does not support the shares of a tile.
+
+    Most lowerings arrange constants when compiling, and that is the same for all tiles.
+    """
+    for at, (value, share) in enumerate(zip(call.values, shares, strict=True)):
+        if value is not None and share is not None and op not in POINTWISE:
+            raise Undividable(f"{op} needs all of operand {at}, which is known when compiling")
+    entry, shared = LOWERINGS[op], shared_call(op, call, shares)
+    problem = entry.check(shared) if entry.check is not None else None
+    if problem is not None:
+        raise Undividable(f"{op} does not support shares: {problem}")
+    if entry.on_core is not None and entry.on_core(shared):
+        raise Undividable(f"{op} of shares is computed by the kernel core, which knows no shares")
+
+
+def needed_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
+    """What a tile needs of each operand of a call for its share of the result, which has a shape.
+
+    Undividable if it is something else than a share or all of an operand, or if the operator means
+    something else on shares, because its attributes have numbers of the whole.
+    """
+    shares = _operand_shares(op, call, shape, share)
+    if share.count > 1 and not any(shares):
+        raise Undividable(f"{op} needs its operands whole for a share of axis {share.axis} of its result")
+    (found, *_), expected = OPERATORS[op].shapes(shared_call(op, call, shares)), share.of(shape)
+    if found != expected:
+        raise Undividable(f"{op} of shares gives {found}, where the share of its result is {expected}")
+    return shares
+
+
+def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
+    """The shares of the operands.
+
+    All parts begin at multiples of a unit. An operand that does not follow these may follow larger ones;
+    then several tiles have the same share, as of heads of keys, where they are fewer than those of queries.
+    """
+    if share.count == 1:
+        return (None,) * len(call.inputs)
+    shares: dict[int, Needed] = {}
+    unit = math.gcd(share.size, shape[share.axis]) if share.reach is None else 1
+    for same in range(1, share.count if share.even(shape) else 2):
+        if share.count % same:
+            continue
+        for at, following in followings(OPERATORS[op], call, share.axis, unit * same).items():
+            if at not in shares and following is not None:
+                shares[at] = _operand_share(op, call.shape(at), following, shape, share, unit, same)
+            shares.setdefault(at, None)
+        if len(shares) == len(call.inputs):
+            return tuple(shares[at] for at in sorted(shares))
+    missing = min(set(range(len(call.inputs))) - set(shares))
+    raise Undividable(
+        f"a share of axis {share.axis} of the result of {op} needs no share of operand {missing}"
+    )
+
+
+def _operand_share(
+    op: str, operand: Shape, following: Following, shape: Shape, share: TileShare, unit: int, same: int
+) -> TileShare:
+    """The share of an operand that follows a result, of which ``same`` tiles have each unit together.
+
+    Undividable if windows reach beyond the operand, and what is there is not zero to the operator.
+    """
+    extent, units = operand[following.axis], shape[share.axis] // (unit * same)
+    overlap = following.before != 0 or following.after != 0
+    if share.reach is None and not overlap and following.step * units == extent:
+        return TileShare(following.axis, share.count // same, following.step * (share.size // unit))
+    step, rest = divmod(following.step, unit)
+    if same > 1 or rest or (overlap and op not in _WINDOWS):
+        raise Undividable(f"shares of axis {following.axis} of {operand} are not all of it, or overlap")
+    reach = share.reached(shape)
+    found = TileShare(
+        following.axis,
+        share.count,
+        share.size * step + following.before + following.after,
+        Reach(reach.pitch * step, reach.last * step, reach.before * step + following.before),
+    )
+    if overlap and op not in _PADDED_BY_ZEROS and found.exceeds(operand):
+        raise Undividable(f"windows of {op} reach beyond axis {following.axis} of {operand}")
+    return found
+
+
+_PADDED_BY_ZEROS = ("Conv",)
+"""Operators of windows to which what is beyond an image is zero."""
+_WINDOWS = {"Conv": conv_window, "MaxPool": pool_window, "AveragePool": pool_window}
+
+
+def _without_padding(op: str, call: Call, shares: tuple[Needed, ...]) -> Call:
+    """A call of windows on a share that has what is beyond the image too."""
+    image = shares[0] if op in _WINDOWS else None
+    if image is None or image.reach is None:
+        return call
+    window, axis = _WINDOWS[op](call), image.axis - 2
+    begin, end = (
+        tuple(0 if at == axis else pad for at, pad in enumerate(pads))
+        for pads in (window.pads_begin, window.pads_end)
+    )
+    return replace(call, attrs={**call.attrs, "pads": (*begin, *end), "auto_pad": "NOTSET"})
+
+
+def shared_call(op: str, call: Call, shares: tuple[Needed, ...]) -> Call:
+    """A call on a tile's shares of its operands."""
+    call = _without_padding(op, call, shares)
+    inputs: list[Tensor | None] = []
+    values: list[Array | None] = []
+    for tensor, value, share in zip(call.inputs, call.values, shares, strict=True):
+        inputs.append(None if tensor is None else replace(tensor, shape=shape_of_share(tensor.shape, share)))
+        values.append(value if share is None else None)
+    return replace(call, inputs=tuple(inputs), values=tuple(values))

@@ -1,0 +1,103 @@
+"""The extents of values in a program that runs a range of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
+
+from compiler.dialect.group import before_exchanges
+from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.dialect.types import format_of, order_of, shape_of, stored_bytes, tensor_type
+from compiler.evaluation.sizes import dimension
+from compiler.evaluation.sizes.formulas import ExtentFormula
+from compiler.graph import Array, Shape
+from compiler.passes.base import Context
+
+
+def formulas_of(context: Context, value: SSAValue) -> tuple[ExtentFormula, ...] | None:
+    """The formulas of the extents of a value; None if they do not depend on the sizes of a run."""
+    if context.ranged is None:
+        return None
+    while True:
+        value = before_exchanges(value)
+        if isinstance(value, BlockArgument):
+            group = value.block.parent_op()
+            assert isinstance(group, GroupOp)
+            value = group.operands[value.index]
+            continue
+        owner = value.owner
+        if not isinstance(owner, TensorOperation) or not isinstance(value, OpResult):
+            return None
+        if isinstance(owner, GroupOp):
+            value = owner.made[value.index]
+        elif owner.sizes is not None:
+            return _formulas(context, owner.sizes.data[value.index])
+        elif isinstance(owner, NodeOperation) or not owner.operands:
+            return None
+        else:  # an operation that a pass inserted does not change the shape
+            value = owner.operands[0]
+
+
+def _formulas(context: Context, texts: Attribute) -> tuple[ExtentFormula, ...]:
+    assert isinstance(texts, ArrayAttr) and context.ranged is not None
+    known = context.ranged.formulas
+    return tuple(known[text.data] for text in texts.data if isinstance(text, StringAttr))
+
+
+def shape_in(context: Context, value: SSAValue) -> Shape:
+    """The shape of a value; while code is generated for a range, with sizes for what depends on them."""
+    formulas = formulas_of(context, value) if context.domain is not None else None
+    return shape_of(value.type) if formulas is None else _at(context, formulas)
+
+
+def _at(context: Context, formulas: Sequence[ExtentFormula]) -> tuple[Any, ...]:
+    domain = context.domain
+    assert domain is not None
+    sizes = {name: dimension(domain, name) for name in domain.symbols}
+    return tuple(formula.at(sizes) for formula in formulas)
+
+
+def is_ranged(context: Context, value: SSAValue) -> bool:
+    """Whether the shape of a value depends on the sizes of a run."""
+    return formulas_of(context, value) is not None
+
+
+def most_shape(context: Context, value: SSAValue) -> Shape:
+    """The shape with the largest extent of each axis."""
+    formulas = formulas_of(context, value)
+    if formulas is None or context.ranged is None:
+        return shape_of(value.type)
+    points = context.ranged.ranges.points
+    return tuple(int(np.max(formula.at(points))) for formula in formulas)
+
+
+def most_bytes(context: Context, value: SSAValue) -> int:
+    """Bytes of DDR that a value takes at most."""
+    if not is_ranged(context, value):
+        return stored_bytes(value.type)
+    return stored_bytes(tensor_type(format_of(value.type), most_shape(context, value), order_of(value.type)))
+
+
+def constant_in(context: Context, operation: LoadConstOp) -> Array:
+    """The data of a constant, at the largest sizes if they depend on them."""
+    name = operation.node.data
+    if context.ranged is not None and name in context.ranged.constants and operation.sizes is not None:
+        return context.ranged.constants[name]
+    return context.constants[name]
+
+
+def numbers_in(context: Context, operation: NodeOperation, key: str, value: Any) -> Any:
+    """An attribute of a node, or an operand that is known when compiling, with sizes where it has some."""
+    found = operation.numbers.data.get(key) if operation.numbers is not None else None
+    if found is None or context.domain is None:
+        return value
+    sizes = _at(context, _formulas(context, found))
+    if isinstance(value, np.ndarray):
+        array = np.empty(len(sizes), object)
+        array[:] = sizes
+        return array.reshape(value.shape)
+    return sizes if isinstance(value, tuple) else sizes[0]

@@ -1,0 +1,49 @@
+"""What a program declares about the sizes that a run decides: dimensions, extents, the shape block."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from asm.instructions.text import quote
+from compiler.dialect.ops import InputOp, OutputOp
+from compiler.evaluation.sizes import Domain, Size, dimension
+from compiler.evaluation.sizes.formulas import ExtentFormula
+from compiler.passes.base import Context, operations
+from compiler.passes.extents import formulas_of
+
+from .table import BLOCK
+
+
+def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Size]]:
+    """The directives, and the sizes that the program writes into the shape block after the dimensions."""
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    domain = Domain(
+        ranges.points, ranges.number(ranges.usual), np.ones(ranges.count, bool), context.size_loads
+    )
+    lines, words = [], dict[str, Size]()
+    for each in ranges.dimensions:
+        lines.append(f"        .dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}")
+
+    def extent(formula: ExtentFormula) -> str:
+        if formula.fixed:
+            return str(formula)
+        if str(formula) in ranges.names:
+            return quote(str(formula))
+        sizes = {name: dimension(domain, name) for name in ranges.names}
+        words.setdefault(str(formula), formula.at(sizes))
+        return quote(f"@{len(ranges.names) + list(words).index(str(formula))}")
+
+    for operation in operations(module):
+        if isinstance(operation, InputOp | OutputOp):
+            is_input = isinstance(operation, InputOp)
+            if is_input and operation.node.data in context.replaceable:
+                continue
+            formulas = formulas_of(context, operation.results[0] if is_input else operation.operands[0])
+            if formulas is not None:
+                kind = "input" if is_input else "output"
+                extents = ", ".join(map(extent, formulas))
+                lines.append(f"        .extents {kind}, {quote(operation.node.data)}, {extents}")
+    lines.append(f"        .shapes {BLOCK}, {len(ranges.names) + len(words)}")
+    return lines, list(words.values())

@@ -1,0 +1,106 @@
+"""Pass ``sizes``: operations get the formulas of extents that the sizes of a run decide.
+
+The graph is read and rewritten at several points of the ranges. Where an extent differs, it is a product of
+dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. A program of one
+size has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute
+
+from compiler.dialect.attributes import decoded
+from compiler.dialect.ops import InputOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.evaluation.sizes.formulas import ExtentFormula, Point
+from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph
+from compiler.graph import Graph, GraphError
+from compiler.passes.base import Context, operations
+from compiler.passes.graph_operations import put_graph, with_constants_as_inputs
+from compiler.passes.rewrite import RewritePass
+
+_ONE_SIZE = "branches and loops of the program have one size; give it one with --shape"
+
+
+class SizesPass:
+    """Writes ``sizes`` and ``numbers``; GraphError where the ranges do not suit the graph."""
+
+    name = "sizes"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        if context.ranges is None:
+            return
+        for node in context.graph.nodes:
+            if node.bodies:
+                raise GraphError([f"{node} cannot run a range of sizes: {_ONE_SIZE}"])
+        ranges = context.ranges.ranges
+        points = [dict(point) for point in ranges.samples()]
+        graphs = [context.graph, *(self._rewritten(context, point) for point in points[1:])]
+        ranged = context.ranged = ranged_graph(ranges, list(zip(points, graphs, strict=True)))
+        _check_inputs(context, ranged)
+        for operation in operations(module):
+            _write(ranged, operation)
+
+    def _rewritten(self, context: Context, point: Point) -> Graph:
+        """The graph at a point, as pass ``rewrite`` leaves it."""
+        assert context.ranges is not None
+        try:
+            graph = with_constants_as_inputs(context.ranges.graph_at(point))
+            other = replace_graph(context, graph)
+            module = ModuleOp([])
+            put_graph(other, module)
+            RewritePass().run(other, module)
+        except GraphError as error:
+            where = ", ".join(f"{name}={size}" for name, size in point.items())
+            raise GraphError([f"at {where}: {message}" for message in error.messages]) from None
+        return other.graph
+
+
+def replace_graph(context: Context, graph: Graph) -> Context:
+    """A context as that of a compilation, for another graph."""
+    return Context(graph, context.machine, context.tiles, context.compute, replaceable=context.replaceable)
+
+
+def _check_inputs(context: Context, ranged: RangedGraph) -> None:
+    """GraphError unless every dimension is an axis of an input, and inputs have no other free extents."""
+    found: set[str] = set()
+    for tensor in context.graph.inputs:
+        for formula in ranged.extents[tensor.name]:
+            if not formula.fixed and str(formula) not in ranged.ranges.names:
+                raise GraphError([f"input '{tensor.name}': an axis is {formula}; expected a dimension"])
+            found |= set(formula.names)
+    for past, present in context.graph.states:
+        if any(not formula.fixed for formula in ranged.extents[past]):
+            raise GraphError([f"state {past}={present}: its size must not depend on a dimension"])
+    missing = [name for name in ranged.ranges.names if name not in found]
+    if missing:
+        raise GraphError([f"no axis of an input depends on dimension '{missing[0]}'"])
+
+
+def _write(ranged: RangedGraph, operation: TensorOperation) -> None:
+    names = list(_names(operation))
+    extents = [ranged.extents.get(name, ()) for name in names]
+    if any(not formula.fixed for formulas in extents for formula in formulas):
+        operation.attributes["sizes"] = ArrayAttr([_attribute(formulas) for formulas in extents])
+    if isinstance(operation, NodeOperation):
+        numbers: dict[str, Attribute] = {
+            str(key): _attribute(formulas)
+            for (node, key), formulas in ranged.numbers.items()
+            if node == operation.node.data
+        }
+        if numbers:
+            operation.attributes["numbers"] = DictionaryAttr(numbers)
+
+
+def _attribute(formulas: tuple[ExtentFormula, ...]) -> Attribute:
+    return ArrayAttr([StringAttr(str(formula)) for formula in formulas])
+
+
+def _names(operation: TensorOperation) -> Iterator[str]:
+    """The names of the values that an operation makes."""
+    if isinstance(operation, InputOp | LoadConstOp):
+        yield operation.node.data
+    elif isinstance(operation, NodeOperation) and operation.values is not None:
+        yield from (name for name in decoded(operation.values) if name)

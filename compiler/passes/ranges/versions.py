@@ -1,0 +1,242 @@
+"""Code of a phase for all sizes of a range: versions, each for some of them, and the choice between them.
+
+A version is generated as for one point of the ranges, and is right for all points at which nothing would have
+been decided differently. Others are generated until every point has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from compiler.codegen.emitter import Emitter
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.registers import SIZE_PREFIX
+from compiler.evaluation.sizes import Domain, dimension
+from compiler.evaluation.sizes.size import Unsized
+from compiler.graph import Array, GraphError
+from compiler.lowering.generate import DOES_NOT_FIT
+from compiler.passes.base import Context
+from compiler.search.cost import estimate
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import Machine
+
+from .phase_code import PhaseCode, Way
+
+MOST_VERSIONS = 8
+"""Versions of a phase."""
+_MOST_RUNS = 16
+"""Stretches of points with one version up to which comparisons find the version; more need a table."""
+_FASTER, _SAVED = 1.15, 500
+"""How much faster another version has to be at an end of the ranges: by a factor and by cycles."""
+_STEPS = 6
+"""Points at which two versions are compared to find the border between them."""
+_UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
+"""What code that has never seen a size raises for one."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """Code of a phase, and the points for which it is."""
+
+    kernel: Kernel
+    points: Array
+    domain: Domain
+
+    def cycles(self, machine: Machine, point: int) -> int:
+        """The estimated cycles at a point."""
+        self.domain.anchor = point
+        return estimate(self.kernel, machine).cycles
+
+
+def versions_of(context: Context, code: PhaseCode) -> list[Version]:
+    """The code of a phase for all points.
+
+    The division that was decided for the usual sizes serves them, and all others for which its code is right.
+    GraphError for a phase that needs too many versions.
+    """
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    left = np.ones(ranges.count, bool)
+    found: list[Version] = []
+    wanted = [ranges.number(ranges.usual), ranges.number(ranges.most)]
+    while left.any():
+        if len(found) == MOST_VERSIONS:
+            reason = f"more than {MOST_VERSIONS} versions of its code would be needed"
+            raise _refusal(context, code.node, reason)
+        anchor = next((number for number in wanted if left[number]), int(np.flatnonzero(left)[-1]))
+        version = _best_version(context, code, anchor, left, len(found))
+        found.append(version)
+        left = left & ~version.points
+    if context.effort.total:
+        for end in (ranges.most, ranges.least):
+            _improve(context, code, found, ranges.number(end))
+    return found
+
+
+def _improve(context: Context, code: PhaseCode, found: list[Version], end: int) -> None:
+    """Add a version for the points near an end of the ranges if it is much faster there."""
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    at = next(at for at, version in enumerate(found) if version.points[end])
+    old, usual = found[at], ranges.number(ranges.usual)
+    if len(found) == MOST_VERSIONS or end == usual:
+        return
+    try:
+        new = _version(context, code, end, old.points, len(found), Way.SEARCHED)
+    except GraphError:
+        return
+
+    def faster(point: int) -> bool:
+        before, after = (version.cycles(context.machine, point) for version in (old, new))
+        return before > _FASTER * after and before - after > _SAVED
+
+    if not faster(end):
+        return
+    amount = np.prod(list(ranges.points.values()), axis=0)
+    border = _border(amount, new.points, amount[usual], amount[end], faster)
+    beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
+    beyond[usual] = False
+    found[at] = replace(old, points=old.points & ~beyond)
+    found.append(replace(new, points=beyond))
+
+
+def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable[[int], bool]) -> int:
+    """The amount of work from which on, towards ``end``, other code is faster; found by bisection."""
+    near, far = sorted((int(usual), int(end)))
+    found = int(end)
+    for _ in range(_STEPS):
+        middle = (near + far) // 2
+        candidates = np.flatnonzero(
+            points & (amount == amount[points][np.argmin(np.abs(amount[points] - middle))])
+        )
+        point = int(candidates[0])
+        if faster(point):
+            found = int(amount[point])
+            near, far = (near, middle) if end > usual else (middle, far)
+        else:
+            near, far = (middle, far) if end > usual else (near, middle)
+    return found
+
+
+def _best_version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int) -> Version:
+    """The version that is right for most points of those left; the one that was decided comes first."""
+    ways = (Way.SEARCHED, Way.DECIDED, Way.RULE) if number else (Way.DECIDED, Way.SEARCHED, Way.RULE)
+    made: list[Version] = []
+    problems: list[GraphError] = []
+    for way in ways:
+        try:
+            made.append(_version(context, code, anchor, left, number, way))
+        except GraphError as error:
+            problems.append(error)
+        if made and (not number or made[-1].points.sum() == left.sum()):
+            return made[-1]
+    if not made:
+        raise problems[0]
+    return max(made, key=lambda version: int(version.points.sum()))
+
+
+def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int, way: Way) -> Version:
+    """Code that is right at a point, and the points of those that are left for which it is, too.
+
+    Where it does not fit for the largest sizes, it is for smaller ones.
+    """
+    assert context.ranges is not None
+    symbols, points = context.ranges.ranges.points, left
+    while True:
+        domain = context.domain = Domain(symbols, anchor, points, context.size_loads)
+        try:
+            kernel = code.kernel(number, way)
+        except (*DOES_NOT_FIT, GraphError) as error:
+            points = _smaller(anchor, points)
+            if points.sum() < 2:
+                raise _refusal(context, code.node, str(error)) from None
+        except _UNTRACED as error:
+            if isinstance(error, Tx8Error):
+                raise
+            raise _refusal(context, code.node, "its code has been written for known sizes only") from error
+        else:
+            domain.complete = True
+            return Version(kernel, domain.alive, domain)
+        finally:
+            context.domain = None
+
+
+def _smaller(anchor: int, points: Array) -> Array:
+    """About half of the points: those next to a point, in their order."""
+    numbers = np.flatnonzero(points)
+    near = numbers[np.argsort(np.abs(numbers - anchor), kind="stable")][: max(len(numbers) // 2, 1)]
+    found = np.zeros_like(points)
+    found[near] = True
+    found[anchor] = True
+    return found
+
+
+def _refusal(context: Context, node: str, reason: str) -> GraphError:
+    assert context.ranges is not None
+    names = ", ".join(context.ranges.ranges.names)
+    fix = "give it one size with --shape (in Python: shapes=), or narrow its range"
+    return GraphError([f"node '{node}' cannot run a range of {names}: {reason}; {fix}"])
+
+
+def index_of(context: Context) -> str:
+    """The text of the size that numbers the points, by which the program chooses versions."""
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    domain = Domain(ranges.points, 0, np.ones(ranges.count, bool), context.size_loads)
+    number: int = 0
+    for each in ranges.dimensions:
+        number = number * (each.most - each.least + 1) + (dimension(domain, each.name) - each.least)
+    context.size_loads[str(number)] = number  # type: ignore[assignment]  # a size: versions differ by it
+    return str(number)
+
+
+def chosen_version(
+    name: str, index: str, versions: Sequence[Version], texts: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    """The lines of a phase of several versions: the choice, and the code of each."""
+    number = np.zeros(len(versions[0].points), np.int64)
+    for at, version in enumerate(versions):
+        number[version.points] = at
+    out = Emitter()
+    out.instruction("ld", "t0", f"{SIZE_PREFIX}{index}")
+    _choose(out, name, number)
+    yield from out.lines
+    for at, text in enumerate(texts):
+        yield f"{name}.version{at}:"
+        yield from text
+        if at < len(texts) - 1:
+            yield f"        j {name}.done"
+    yield f"{name}.done:"
+
+
+def _choose(out: Emitter, name: str, number: Array) -> None:
+    """Jumps to the version of the point whose number is in t0."""
+    runs = [(int(version), len(list(group))) for version, group in groupby(number)]
+    if len(runs) <= _MOST_RUNS:
+        end = 0
+        for version, count in runs[:-1]:
+            end += count
+            out.instruction("li", "t1", str(end))
+            out.instruction("bge", "t0", "t1", "1f")
+            out.instruction("j", f"{name}.version{version}")
+            out.label("1")
+        out.instruction("j", f"{name}.version{runs[-1][0]}")
+        return
+    out.directive(".rodata")
+    out.label(f"{name}.versions")
+    for begin in range(0, len(number), 32):
+        out.directive(f".byte {', '.join(map(str, number[begin : begin + 32]))}")
+    out.directive(".text")
+    out.instruction("la", "t1", f"{name}.versions")
+    out.instruction("add", "t1", "t1", "t0")
+    out.instruction("lbu", "t0", "0(t1)")
+    for version in range(int(number.max())):
+        out.instruction("li", "t1", str(version))
+        out.instruction("bne", "t0", "t1", "1f")
+        out.instruction("j", f"{name}.version{version}")
+        out.label("1")
+    out.instruction("j", f"{name}.version{int(number.max())}")

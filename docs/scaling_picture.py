@@ -1,0 +1,275 @@
+"""Write docs/scaling.md and docs/pictures/scaling.svg: what many chips gain, from estimates and runs.
+
+python docs/scaling_picture.py            write both from docs/pictures/scaling.json
+python docs/scaling_picture.py --check    exit status 1 when one is not what the estimates say
+python docs/scaling_picture.py --measure  estimate all points anew first, which takes minutes
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from compiler.driver import estimate_graph
+from compiler.frontend import reader
+from compiler.graph import Graph
+from compiler.search.chips import Degrees, priced_machine
+from tx8isa.machine.description import load_machine
+
+sys.path.append(str(Path(__file__).parent.parent / "examples/networks"))
+from light import light_model
+from transformers import Size, transformer
+
+DOCS = Path(__file__).parent
+BLOCK, RESNET = "Decoder block", "ResNet-50"
+TOKENS, WIDTH, HEADS, BATCH = 512, 4096, 32, 128
+MESHES = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (4, 8), (8, 8), (8, 16))
+FEW_MESHES = ((1, 1), (4, 2), (4, 8), (8, 16), (16, 32), (64, 64))
+"""Of a batch of sequences, whose estimates take longest."""
+MOST, MOST_IMAGES = 4096, (32, 32)
+SHARED = (1, 2, 4, 8, 16, 32)
+"""Degrees of tensor parallelism of one sequence."""
+DATA, PICTURE, PAGE = DOCS / "pictures/scaling.json", DOCS / "pictures/scaling.svg", DOCS / "scaling.md"
+LEFT, RIGHT, TOP, BOTTOM, APART = 60, 410, 40, 330, 430
+EMULATED = {
+    (BLOCK, 1, 1): (f"block of {WIDTH} columns, tp=4", 1),
+    (BLOCK, 1, 4): (f"block of {WIDTH} columns, tp=4", 2),
+    (RESNET, BATCH, 1): (f"ResNet-50, {BATCH} images, dp=8", 1),
+    (RESNET, BATCH, 8): (f"ResNet-50, {BATCH} images, dp=8", 2),
+}
+"""By network, batch and chips: the row and column of docs/benchmarks.md that says what was emulated."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network on so many chips, in cycles: the estimate, exchanges in it, and bounds of DDR and links."""
+
+    network: str
+    batch: int
+    chips: int
+    dp: int
+    tp: int
+    cycles: int
+    exchanges: int
+    ddr: int
+    links: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one kind of scaling: a network with a batch, on more and more chips."""
+
+    title: str
+    network: str
+    batch: int
+    colour: str
+
+
+CURVES = (
+    Curve(f"{BATCH} sequences", BLOCK, BATCH, "#1f5fa8"),
+    Curve("one sequence", BLOCK, 1, "#b3541e"),
+    Curve(f"{BATCH} images", RESNET, BATCH, "#1f5fa8"),
+)
+
+
+def wanted() -> Iterator[tuple[str, int, tuple[int, int], int, int]]:
+    """Network, batch, mesh and degrees of the points: the batch is dealt first, then products are shared."""
+    for x, y in MESHES:
+        yield RESNET, BATCH, (x, y), x * y, 1
+        if x * y in SHARED:
+            yield BLOCK, 1, (x, y), 1, x * y
+    for x, y in FEW_MESHES:
+        dp = min(x * y, BATCH)
+        yield BLOCK, BATCH, (x, y), dp, x * y // dp
+    yield RESNET, 1, (1, 1), 1, 1
+    images = MOST_IMAGES[0] * MOST_IMAGES[1]
+    yield RESNET, images, MOST_IMAGES, images, 1
+
+
+def measured() -> Iterator[Point]:
+    """The points, estimated anew."""
+    for network, batch, mesh, dp, tp in wanted():
+        machine = priced_machine(load_machine(None), *mesh)
+        parallel = Degrees(dp, tp) if dp * tp > 1 else None
+        found = estimate_graph(model(network, batch), "fp16", machine=machine, parallel=parallel)
+        bounds = round(found.bounds.ddr), round(found.bounds.links)
+        point = Point(network, batch, dp * tp, dp, tp, found.cycles, found.exchanges, *bounds)
+        print(point, file=sys.stderr, flush=True)
+        yield point
+
+
+def model(network: str, batch: int) -> Graph:
+    """The graph of a network for a batch: ``batch`` is the first axis of all that is written for one."""
+    made = light_model("resnet50") if network == RESNET else transformer(Size(TOKENS, WIDTH, HEADS, 1))
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    shapes = {node.input[1] for node in made.graph.node if node.op_type == "Reshape"}
+    for tensor in made.graph.initializer:
+        if tensor.name in shapes:
+            extents = [batch, *numpy_helper.to_array(tensor)[1:]]
+            tensor.CopyFrom(numpy_helper.from_array(np.array(extents, np.int64), tensor.name))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(made, path)
+        return reader(path, {}, None, {})(path)
+
+
+def on_curve(points: list[Point], curve: Curve) -> list[Point]:
+    """The points of a curve, by the number of chips."""
+    found = [p for p in points if (p.network, p.batch) == (curve.network, curve.batch)]
+    return sorted(found, key=lambda point: point.chips)
+
+
+def emulated(point: Point, benchmarks: str) -> int | None:
+    """Simulated cycles of a point that was emulated, from the page of benchmarks."""
+    row, column = EMULATED.get((point.network, point.batch, point.chips), ("", 0))
+    found = re.search(rf"^\| {re.escape(row)} \|.*$", benchmarks, re.MULTILINE) if row else None
+    return int(found[0].split("|")[1 + column].replace(",", "")) if found else None
+
+
+def draw(points: list[Point], benchmarks: str) -> str:
+    """The picture as SVG: a panel for each network."""
+    lines = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 400"',
+        '  font-family="sans-serif" font-size="11">',
+        "<title>How much faster many chips are than one</title>",
+        '<rect width="860" height="400" fill="#ffffff"/>',
+    ]
+    for number, network in enumerate((BLOCK, RESNET)):
+        lines += _panel(network, number * APART)
+        for place, curve in enumerate(each for each in CURVES if each.network == network):
+            lines += _curve(curve, on_curve(points, curve), benchmarks, number * APART, place)
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _x(chips: float) -> float:
+    return round(LEFT + (RIGHT - LEFT) * float(np.log2(chips)) / float(np.log2(MOST)), 1)
+
+
+def _y(ratio: float) -> float:
+    return round(BOTTOM - (BOTTOM - TOP) * float(np.log2(ratio)) / float(np.log2(MOST)), 1)
+
+
+def _panel(network: str, left: int) -> Iterator[str]:
+    yield f'<text x="{left + LEFT}" y="20" font-size="13">{network}: times as fast as one chip</text>'
+    for power in range(0, 13, 2):
+        x, y = left + _x(2**power), _y(2**power)
+        yield f'<path d="M{left + LEFT} {y}H{left + RIGHT}M{x} {TOP}V{BOTTOM}" stroke="#e0e0e0"/>'
+        yield f'<text x="{left + LEFT - 6}" y="{y + 4}" text-anchor="end" fill="#666">{2**power:,}</text>'
+        yield f'<text x="{x}" y="{BOTTOM + 16}" text-anchor="middle" fill="#666">{2**power:,}</text>'
+    yield f'<text x="{left + (LEFT + RIGHT) // 2}" y="{BOTTOM + 32}" text-anchor="middle">chips</text>'
+    ends = f"M{left + LEFT} {BOTTOM}L{left + RIGHT} {TOP}"
+    yield f'<path d="{ends}" stroke="#999" stroke-dasharray="2 3" fill="none"/>'
+
+
+def _curve(curve: Curve, points: list[Point], benchmarks: str, left: int, place: int) -> Iterator[str]:
+    one, y = points[0].cycles, 348 + 20 * place
+    way = " ".join(f"{left + _x(p.chips)},{_y(one / p.cycles)}" for p in points)
+    yield f'<polyline points="{way}" fill="none" stroke="{curve.colour}" stroke-width="1.5"/>'
+    bound = " ".join(f"{left + _x(p.chips)},{_y(min(one / max(p.ddr, p.links), MOST))}" for p in points)
+    yield f'<polyline points="{bound}" fill="none" stroke="{curve.colour}" stroke-dasharray="5 3"/>'
+    for point in points:
+        fill = curve.colour if emulated(point, benchmarks) else "#ffffff"
+        spot = f'cx="{left + _x(point.chips)}" cy="{_y(one / point.cycles)}" r="3.5"'
+        yield f'<circle {spot} fill="{fill}" stroke="{curve.colour}"/>'
+    yield f'<text x="{left + LEFT}" y="{y + 30}" fill="{curve.colour}">{curve.title}</text>'
+
+
+TEXT = f"""# Scaling
+
+What do many chips gain? The estimates of the compiler say it for up to {MOST:,} of them, without a run:
+
+```console
+$ tx8cc examples/mlp/mlp.json --dtype fp16 --chips 2x1 --estimate | head -3
+tried dp=2: input 'x' is 19x77; its first axis must be a multiple of 2
+tried tp=2: ... cycles, ... of them exchanges
+tp=2 on 2 chips, one of which takes:
+```
+
+`docs/scaling_picture.py` writes this page from such estimates, for two networks with seeded weights in
+FP16: a decoder block of {TOKENS} tokens, {WIDTH} columns and {HEADS} heads, and ResNet-50. Filled points
+were also emulated ([benchmarks.md](benchmarks.md)), all others are only priced. Dashed lines are bounds: what
+DDR moves at least, or the links if they take longer. That of links adds up latencies and bytes of the rounds
+of each exchange; tiles that exchange side by side hide latencies, so a phase can take less. The dotted line
+is as many times as fast as there are chips.
+
+![How much faster many chips are than one](pictures/scaling.svg)
+
+A batch is dealt first (`dp`), which exchanges nothing; chips beyond its size share the products (`tp`).
+"Exchanges" are the cycles of phases in which chips exchange values. A group is a rectangle of the mesh, so
+its links carry nothing of other groups.
+"""
+
+
+def page(points: list[Point], benchmarks: str) -> str:
+    """The page as Markdown."""
+    lines = [TEXT]
+    for curve in CURVES:
+        lines += [f"## {curve.network}, {curve.title}", "", *_table(on_curve(points, curve), benchmarks), ""]
+    return "\n".join([*lines, _weak(points)])
+
+
+def _table(points: list[Point], benchmarks: str) -> Iterator[str]:
+    headings = ("chips", "`dp`", "`tp`", "estimated cycles", "exchanges", "emulated")
+    yield f"| {' | '.join(headings)} | bound of DDR | of links | times as fast |"
+    yield "|" + " --- |" * 9
+    for point in points:
+        ran = emulated(point, benchmarks)
+        cycles = (point.cycles, point.exchanges)
+        cells = [f"{value:,}" for value in (point.chips, point.dp, point.tp, *cycles)]
+        cells += [f"{ran:,}" if ran else "", f"{point.ddr:,}", f"{point.links:,}"]
+        yield f"| {' | '.join(cells)} | {points[0].cycles / point.cycles:,.1f} |"
+
+
+def _weak(points: list[Point]) -> str:
+    """What stays the same when the batch grows with the chips."""
+    by_place = {(p.network, p.batch, p.chips): p for p in points}
+    images = MOST_IMAGES[0] * MOST_IMAGES[1]
+    few, many = by_place[RESNET, 1, 1].cycles, by_place[RESNET, images, images].cycles
+    return f"""## Weak scaling: as many chips as images or sequences
+
+One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} on {images:,}:
+nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. In the picture that is the
+dotted line, as high as there are images or sequences.
+
+Several images on one chip take less than as many times one image, because the weights are loaded once: eight
+chips that share a batch are less than eight times as fast as one chip with all of it. A chip with {BATCH}
+sequences takes longer for each than one with a single sequence, so that curve rises faster than the number of
+chips.
+"""
+
+
+def points() -> list[Point]:
+    """The points as they were estimated."""
+    return [Point(**each) for each in json.loads(DATA.read_text(encoding="utf-8"))]
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page and the picture, or check them."""
+    if "--measure" in arguments:
+        DATA.write_text(
+            json.dumps([asdict(point) for point in measured()], indent=1) + "\n", encoding="utf-8"
+        )
+    known = points()
+    benchmarks = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    stale = False
+    for path, text in ((PICTURE, draw(known, benchmarks)), (PAGE, page(known, benchmarks))):
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.name} is stale: run python docs/scaling_picture.py", file=sys.stderr)
+            stale = True
+    return int(stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

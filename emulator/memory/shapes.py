@@ -1,0 +1,109 @@
+"""The sizes of a run, for programs that run a range of them: from its inputs, and in the shape block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from asm.image import Buffer, Image, Shapes, ddr_offset
+from tx8isa.errors import Tx8Error
+
+from .resetting import Area
+
+WORD = 8
+"""Bytes of a size in the shape block."""
+
+Sizes = Mapping[str, int]
+"""The size of each dimension of a program in one run, by name."""
+
+
+class SizeError(Tx8Error):
+    """A size outside of the range that a program declares, or sizes of inputs that disagree."""
+
+
+def extents_of(shapes: Shapes | None, buffer: Buffer) -> tuple[str, ...]:
+    """The extents of an input or output as the program declares them."""
+    found = shapes.extents.get((buffer.kind, buffer.name)) if shapes is not None else None
+    return found if found is not None else tuple(map(str, buffer.shape))
+
+
+def known_sizes(shapes: Shapes, buffers: Iterable[Buffer], arrays: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that arrays of inputs have.
+
+    SizeError for a size out of range, for two arrays that disagree, and for one of another number of axes.
+    """
+    ranges = {each.name: each for each in shapes.dimensions}
+    found: dict[str, tuple[int, str]] = {}
+    for buffer in buffers:
+        if (buffer.kind, buffer.name) not in shapes.extents or buffer.name not in arrays:
+            continue
+        extents, shape = extents_of(shapes, buffer), np.shape(arrays[buffer.name])
+        if len(extents) != len(shape):
+            found_axes = " x ".join(map(str, shape)) or "scalar"
+            raise SizeError(f"input '{buffer.name}' is {found_axes}, expected {' x '.join(extents)}")
+        for extent, size in zip(extents, shape, strict=False):
+            if extent not in ranges:
+                continue
+            allowed = ranges[extent]
+            if not allowed.least <= size <= allowed.most:
+                limits = f"allowed are {allowed.least} to {allowed.most}"
+                raise SizeError(f"input '{buffer.name}': {extent} is {size}; {limits}")
+            before, name = found.setdefault(extent, (size, buffer.name))
+            if before != size:
+                where = f"in input '{name}' and {size} in input '{buffer.name}'"
+                raise SizeError(f"{extent} is {before} {where}; it must be the same")
+    return {name: size for name, (size, _) in found.items()}
+
+
+def usual_sizes(shapes: Shapes | None) -> dict[str, int]:
+    """The sizes that the program was made for."""
+    return {each.name: each.usual for each in shapes.dimensions} if shapes is not None else {}
+
+
+def sized(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, words: Sequence[int] = ()) -> Buffer:
+    """A buffer with its shape at given sizes; ``words`` is the shape block after the run, for outputs."""
+    if shapes is None or (buffer.kind, buffer.name) not in shapes.extents:
+        return buffer
+    return replace(buffer, shape=tuple(_extent(each, sizes, words) for each in extents_of(shapes, buffer)))
+
+
+def _extent(extent: str, sizes: Sizes, words: Sequence[int]) -> int:
+    if extent in sizes:
+        return sizes[extent]
+    return int(words[int(extent[1:])]) if extent.startswith("@") else int(extent)
+
+
+def block_range(image: Image, words: int | None = None) -> range:
+    """The bytes of the first ``words`` words of the shape block in DDR, or of all."""
+    assert image.shapes is not None
+    offset = ddr_offset(image.shapes.address, image.windows)
+    assert offset is not None  # the addresses were checked when the image was read
+    return range(offset, offset + (_word_count(image.shapes) if words is None else words) * WORD)
+
+
+def _word_count(shapes: Shapes) -> int:
+    written = [int(e[1:]) for extents in shapes.extents.values() for e in extents if e.startswith("@")]
+    return max([len(shapes.dimensions), *(word + 1 for word in written)])
+
+
+def place_sizes(image: Image, sizes: Sizes, area: Area) -> None:
+    """Write the sizes of a run into the shape block, if the program has one."""
+    if image.shapes is not None:
+        block = block_range(image, len(sizes))
+        words = np.array([sizes[each.name] for each in image.shapes.dimensions], "<i8")
+        area.data[block.start : block.stop] = words.view(np.uint8)
+        area.mark(block.start, len(block))
+
+
+def sized_outputs(image: Image, outputs: Sequence[Buffer], area: Area) -> tuple[Buffer, ...]:
+    """The outputs with the shapes that they have after a run."""
+    shapes = image.shapes
+    if shapes is None:
+        return tuple(outputs)
+    block = block_range(image)
+    words = [int(word) for word in area.data[block.start : block.stop].view("<i8")]
+    sizes = {each.name: word for each, word in zip(shapes.dimensions, words, strict=False)}
+    return tuple(sized(shapes, buffer, sizes, words) for buffer in outputs)

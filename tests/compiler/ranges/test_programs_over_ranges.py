@@ -1,0 +1,156 @@
+"""Programs that run a range of sizes: against onnxruntime, and against the image of each size alone."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto, helper
+
+import tx8
+from control_models import declared, node, truth
+from control_models import made as model_of
+from emulator.memory.shapes import SizeError
+from range_models import encoder, one_node, perceptron
+
+ROWS = {"rows": (1, 64, 200)}
+TEXTS = {"batch": (1, 1, 3), "seq": (1, 32, 160)}
+
+
+@cache
+def program(name: str, residency: str = "on") -> tx8.Program:
+    model, dims = {"perceptron": (perceptron(), ROWS), "encoder": (encoder(), TEXTS)}[name]
+    return tx8.compile(model, dtype="fp16", dims=dims, residency=residency)
+
+
+def reference(model: ModelProto, inputs: dict[str, Any]) -> Any:
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]
+
+
+def rows(count: int) -> dict[str, Any]:
+    return {"x": np.random.default_rng(count).standard_normal((count, 96)).astype(np.float32)}
+
+
+def texts(batch: int, seq: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seq)
+    seen = rng.integers(1, seq + 1, (batch, 1))
+    return {"ids": rng.integers(0, 50, (batch, seq)), "mask": (np.arange(seq) < seen).astype(np.int64)}
+
+
+SOME = [int(size) for size in np.random.default_rng(0).integers(1, 201, 3)]
+"""Sizes in the midst of the range."""
+
+
+@pytest.mark.parametrize("residency", ["on", "off"])
+def test_rows_of_any_number(residency: str) -> None:
+    made = program("perceptron", residency)
+    for count in (1, 64, 200, *SOME):
+        y = made.run(rows(count), timed=False)[0]
+        wanted = reference(perceptron(), rows(count))
+        assert y.shape == wanted.shape
+        assert np.abs(y - wanted).max() < 2e-3
+
+
+@pytest.mark.parametrize(("batch", "seq"), [(1, 32), (1, 1), (3, 160), (2, 37), (3, 5)])
+def test_texts_of_any_length(batch: int, seq: int) -> None:
+    inputs = texts(batch, seq)
+    y = program("encoder").run(inputs, timed=False)[0]
+    wanted = reference(encoder(), inputs)
+    assert y.shape == wanted.shape
+    assert np.abs(y - wanted).max() < 2e-2
+
+
+def test_the_usual_size_gives_the_bytes_of_its_own_image_in_nearly_its_time() -> None:
+    alone = tx8.compile(encoder(), dtype="fp16", shapes={"ids": (1, 32), "mask": (1, 32)})
+    one, other = (made.run(texts(1, 32)) for made in (alone, program("encoder")))
+    assert one[0].tobytes() == other[0].tobytes()
+    assert other.cycles <= 1.10 * one.cycles
+
+
+def test_threads_do_not_change_a_byte() -> None:
+    inputs = texts(2, 50)
+    one, two = (program("encoder").run(inputs, threads=n, timed=False)[0] for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 77, 200])
+def test_the_sanitizer_finds_nothing(size: int) -> None:
+    assert program("perceptron").run(rows(size), timed=False).hazards == ()
+
+
+def test_a_session_takes_any_size_and_refuses_others_untouched() -> None:
+    made = program("perceptron")
+    with tx8.Session(made) as session:
+        for count in (3, 200, 1):
+            assert (session.run(rows(count))[made.outputs[0].name] == made.run(rows(count))[0]).all()
+        with pytest.raises(SizeError, match=r"^input 'x': rows is 201; allowed are 1 to 200$"):
+            session.run(rows(201))
+        with pytest.raises(tx8.Error, match=r"^input 'x' is 3, expected rows x 96$"):
+            session.run(x=np.zeros(3, np.float32))
+        assert session.steps == 3
+
+
+def test_an_output_that_is_bound_must_have_the_size_of_the_step() -> None:
+    made = program("perceptron")
+    name, y = made.outputs[0].name, np.zeros((5, 96), np.float32)
+    with tx8.Session(made) as session:
+        session.bind(**{name: y})
+        session.run(rows(5))
+        assert (y == made.run(rows(5))[0]).all()
+        with pytest.raises(tx8.Error, match=rf"^output '{name}' is 5x96 float32, expected 6x96 float32$"):
+            session.run(rows(6))
+        assert session.steps == 1
+
+
+def test_sizes_of_inputs_must_agree() -> None:
+    ids, mask = texts(1, 7)["ids"], texts(1, 8)["mask"]
+    with pytest.raises(
+        SizeError, match=r"^seq is 7 in input 'ids' and 8 in input 'mask'; it must be the same$"
+    ):
+        program("encoder").run(ids=ids, mask=mask)
+
+
+def test_an_extent_that_is_computed_is_in_the_shape_block() -> None:
+    made = tx8.compile(one_node("Concat", ["n", 16], axis=0), dims={"n": (1, 4, 9)})
+    assert made.run(np.ones((3, 16), np.float32))[0].shape == (3, 16)
+    node = one_node("Flatten", ["b", "n", 16], axis=2)
+    made = tx8.compile(node, dims={"b": (1, 2, 3), "n": (1, 4, 9)})
+    x = np.arange(2 * 7 * 16, dtype=np.float32).reshape(2, 7, 16)
+    assert (made.run(x)[0] == x.reshape(14, 16)).all()
+
+
+def test_a_node_without_code_for_a_range_is_named() -> None:
+    with pytest.raises(tx8.Error, match=r"^node 'mean' cannot run a range of n: .*; give it one size with"):
+        tx8.compile(one_node("ReduceMean", ["n", 64], name="mean"), dims={"n": (1, 40, 99)})
+
+
+def test_control_flow_has_one_size() -> None:
+    branches = [
+        helper.make_graph([node(op, ["x"], [op])], op, [], [declared(op, ["n", 8])]) for op in ("Neg", "Abs")
+    ]
+    chosen = node("If", ["c"], ["y"], name="choice", then_branch=branches[0], else_branch=branches[1])
+    model = model_of([chosen], [truth("c"), declared("x", ["n", 8])], [declared("y", ["n", 8])])
+    with pytest.raises(tx8.Error, match=r"^node 'choice' \(If\) cannot run a range of sizes: branches"):
+        tx8.compile(model, dims={"n": (1, 4, 9)})
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"row": (1, 2, 3)}, "no free dimension 'row'; its free dimensions: rows; did you mean 'rows'"),
+        ({"rows": (4, 2, 3)}, "dimension rows: 4:2:3; expected least, usual, most, from 1 on"),
+        ({"rows": (1, 2)}, r"dimension rows: \[1, 2\]; expected three numbers: least, usual, most"),
+        ({"rows": (1, 2, 1 << 20)}, "combinations of sizes; at most 65,536 are possible"),
+    ],
+)
+def test_ranges_that_are_none(dims: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(tx8.Error, match=message):
+        tx8.compile(perceptron(), dims=dims)
+
+
+def test_a_size_at_which_the_graph_is_wrong_is_named() -> None:
+    with pytest.raises(tx8.Error, match=r"at batch=\d+, seq=\d+: "):
+        tx8.compile(encoder(longest=100), dims=TEXTS)

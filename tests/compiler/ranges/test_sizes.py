@@ -1,0 +1,101 @@
+"""Sizes that stand for integers, against the integers; formulas, against the numbers they are found from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.evaluation.sizes import Domain, Size, always, chosen, dimension, ever, largest, least
+from compiler.evaluation.sizes.formulas import ExtentFormula, fitted
+from tx8isa.numbers.division import ceil_div, round_up
+
+POINTS = np.arange(1, 41, dtype=np.int64)
+
+
+def domain(anchor: int = 17) -> Domain:
+    return Domain({"n": POINTS}, anchor - 1, np.ones(len(POINTS), bool))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda n: n * 3 + 5 - n // 4,
+        lambda n: ceil_div(n, 16) * 7 % 5,
+        lambda n: round_up(n + 1, 8) - n,
+        lambda n: (100 - n) // (n + 1),
+        lambda n: ceil_div(100, n) + -n + n * n,
+        lambda n: least(n, 9, 3 * n - 40) + largest(n // 2, 7),
+        lambda n: chosen(n > 20, n // 3, 2 * n) if isinstance(n, Size) else (n // 3 if n > 20 else 2 * n),
+        lambda n: divmod(n + 6, 7)[1] * 2,
+    ],
+)
+def test_arithmetic_is_that_of_integers_at_every_point(compute) -> None:  # type: ignore[no-untyped-def]
+    of = domain()
+    result = compute(dimension(of, "n"))
+    assert result.values.tolist() == [compute(int(n)) for n in POINTS]
+    assert of.count == len(POINTS)
+
+
+def test_a_decision_is_that_of_the_point_and_others_leave() -> None:
+    of = domain()
+    n = dimension(of, "n")
+    assert n > 10
+    assert POINTS[of.alive].tolist() == list(range(11, 41))
+    assert (n if n % 2 else 0) is n
+    assert POINTS[of.alive].tolist() == list(range(11, 41, 2))
+    assert list(range(n))[-1] == 16  # a number that must be known leaves its point alone
+    assert POINTS[of.alive].tolist() == [17]
+
+
+def test_what_holds_everywhere_takes_no_point_away() -> None:
+    of = domain()
+    n = dimension(of, "n")
+    assert always(n < 41)
+    assert not always(n < 40)
+    assert ever(n == 40)
+    assert not ever(n == 41)
+    assert of.count == len(POINTS)
+
+
+def test_a_size_that_is_the_same_everywhere_is_a_number() -> None:
+    n = dimension(domain(), "n")
+    assert n - n == 0
+    assert n // n == 1
+    assert not isinstance(n * 0, Size)
+
+
+def test_equal_sizes_are_one() -> None:
+    n = dimension(domain(), "n")
+    assert n * 4 // 4 is n
+    assert (n + 3) - 3 is n
+
+
+def test_a_decision_after_the_code_is_complete_is_refused() -> None:
+    of = domain()
+    of.complete = True
+    with pytest.raises(RuntimeError, match="depends on the sizes of a run"):
+        bool(dimension(of, "n") > 3)
+
+
+PLACES = [{"a": 3, "b": 7}, {"a": 5, "b": 11}, {"a": 8, "b": 13}, {"a": 2, "b": 40}]
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        (ExtentFormula(0, (), 6), "6"),
+        (ExtentFormula(1, ("a",)), "a"),
+        (ExtentFormula(4, ("a", "b")), "4*a*b"),
+        (ExtentFormula(1, ("b",), 1), "b + 1"),
+        (ExtentFormula(2, ("a",), -3), "2*a - 3"),
+        (ExtentFormula(3, ("a", "b"), 5), "3*a*b + 5"),
+    ],
+)
+def test_formulas_are_found_from_their_values(formula: ExtentFormula, text: str) -> None:
+    found = fitted([formula.at(place) for place in PLACES], PLACES)
+    assert found == formula
+    assert str(found) == text
+
+
+def test_numbers_that_no_formula_gives() -> None:
+    assert fitted([1, 2, 4, 9], PLACES) is None

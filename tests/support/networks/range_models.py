@@ -1,0 +1,103 @@
+"""ONNX models with free dimensions, as exporters write them, for programs that run a range of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+_OPSET = helper.make_opsetid("", 20)
+
+
+class ModelWriter:
+    """Nodes and seeded weights of a model, node by node."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+
+    def weights(self, *shape: int) -> str:
+        scale = np.sqrt(shape[0])
+        return self.constant((self.random.standard_normal(shape) / scale).astype(np.float32))
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = numpy_helper.from_array(np.asarray(value), name)
+        return name
+
+    def integers(self, *values: int) -> str:
+        return self.constant(np.array(values, np.int64))
+
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
+        return name
+
+    def model(
+        self, inputs: dict[str, tuple[int, Sequence[Any]]], outputs: dict[str, tuple[int, Sequence[Any]]]
+    ) -> ModelProto:
+        infos = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()]
+        results = [
+            helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in outputs.items()
+        ]
+        graph = helper.make_graph(self.nodes, "ranged", infos, results, list(self.constants.values()))
+        return helper.make_model(graph, opset_imports=[_OPSET], ir_version=9)
+
+
+def perceptron() -> ModelProto:
+    """Rows of any number: two products, a residual, a normalization, a softmax."""
+    w = ModelWriter(1)
+    hidden = w.add("Relu", w.add("Add", w.add("MatMul", "x", w.weights(96, 160)), w.weights(160)))
+    total = w.add("Add", w.add("MatMul", hidden, w.weights(160, 96)), "x")
+    normal = w.add("LayerNormalization", total, w.weights(96), w.weights(96), axis=-1)
+    last = w.add("Softmax", normal)
+    return w.model({"x": (TensorProto.FLOAT, ["rows", 96])}, {last: (TensorProto.FLOAT, ["rows", 96])})
+
+
+def encoder(width: int = 64, heads: int = 2, longest: int = 160) -> ModelProto:
+    """A block of a transformer over ``batch`` texts of ``seq`` words, with positions and a mask."""
+    w = ModelWriter(2)
+    shape = w.add("Shape", "ids")
+    batch, seq = (w.add("Gather", shape, w.constant(np.array(at, np.int64))) for at in (0, 1))
+    batch, seq = (w.add("Unsqueeze", size, w.integers(0)) for size in (batch, seq))
+    words = w.add("Gather", w.weights(50, width), "ids")
+    places = w.add("Slice", w.weights(longest, width), w.integers(0), seq, w.integers(0))
+    x = w.add("Add", words, places)
+    hidden = w.add("Cast", w.add("Unsqueeze", "mask", w.integers(1, 2)), to=TensorProto.FLOAT)
+    hidden = w.add("Mul", w.add("Sub", w.constant(np.float32(1)), hidden), w.constant(np.float32(-1e9)))
+    each = w.integers(heads), w.integers(width // heads)
+
+    def projected() -> str:
+        shaped = w.add("Concat", batch, seq, *each, axis=0)
+        return w.add("Transpose", w.add("Reshape", _linear(w, x, width, width), shaped), perm=[0, 2, 1, 3])
+
+    q, k, v = projected(), projected(), projected()
+    scores = w.add("MatMul", q, w.add("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = w.add("Add", w.add("Div", scores, w.constant(np.float32(np.sqrt(width // heads)))), hidden)
+    mixed = w.add("Transpose", w.add("MatMul", w.add("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
+    merged = w.add("Reshape", mixed, w.add("Concat", batch, seq, w.integers(width), axis=0))
+    x = _normal(w, w.add("Add", x, _linear(w, merged, width, width)), width)
+    inner = w.add("Gelu", _linear(w, x, width, 2 * width))
+    last = _normal(w, w.add("Add", x, _linear(w, inner, 2 * width, width)), width)
+    tokens = TensorProto.INT64, ["batch", "seq"]
+    return w.model({"ids": tokens, "mask": tokens}, {last: (TensorProto.FLOAT, ["batch", "seq", width])})
+
+
+def _linear(w: ModelWriter, x: str, inner: int, outer: int) -> str:
+    return w.add("Add", w.add("MatMul", x, w.weights(inner, outer)), w.weights(outer))
+
+
+def _normal(w: ModelWriter, x: str, width: int) -> str:
+    return w.add("LayerNormalization", x, w.weights(width), w.weights(width), axis=-1)
+
+
+def one_node(op: str, shape: Sequence[Any], *, name: str = "node", **attributes: Any) -> ModelProto:
+    """A model of one node over an input ``x``."""
+    node = helper.make_node(op, ["x"], ["y"], name=name, **attributes)
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "one", [info], [result])
+    return helper.make_model(graph, opset_imports=[_OPSET], ir_version=9)
