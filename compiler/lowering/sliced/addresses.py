@@ -17,7 +17,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .share_layout import all_runs, first_element, has_padding, is_one_run, stored_bytes, stored_elements
-from .shares import SequenceDivision, SharedStage
+from .shares import SequenceDivision, SharedStage, share_as_made
 from .tile_share import Needed, TileShare, shape_of_share
 
 _Key = tuple[str, Needed, Shape]
@@ -152,12 +152,10 @@ class ShareAddresses:
         kept = self.division.wanted.get(tensor.symbol)
         if kept is not None:
             place = next(place for key, place in self.addresses.items() if key[0] == tensor.symbol)
-            return (
-                place
-                if share == kept
-                or (share.reached(tensor.shape) == kept.reached(tensor.shape) and share.size == kept.size)
-                else self._within(tensor, share, kept, place)
-            )
+            made = self.division.made[tensor.symbol]
+            own = share_as_made(tensor, share, made)
+            same = own.reached(made.shape) == kept.reached(made.shape) and own.size == kept.size
+            return place if same else self._within(made, own, kept, place)
         if share.exceeds(tensor.shape) or not is_one_run(tensor, share.axis, share.size):
             return self._loaded(tensor, share)
         return self._part(tensor, share)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Shape
@@ -67,6 +68,11 @@ class SequenceDivision:
     stages: list[SharedStage]
     wanted: dict[str, Needed]
 
+    @cached_property
+    def made(self) -> dict[str, DdrTensor]:
+        """The values that the stages make, by their symbols."""
+        return {stage.work.output.symbol: stage.work.output for stage in self.stages}
+
     @property
     def read(self) -> set[str]:
         """The symbols of what the stages read."""
@@ -75,6 +81,19 @@ class SequenceDivision:
     def gathers(self, stage: SharedStage) -> bool:
         """Whether the tiles give each other their shares of the result of a stage."""
         return stage.result is not None and self.wanted[stage.work.output.symbol] is None
+
+
+def share_as_made(tensor: DdrTensor, share: TileShare, made: DdrTensor) -> TileShare:
+    """A share of a value, meant in the shape of an operand, in the shape in which a stage makes the value.
+
+    Undividable if it is no share there.
+    """
+    compact = is_compact(tensor) and is_compact(made)
+    if tensor.shape == made.shape and (tensor.blocked == made.blocked or compact):
+        return share
+    if not compact:
+        raise Undividable(f"parts of {tensor.shape} are none where it is in planes of channels")
+    return share.seen_in(tensor.shape, made.shape)
 
 
 def divide(work: Work, axis: int, tiles: int, gathering: bool) -> SequenceDivision:
@@ -148,15 +167,9 @@ class _Divider:
 
         None, for all of it, if several tiles need the same part.
         """
-        origin = made[tensor.symbol]
         if needed is None or needed.count != self.tiles:
             return None
-        compact = is_compact(tensor) and is_compact(origin)
-        if tensor.shape == origin.shape and (tensor.blocked == origin.blocked or compact):
-            return needed
-        if not compact:
-            raise Undividable(f"parts of {tensor.shape} are none where it is in planes of channels")
-        return needed.seen_in(tensor.shape, origin.shape)
+        return share_as_made(tensor, needed, made[tensor.symbol])
 
     def _unread(self, work: Work, axis: int, made: Mapping[str, DdrTensor]) -> SharedStage:
         """A stage whose result is only stored: shared, along ``axis`` if that is as good as another one.
