@@ -216,9 +216,9 @@ def test_where_slices_are_taken_one_by_one(slices: Stretch, maps: int, rows: int
 
 
 def test_groups_of_weights_grow() -> None:
-    """A stage hides 37,500 bytes of a tile's loads; large weights are a group of their own."""
+    """A stage hides 75,000 bytes of a tile's loads; large weights are a group of their own."""
     machine = load_machine(None)
     assert growing_groups([100] * 4, machine, 16) == [[0], [1, 2, 3]]
-    assert growing_groups([20000] * 6, machine, 16) == [[0], [1], [2], [3], [4], [5]]
-    assert growing_groups([18000] * 8, machine, 16) == [[0], [1, 2], [3, 4, 5, 6], [7]]
+    assert growing_groups([40000] * 6, machine, 16) == [[0], [1], [2], [3], [4], [5]]
+    assert growing_groups([36000] * 8, machine, 16) == [[0], [1, 2], [3, 4, 5, 6], [7]]
     assert growing_groups([10, 500000, 10, 10], machine, 16) == [[0], [1], [2, 3]]
