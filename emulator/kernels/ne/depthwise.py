@@ -19,7 +19,7 @@ from . import problem as word
 from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored
 from .groups import FIXED as GROUPS
 from .groups import GROUP, SLACK, SUMS
-from .image import band_rows, extent, make_image_row, positions
+from .image import band_rows, every_column, extent, make_image_row, positions
 from .problem import (
     choose_result,
     clear_gap,
@@ -119,7 +119,7 @@ def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
 
 def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
     """The input, ``high`` by ``wide``, of the results from (row, column) on."""
-    image_row, bits = make_image_row(channels.arithmetic), channels.arithmetic.bits
+    image_row, bits = make_image_row(channels.arithmetic, every_column), channels.arithmetic.bits
     whole_lanes = channels.block
 
     def fetch(i: int, p: int, row: int, column: int, high: int, wide: int, problem: int) -> None:
@@ -131,7 +131,7 @@ def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, i
         kept, pitch = lanes(c, p), stored(c, whole, whole_lanes)
         target = get(problem, word.WORK) + INPUT
         for r in range(high):
-            image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, 1, problem)
+            image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, problem)
 
     return fetch
 

@@ -33,6 +33,16 @@ def step_right(problem: int) -> int:
     return get(problem, word.SX) if get(problem, word.KX) > 1 else 1
 
 
+def columns_apart(problem: int) -> int:
+    """Columns of the image from one column of a rectangle to the next, as ``step_down`` leaves them out."""
+    return get(problem, word.SX) // step_right(problem)
+
+
+def every_column(problem: int) -> int:
+    """Columns of the image from one column of a rectangle to the next, where none is left out."""
+    return 1
+
+
 def width_of_rows(problem: int) -> int:
     """Columns of a rectangle."""
     return extent(get(problem, word.OW), step_right(problem), get(problem, word.KX), get(problem, word.DX))
@@ -57,20 +67,20 @@ def positions(index: int, count: int, position: int, ow: int, down: int, right: 
 
 
 def make_image_row(
-    arithmetic: MatrixArithmetic,
-) -> Callable[[int, int, int, int, int, int, int, int, int], None]:
+    arithmetic: MatrixArithmetic, apart: Callable[[int], int]
+) -> Callable[[int, int, int, int, int, int, int, int], None]:
     """One row of a rectangle, which may reach beyond the image.
 
-    ``(source, stored lanes of a position, target, words kept of each, y, left, wide, step, problem)``: row
-    ``y`` of the image from column ``left`` on, ``wide`` columns at a distance of ``step``; ``source`` is the
-    first lane of the plane's first position.
+    ``(source, stored lanes of a position, target, words kept of each, y, left, wide, problem)``: row ``y``
+    of the image from column ``left`` on, ``wide`` columns at a distance of ``apart(problem)``; ``source`` is
+    the first lane of the plane's first position.
     """
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def image_row(
-        source: int, pitch: int, target: int, kept: int, y: int, left: int, wide: int, step: int, problem: int
+        source: int, pitch: int, target: int, kept: int, y: int, left: int, wide: int, problem: int
     ) -> None:
-        width = get(problem, word.W)
+        width, step = get(problem, word.W), apart(problem)
         before = min(max(0, step - 1 - left) // step, wide)
         inside = max(0, min(max(0, width + step - 1 - left) // step, wide) - before)
         if y < 0 or y >= get(problem, word.H) or inside == 0:
@@ -90,21 +100,18 @@ def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
     ``(x, target, top, high, problem)``: ``high`` rows of a rectangle, the first of which is ``top``, as wide
     as a row of results needs.
     """
-    image_row, size = make_image_row(arithmetic), arithmetic.bits // 8
+    image_row, size = make_image_row(arithmetic, columns_apart), arithmetic.bits // 8
     grain, block = arithmetic.grain, arithmetic.block
 
     def fetch(x: int, target: int, top: int, high: int, problem: int) -> None:
         c, plane = get(problem, word.C), get(problem, word.H) * get(problem, word.W)
         left, wide, words = -get(problem, word.LEFT), width_of_rows(problem), steps(c, grain)
-        right, down = (
-            get(problem, word.SX) // step_right(problem),
-            get(problem, word.SY) // step_down(problem),
-        )
+        down = get(problem, word.SY) // step_down(problem)
         for q in range((words + block - 1) // block):
             of, to = x + size * q * block * grain * plane, target + 4 * q * block * high * wide
             kept, pitch = min(block, words - q * block), stored(c, q, block * grain)
             for row in range(high):
                 at, y = to + 4 * row * wide * kept, top + row * down
-                image_row(of, pitch, at, kept, y, left, wide, right, problem)
+                image_row(of, pitch, at, kept, y, left, wide, problem)
 
     return fetch

@@ -103,11 +103,14 @@ def test_blocks_whose_integers_may_be_a_step_away(
     feeds = {"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)}
     program = stacked(made, cut, tmp_path)
     found = outputs_of(program, feeds)
-    exact = run.execute(compile_graph(replace(made, near=False), "fp16", 16, residency="off"), feeds)[0]
+    exact, separate = (
+        run.execute(compile_graph(replace(made, near=near), "fp16", 16, residency="off"), feeds)[0]
+        for near in (False, True)
+    )
     assert " q1=" in program.text and "ct.cvt.int32.fp32" not in program.text
     for name, values in exact.items():
-        apart = np.abs(found[name].astype(int) - values.astype(int))
-        assert apart.max() <= 8  # single steps in seven layers, one after the other
+        apart, alone = (np.abs(each[name].astype(int) - values.astype(int)) for each in (found, separate))
+        assert apart.max() <= alone.max() + 1  # the sums of a stack are a step away in other places
         assert apart.mean() <= 1
 
 
