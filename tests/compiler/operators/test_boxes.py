@@ -51,7 +51,7 @@ def test_known_operands_narrow_what_is_needed_but_not_too_far(op: str) -> None:
 
 
 def test_every_operator_of_onnx_and_every_internal_one_is_drawn() -> None:
-    own = {name for name in OPERATORS if "." not in name}
+    own = {name for name, record in OPERATORS.items() if "." not in name and not record.bodies}
     assert own - set(DRAWN) == set()
 
 

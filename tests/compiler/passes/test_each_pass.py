@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import emulator
+import tx8
 from compiler.driver import Program, compile_graph
 from compiler.evaluation.states import with_states
 from compiler.graph import Graph, GraphError
@@ -18,6 +19,7 @@ from compiler.passes import PIPELINE, compilation
 from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from compiler_harness import NodeSpec, draw, graph
+from range_models import perceptron
 from sharded_nets import normalized_first
 from stack_nets import bottleneck
 
@@ -183,7 +185,7 @@ def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph, residency: 
 
 
 def test_every_pass_is_here() -> None:
-    assert {*EFFECTS, *NEEDED, "codegen"} == {step.name for step in PIPELINE}
+    assert {*EFFECTS, *NEEDED, "sizes", "codegen"} == {step.name for step in PIPELINE}
 
 
 @pytest.mark.parametrize("name", EFFECTS)
@@ -199,6 +201,14 @@ def test_there_is_no_program_without_the_pass(monkeypatch: pytest.MonkeyPatch, n
     raised, made = NEEDED[name]
     with pytest.raises(raised):
         without(monkeypatch, name, made())
+
+
+def test_a_program_runs_one_size_without_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, dims = np.zeros((5, 96), np.float32), {"rows": (1, 64, 200)}
+    assert tx8.compile(perceptron(), dims=dims).run(rows)[0].shape == (5, 96)
+    monkeypatch.setattr(compilation, "PIPELINE", tuple(step for step in PIPELINE if step.name != "sizes"))
+    with pytest.raises(tx8.Error, match="expected 64x96"):
+        tx8.compile(perceptron(), dims=dims).run(rows)
 
 
 def test_codegen_writes_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:

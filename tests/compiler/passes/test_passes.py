@@ -64,7 +64,7 @@ def test_passes_run_in_order() -> None:
     layouts += ["const_norm", "cast_fusion"]
     groups = ["group_pattern", "group_opt", "group_mapping", "group_cost", "group_stack", "group_load_store"]
     places = ["group_order", "state_update", "ddr_reorder", "barrier_opt", "codegen"]
-    assert pass_names() == [*("import", "rewrite", "cast"), *layouts, *groups, *places]
+    assert pass_names() == [*("import", "rewrite", "sizes", "cast"), *layouts, *groups, *places]
     assert list(modules(chain())) == pass_names()
 
 
