@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import tx8
 from _graphs import gemm
 from emulator.chip.system import System
-from emulator.program import travel_dtype
+from emulator.memory.buffers import travel_dtype
 from emulator.timing.replay import TimeRange
 
 _LENGTH = 1024

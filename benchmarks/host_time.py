@@ -25,7 +25,7 @@ from _report import tabulate
 from _sampling import Map, Place, Sampler
 from emulator import load
 from emulator.cli.arrays import random_arrays
-from emulator.program import travel_dtype
+from emulator.memory.buffers import travel_dtype
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 10.0

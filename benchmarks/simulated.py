@@ -20,7 +20,8 @@ import numpy as np
 import asm
 from _report import promise
 from emulator import load
-from emulator.program import Program, travel_dtype
+from emulator.memory.buffers import travel_dtype
+from emulator.program import Program
 from emulator.timing.slices import Batch
 from tx8isa.machine.description import load_machine
 

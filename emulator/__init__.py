@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from emulator.tile.fault import Fault
 
-    from .program import InputError, Program, load
+    from .memory.buffers import InputError
+    from .program import Program, load
 
 __all__ = ["Fault", "InputError", "Program", "load"]
 

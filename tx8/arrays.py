@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asm.image import Buffer
-from emulator.program import InputError, travel_dtype
+from emulator.memory.buffers import InputError, travel_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from asm.image import Buffer
-from emulator.program import travel_dtype
+from emulator.memory.buffers import travel_dtype
 
 from .stats import Stats
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import asm
 import emulator
 from asm.image import Buffer, Image, image_of_entry, image_parts, read_image, write_image
+from emulator.memory.buffers import travel_dtype
 from emulator.memory.shapes import extents_of
-from emulator.program import travel_dtype
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
@@ -175,24 +175,30 @@ def compile(
     """
     from compiler.driver import compile_graph
     from compiler.evaluation.integers import with_integers
-    from compiler.evaluation.states import with_states
-    from compiler.passes.graph_operations import with_replaceable
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
-        graph = with_states(graph_of(model, examples, shapes, constants, sizes, bounds), state or {})
-        return with_replaceable(graph, replaceable) if replaceable else graph
+        graph = graph_of(model, examples, shapes, constants, sizes, bounds)
+        return _kept_between_runs(graph, state or {}, replaceable)
 
     ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
     graph = graph_at(None if ranges is None else ranges.ranges.usual)
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency
-    quantisation = Quantisation(calibrate, calibration, max_loss, metric, formats)
-    made = quantisation.applied(graph, dtype, options)
+    made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, graph.name, program, made.table)
+
+
+def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:
+    """The graph with its states, and constants that sessions may replace."""
+    from compiler.evaluation.states import with_states
+    from compiler.passes.graph_operations import with_replaceable
+
+    stated = with_states(graph, state)
+    return with_replaceable(stated, replaceable) if replaceable else stated
 
 
 def _ranges(

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from asm.image import Buffer
-from emulator.program import InputError
+from emulator.memory.buffers import InputError
 from emulator.session import ProgramSession, SessionError
 
 from .arrays import convert

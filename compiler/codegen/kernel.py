@@ -381,10 +381,8 @@ class Kernel:
         self.spm.place(self.target.spm_bytes)
 
     def mirror(self) -> None:
-        """Count the addresses of the buffers from the end of the scratchpad.
-
-        When every other phase does, the first loads of a phase do not wait for the last buffers of another.
-        """
+        """Count the addresses of the buffers from the end of the scratchpad. When every other phase does, the
+        first loads of a phase do not wait for the last buffers of another."""
         self.spm.mirror(self.target.spm_bytes)
 
     @property

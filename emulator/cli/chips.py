@@ -18,7 +18,8 @@ from emulator.chips.link_use import LinkTracks, LinkUse, chips_report, describe_
 from emulator.chips.linked_chip import LinkedChip
 from emulator.chips.links import Passage
 from emulator.chips.mesh import ChipMesh
-from emulator.program import Array, Program
+from emulator.memory.buffers import Array
+from emulator.program import Program
 from emulator.timing.slices import TICKS, Sink
 from emulator.watch.report.file import PageFile, check_target
 from emulator.watch.stats.output import executed

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from emulator.cli.watching import Views
     from emulator.debug.explore import Difference
     from emulator.debug.snapshot.commands import Saver
-    from emulator.program import Array, Program
+    from emulator.memory.buffers import Array
+    from emulator.program import Program
     from emulator.timing.slices import Sink
     from emulator.watch.strict.hazards import Hazard
 

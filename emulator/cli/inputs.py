@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Iterable
 
+from emulator.memory.buffers import Array, InputError, travel_dtype
 from emulator.memory.shapes import known_sizes, sized, usual_sizes
-from emulator.program import Array, InputError, Program, chip_name, travel_dtype
+from emulator.program import Program, chip_name
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import named_file
 

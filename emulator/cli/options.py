@@ -15,7 +15,7 @@ from .warm import Warm
 _EPILOG = """examples:
   tx8emu net/prog.bin --input x=images.npy --output-dir out
   tx8emu net/prog.bin --random 0 --stats
-  tx8emu net/prog.bin --entry decode --random 0
+  tx8emu several/prog.bin --entry decode --random 0
   tx8emu prog.bin --trace run.json.gz
   tx8emu prog.bin --report run.html
   tx8emu prog.bin --dump-spm --tile 3

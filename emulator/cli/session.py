@@ -14,7 +14,8 @@ import numpy as np
 
 from emulator.chip.options import RunOptions
 from emulator.cli.arrays import read_array, write_array
-from emulator.program import Array, Program
+from emulator.memory.buffers import Array
+from emulator.program import Program
 from emulator.session import ProgramSession
 from emulator.tile.fault import Fault
 from tx8isa.errors import Tx8Error

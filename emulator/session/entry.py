@@ -10,8 +10,9 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.chip.memories import Memories
+from emulator.memory.buffers import Array, check_array
 from emulator.memory.shapes import known_sizes, place_sizes, sized, sized_outputs, usual_sizes
-from emulator.program import Array, Program, check_array
+from emulator.program import Program
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.suggestions import hint
 

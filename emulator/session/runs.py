@@ -11,7 +11,8 @@ from typing import ClassVar, Unpack
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
-from emulator.program import Array, Program
+from emulator.memory.buffers import Array
+from emulator.program import Program
 
 from .restart import Restart
 

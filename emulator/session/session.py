@@ -17,8 +17,9 @@ from asm.image import Buffer, image_of_entry
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.debug.snapshot.chip import program_digest
+from emulator.memory.buffers import Array
 from emulator.memory.keeping import AFTER_RESET, KEEP, PUT_BACK, Keeping
-from emulator.program import Array, Program
+from emulator.program import Program
 from tx8isa.tools.command_line import interrupts_held
 
 from .entry import SessionEntry, SessionError, named

@@ -6,8 +6,8 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.memory.areas import Bytes
+from emulator.memory.buffers import Array, check_array, packed, travel_dtype, unpacked
 from emulator.memory.resetting import Area
-from emulator.program import Array, check_array, packed, travel_dtype, unpacked
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import storage_dtype

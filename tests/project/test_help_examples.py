@@ -77,7 +77,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(model([helper.make_node("Relu", ["x"], ["y"])], {"x": (2, 3)}, ir_version=10), path / "model.onnx")
     for name in ("x", "images"):
         np.save(path / f"{name}.npy", np.linspace(-4, 4, 24, dtype=np.float32).reshape(3, 8))
-    subprocess.run([BIN / "tx8cc", "-q", "graph.json", "-o", "net"], cwd=path, check=True)
+    (path / "entries.json").write_text(
+        json.dumps({"entries": {"read": "graph.json", "decode": "graph.json"}})
+    )
+    for source, name in (("graph.json", "net"), ("entries.json", "several")):
+        subprocess.run([BIN / "tx8cc", "-q", source, "-o", name], cwd=path, check=True)
     shutil.copytree(ROOT / "examples" / "batchnorm", path / "examples" / "batchnorm")
     shutil.copy(ROOT / "examples/triton/ttir/add_fp16.ttir", path / "kernel.ttir")
     return path

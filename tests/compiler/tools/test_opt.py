@@ -209,7 +209,7 @@ def test_rewrites_need_a_graph(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--passes", "castt"], "unknown pass 'castt'; the passes are import, rewrite, cast, "),
+        (["--passes", "castt"], "unknown pass 'castt'; the passes are import, rewrite, sizes, cast, "),
         (["--passes", "castt"], "did you mean 'cast'?"),
         (["--until", "nothing"], "unknown pass 'nothing'"),
         (["--passes", "cast"], "pass cast needs the pass import before it; run so far: no pass"),

@@ -13,7 +13,8 @@ from asm.image import write_image
 from chip_senders import copy, parts, ready, wait
 from compiler.cli import main as compile_main
 from emulator.cli import main
-from emulator.program import InputError, load, on_chips
+from emulator.memory.buffers import InputError
+from emulator.program import load, on_chips
 from paths import ROOT
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import load_machine

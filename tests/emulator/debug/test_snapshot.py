@@ -16,7 +16,7 @@ from emulator.chip.pause import Pause
 from emulator.chip.system import System
 from emulator.debug.snapshot.chip import restore, save
 from emulator.debug.snapshot.types import SnapshotError
-from emulator.program import travel_dtype
+from emulator.memory.buffers import travel_dtype
 from emulator.tile.fault import Fault
 from emulator.tile.tile import Status
 from paths import ROOT

@@ -14,7 +14,7 @@ import asm
 from c_tools import EXAMPLES, make, needs_gcc
 from emulator import Program, load
 from emulator.chip.system import System
-from emulator.program import travel_dtype
+from emulator.memory.buffers import travel_dtype
 from paths import ROOT
 from time_bench import Keep
 from tx8isa.machine.description import load_machine

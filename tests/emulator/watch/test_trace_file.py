@@ -12,7 +12,7 @@ import pytest
 import asm
 from asm.image import write_image
 from emulator import cli, load
-from emulator.program import travel_dtype
+from emulator.memory.buffers import travel_dtype
 from emulator.timing.slices import Batch
 from emulator.watch.trace.sink import CHUNK, Trace
 from made_traces import EMPTY, MACHINE, batch, encoded, made, write

@@ -17,7 +17,8 @@ import asm
 from asm.image import Image, Segment, read_image, write_image
 from chip_bench import chip
 from emulator.chip.system import System
-from emulator.program import Program, travel_dtype
+from emulator.memory.buffers import travel_dtype
+from emulator.program import Program
 from emulator.tile.fault import Fault
 from fuzz_instructions import EDGES, MACHINE
 from plain_images import executable

@@ -17,7 +17,8 @@ from chip_bench import build
 from compiler.frontend.json.reader import load_graph
 from compiler_harness import draw, one, small_machine
 from emulator import Fault, load
-from emulator.program import Program, travel_dtype
+from emulator.memory.buffers import travel_dtype
+from emulator.program import Program
 from strict_runs import EXAMPLES, orderly
 
 GRAPHS = {

@@ -1,0 +1,85 @@
+"""Arrays that buffers of a program are filled from or read into: their shapes, types and bytes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from asm.image import Buffer
+from tx8isa.errors import Tx8Error
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, place
+from tx8isa.numbers.packing import pack, storage_dtype, unpack
+
+Array = np.ndarray[Any, Any]
+
+
+class InputError(Tx8Error):
+    """An input that is missing, unknown, or not of the declared shape or type."""
+
+
+def unpacked(buffer: Buffer, data: Array) -> Array:
+    """The array that the bytes of a buffer are, in the dtype in which it travels."""
+    fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
+    return unpack(data, fmt, buffer.shape, layout).astype(travel_dtype(buffer), copy=False)
+
+
+@lru_cache
+def size_of(fmt: str, shape: tuple[int, ...], layout: str) -> int:
+    """Bytes of a buffer; cached, because it is needed several times in every run and slow to compute."""
+    return place(Format.parse(fmt), shape, Layout.parse(layout)).total_bytes
+
+
+def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
+    """The dtype of the array (and .npy file) a buffer is filled from or read into.
+
+    NumPy files do not know bfloat16: it travels as float32.
+    """
+    if buffer.dtype == "bfloat16" or (buffer.dtype is None and buffer.format == "bf16"):
+        return np.dtype(np.float32)
+    if buffer.dtype is None:
+        return storage_dtype(Format.parse(buffer.format))
+    try:
+        return np.dtype(buffer.dtype)
+    except TypeError:
+        raise InputError(f"buffer '{buffer.name}': NumPy has no dtype '{buffer.dtype}'") from None
+
+
+def packed(buffer: Buffer, array: Array) -> Array:
+    """The bytes that a buffer has for an array; InputError for one of another shape or type."""
+    check_array(buffer, array)
+    fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
+    return pack(_stored(buffer, array, fmt), fmt, layout)
+
+
+def check_array(buffer: Buffer, array: Array) -> None:
+    """InputError unless an array has the shape and the dtype in which a buffer travels."""
+    if array.shape != buffer.shape or array.dtype != travel_dtype(buffer):
+        found, wanted = f"{_shape(array.shape)} {array.dtype}", described_array(buffer)
+        raise InputError(f"{buffer.kind} '{buffer.name}' is {found}, expected {wanted}")
+
+
+def described_array(buffer: Buffer) -> str:
+    """Shape and dtype of the array that a buffer takes, for messages."""
+    return f"{_shape(buffer.shape)} {travel_dtype(buffer)}"
+
+
+def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
+    """The array in the dtype of its format; InputError for an integer that the format does not hold."""
+    target = storage_dtype(fmt)
+    if array.dtype.kind in "iu" and target.kind in "iu":
+        limits = np.iinfo(target)
+        outside = (array < limits.min) | (array > limits.max)
+        if outside.any():
+            found = array[outside].flat[0]
+            allowed = f"{limits.min}..{limits.max} ({fmt.token})"
+            raise InputError(f"{buffer.kind} '{buffer.name}' holds {found}, expected {allowed}")
+    # A number too large for its format becomes an infinity, as rounding says.
+    with np.errstate(over="ignore"):
+        return array.astype(target, copy=False)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(str(extent) for extent in shape) if shape else "scalar"
