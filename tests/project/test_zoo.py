@@ -201,9 +201,8 @@ def test_a_network_that_carries_its_state(example: SimpleNamespace) -> None:
     [("fp32", 0.9, 0), ("fp32", 0.899, 1), ("fp16", 0.8985, 0), ("bf16", 0.897, 1), ("fp16", 0.95, 0)],
 )
 def test_what_a_metric_may_lose(example: SimpleNamespace, dtype: str, score: float, wrong: int) -> None:
-    row = SimpleNamespace(
-        task=SimpleNamespace(name="n"), dtype=dtype, scores={"F1": score}, theirs={"F1": 0.9}
-    )
+    task = SimpleNamespace(name="n")
+    row = example.measure.Measured(task, dtype, {"F1": score}, {"F1": 0.9}, None, 1.0, *[0.0] * 4)
     found = example.table.shortcomings(row)
     assert len(found) == wrong
     assert all(

@@ -13,9 +13,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from compiler.evaluation.infer import build_graph
 from compiler.evaluation.survey import Fate, Survey
-from compiler.frontend.onnx.importer import finished_description
 from compiler.frontend.onnx.nodes import NodeImporter
-from compiler.frontend.onnx.partial import PartialGraph, Scope, Unsupported
+from compiler.frontend.onnx.partial import PartialGraph, Scope, Unsupported, finished_description
 from compiler.graph import DTYPES, NEWEST_OPSET, Graph, GraphError, RefusedNode, Tensor
 from tx8isa.tools.suggestions import hint
 

@@ -180,10 +180,14 @@ def test_an_input_of_a_chip_that_is_not_there(program: str) -> None:
         loaded.start({"x": array})
 
 
-def test_the_compiler_asks_how_several_chips_share_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_compiler_finds_how_several_chips_share_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = str(ROOT / "examples/mlp/mlp.json")
-    assert compile_main([graph, "--machine", "tx81-2x1", "-o", "nowhere"]) == 1
-    assert "machine tx81-2x1 has 2 chips: --parallel says how they share the work" in capsys.readouterr().err
+    assert compile_main([graph, "--machine", "tx81-2x1", "-o", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "tried dp=2" in said and "tried tp=2" in said
+    assert main([str(tmp_path / "prog.bin"), "--random", "0", "-q"]) == 0
 
 
 def test_a_program_for_a_mesh_runs_on_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
