@@ -299,6 +299,11 @@ REFUSED: dict[str, tuple[Any, dict[str, int], str]] = {
         {},
         "nothing bounds their number: --bound steps=STEPS (in Python: bounds=)",
     ),
+    "a bound of no loop": (
+        lambda: collecting(False),
+        {"step": 4},
+        "a bound is given for 'step', which is no Loop; its loops: steps; did you mean 'steps'?",
+    ),
     "rows that are used": (
         used_rows,
         {"steps": 4},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,15 @@ class Binding:
             name: numpy_helper.from_array(_value(input_of(inputs[name], source), array, source), name)
             for name, array in self._arrays().items()
         }
+
+    def check_loops(self, loops: Collection[str], source: Path) -> None:
+        """GraphError for a bound of a node that is no loop; ``loops`` are the names of all."""
+        for name in self.bounds:
+            if name not in loops:
+                known = f"{', '.join(sorted(loops)) or 'none'}{hint(name, sorted(loops))}"
+                raise GraphError(
+                    [f"{source}: a bound is given for '{name}', which is no Loop; its loops: {known}"]
+                )
 
     def _arrays(self) -> dict[str, Array]:
         return {name: np.asarray(value) for name, value in self.constants.items()}

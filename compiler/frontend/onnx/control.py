@@ -60,6 +60,7 @@ def _branch(flow: ControlFlow) -> None:
 
 
 def _loop(flow: ControlFlow) -> None:
+    flow.importer.loops.add(flow.node.name)
     before = flow.graph.saved()
     try:
         _write_out_loop(flow)

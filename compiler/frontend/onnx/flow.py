@@ -21,6 +21,7 @@ class Importer(Protocol):
 
     graph: PartialGraph
     bounds: Mapping[str, int]
+    loops: set[str]
 
     def inside(self, graph: PartialGraph) -> Importer: ...
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None: ...

@@ -58,7 +58,9 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     empty = (tensor for tensor in inputs if not tensor.size)
     scope = Scope({t.name: partial.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in empty})
     blocked = {info.name for info in infos} - {tensor.name for tensor in inputs}
-    _import_nodes(NodeImporter(partial, binding.bounds), protos, opset, scope, blocked, survey)
+    importer = NodeImporter(partial, binding.bounds)
+    _import_nodes(importer, protos, opset, scope, blocked, survey)
+    binding.check_loops(importer.loops, path)
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
     _check_outputs(graph, partial, scope)

@@ -42,15 +42,18 @@ _DEEPEST = 20
 class NodeImporter:
     """Adds the nodes of a model to a graph, one after another.
 
-    ``bounds``: the most steps of loops, by the names of their nodes.
+    ``bounds``: the most steps of loops, by the names of their nodes; ``loops``: the names of those met.
     """
 
     def __init__(self, graph: PartialGraph, bounds: Mapping[str, int] | None = None) -> None:
         self.graph, self.bounds = graph, bounds or {}
+        self.loops: set[str] = set()
 
     def inside(self, graph: PartialGraph) -> NodeImporter:
         """An importer for a graph that control flow executes."""
-        return NodeImporter(graph, self.bounds)
+        inner = NodeImporter(graph, self.bounds)
+        inner.loops = self.loops
+        return inner
 
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
         """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong."""

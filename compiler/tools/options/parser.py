@@ -380,6 +380,7 @@ def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace)
             parser.error(f"argument --{option}: '{twice}' is given twice")
     others = {"--verify-nodes": options.verify_nodes, "--parallel": options.parallel, "--gdb": options.gdb}
     others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
+    others |= {"--chips": options.chips}
     wrong = next((name for name, given in others.items() if given), None)
     if options.dim and wrong is not None:
         parser.error(

@@ -11,6 +11,7 @@ import pytest
 from onnx import ModelProto, helper
 
 import tx8
+from compiler.cli import main
 from control_models import declared, node, truth
 from control_models import made as model_of
 from emulator.memory.shapes import SizeError
@@ -154,3 +155,12 @@ def test_ranges_that_are_none(dims: dict[str, tuple[int, ...]], message: str) ->
 def test_a_size_at_which_the_graph_is_wrong_is_named() -> None:
     with pytest.raises(tx8.Error, match=r"at batch=\d+, seq=\d+: "):
         tx8.compile(encoder(longest=100), dims=TEXTS)
+
+
+@pytest.mark.parametrize("other", ["--chips 2x1", "--dtype auto", "--gdb 5555 --run", "--verify-nodes"])
+def test_options_about_one_size_are_refused_beside_ranges(
+    other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["a.onnx", "--dim", "n=1:4:9", *other.split()])
+    assert "exclude each other: a program that runs a range of sizes has no" in capsys.readouterr().err
