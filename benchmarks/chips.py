@@ -11,17 +11,15 @@ on eight.
 from __future__ import annotations
 
 import sys
-import tempfile
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from _report import promise, tabulate
 from compiler.driver import compile_graph
-from compiler.frontend import reader
+from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph, Node, Tensor
 from compiler.lowering.movement.chips.routes import LinkPrice
 from compiler.operators.domains.chips.collectives import ALL_REDUCE
@@ -33,6 +31,7 @@ from emulator.program import Program
 from tx8isa.machine.description import Machine, load_machine
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "examples/networks"))
+from batch import set_batch
 from light import light_model
 from transformers import Size, transformer
 
@@ -103,17 +102,8 @@ def cycles_on(graph: Graph, mesh: tuple[int, int], degrees: Degrees | None) -> f
 def read(model: onnx.ModelProto, batch: int | None = None) -> Graph:
     """The graph of a model; ``batch``: the first axis of inputs, outputs and shapes that are constants."""
     if batch is not None:
-        for value in (*model.graph.input, *model.graph.output):
-            value.type.tensor_type.shape.dim[0].dim_value = batch
-        shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
-        for tensor in model.graph.initializer:
-            if tensor.name in shapes:
-                extents = [batch, *numpy_helper.to_array(tensor)[1:]]
-                tensor.CopyFrom(numpy_helper.from_array(np.array(extents, np.int64), tensor.name))
-    with tempfile.TemporaryDirectory() as made:
-        path = Path(made) / "model.onnx"
-        onnx.save(model, path)
-        return reader(path, {}, None, {})(path)
+        set_batch(model, batch)
+    return graph_of_bytes(model.SerializeToString(), "model.onnx")
 
 
 def measure_networks(width: int) -> None:

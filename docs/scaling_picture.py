@@ -10,22 +10,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
 
 from compiler.driver import estimate_graph
-from compiler.frontend import reader
+from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph
 from compiler.search.chips import Degrees, priced_machine
 from tx8isa.machine.description import load_machine
 
 sys.path.append(str(Path(__file__).parent.parent / "examples/networks"))
+from batch import set_batch
 from light import light_model
 from transformers import Size, transformer
 
@@ -110,17 +108,8 @@ def measured() -> Iterator[Point]:
 def model(network: str, batch: int) -> Graph:
     """The graph of a network for a batch: ``batch`` is the first axis of all that is written for one."""
     made = light_model("resnet50") if network == RESNET else transformer(Size(TOKENS, WIDTH, HEADS, 1))
-    for value in (*made.graph.input, *made.graph.output):
-        value.type.tensor_type.shape.dim[0].dim_value = batch
-    shapes = {node.input[1] for node in made.graph.node if node.op_type == "Reshape"}
-    for tensor in made.graph.initializer:
-        if tensor.name in shapes:
-            extents = [batch, *numpy_helper.to_array(tensor)[1:]]
-            tensor.CopyFrom(numpy_helper.from_array(np.array(extents, np.int64), tensor.name))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        onnx.save(made, path)
-        return reader(path, {}, None, {})(path)
+    set_batch(made, batch)
+    return graph_of_bytes(made.SerializeToString(), "model.onnx")
 
 
 def on_curve(points: list[Point], curve: Curve) -> list[Point]:
