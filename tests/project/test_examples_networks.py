@@ -18,6 +18,7 @@ from compiler.operators import OPERATORS, call_of
 from compiler.operators.boxes.divisions import is_divisible
 from compiler.operators.expansion.expander import expand_graph
 from compiler.passes.rewrite import simplified
+from example_modules import example_modules
 from onnx_models import imported
 from paths import ROOT
 
@@ -27,14 +28,8 @@ MODULES = ("light", "make", "compare")
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is not a package."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield SimpleNamespace(**{name: __import__(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in MODULES:
-            sys.modules.pop(name)
+    with example_modules(FOLDER, MODULES) as modules:
+        yield modules
 
 
 @pytest.fixture(scope="module")

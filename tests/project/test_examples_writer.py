@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from example_modules import example_modules
 from paths import ROOT
 
 FOLDER = ROOT / "examples/writer"
@@ -22,14 +23,8 @@ SHORT = ["12 + 7 =", "fifty minus eight is", "count from three to five:"]
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is not a package."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield SimpleNamespace(**{name: __import__(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in MODULES:
-            sys.modules.pop(name)
+    with example_modules(FOLDER, MODULES) as modules:
+        yield modules
 
 
 @pytest.fixture(scope="module")
