@@ -141,7 +141,7 @@ class Registers:
 
     def add(self, variable: Variable, step: int) -> None:
         """Add a number to a variable."""
-        if step in IMMEDIATES:
+        if isinstance(step, int) and step in IMMEDIATES:
             self._change(variable, "addi", str(step))
             return
         with self.scope():

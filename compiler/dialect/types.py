@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from functools import cache
 
 from xdsl.dialects.builtin import IntegerType, NoneAttr, Signedness, StringAttr, TensorType, bf16, f16, f32
@@ -114,33 +115,35 @@ def stored_bytes(kind: Attribute) -> int:
     return -(-math.prod(shape_of(kind)) * format_of(kind).bits // 8)
 
 
-def readable_as(before: Attribute, after: Attribute) -> bool:
+def readable_as(before: Attribute, after: Attribute, open_axes: Collection[int] = ()) -> bool:
     """Whether the bytes of a tensor of type ``before`` can be read as type ``after`` without a change.
 
     Both types have the same shape and format. Padding that only ``after`` has makes it False; padding after
-    the last element that only ``before`` has does not matter.
+    the last element that only ``before`` has does not matter. ``open_axes``: the axes whose extents a run
+    decides; then it is whether they can be for all extents of these.
     """
     if format_of(before) is not format_of(after):
         return False
-    orders = {order_of(before), order_of(after)}
-    if not _same_order(shape_of(before), orders):
+    orders, shape = {order_of(before), order_of(after)}, shape_of(before)
+    longer = [axis for axis, extent in enumerate(shape) if extent != 1 or axis in open_axes]
+    if not _same_order(len(shape), longer, orders):
         return False
     if Order.BLOCKED not in orders or len(orders) == 1:
         return True
-    batches, *image, channels = stored_shape(before if order_of(before) is Order.BLOCKED else after)
-    positions, bits = math.prod(image), format_of(before).bits
+    if 1 in open_axes:
+        return False
+    channels, bits = shape[1], format_of(before).bits
+    positions = math.prod(extent for axis, extent in enumerate(shape) if axis > 1 and axis not in open_axes)
     logical, used = positions * channels * bits // 8, used_bytes(positions, channels, bits)
     one_plane = channels == aligned_channels(channels, BLOCK) and channels <= BLOCK
-    if positions > 1 and not one_plane:
+    if not one_plane and any(axis > 1 for axis in longer):
         return False
-    if batches > 1:
+    if 0 in longer:  # what holds for the other extents holds for all multiples of their product
         return image_bytes(positions, channels, bits) == logical
     return used == logical or order_of(before) is Order.BLOCKED
 
 
-def _same_order(shape: Shape, orders: set[Order]) -> bool:
+def _same_order(rank: int, longer: Collection[int], orders: set[Order]) -> bool:
     """Whether the axes longer than 1 follow each other the same way in all of these orders."""
-    found = set()
-    for order in orders:
-        found.add(tuple(axis for axis in storage_permutation(len(shape), order) if shape[axis] != 1))
+    found = {tuple(axis for axis in storage_permutation(rank, order) if axis in longer) for order in orders}
     return len(found) == 1

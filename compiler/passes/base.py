@@ -22,6 +22,7 @@ from compiler.dialect.ops import (
     TensorOperation,
 )
 from compiler.dialect.orders import Order
+from compiler.dialect.sizes import open_axes
 from compiler.dialect.types import order_of, readable_as, storage_permutation
 from compiler.evaluation.sizes import Domain, Size
 from compiler.evaluation.sizes.formulas import Point
@@ -183,7 +184,8 @@ def is_alias(operation: TensorOperation) -> bool:
     if operation.dev_info is not None and "in_place" in operation.dev_info.data:
         return True
     if isinstance(operation, ChannelNormOp):
-        return readable_as(operation.operands[0].type, operation.results[0].type)
+        source, result = operation.operands[0], operation.results[0]
+        return readable_as(source.type, result.type, open_axes(source))
     if operation.op == "Transpose" and order_of(operation.operands[0].type) is not order_of(
         operation.results[0].type
     ):

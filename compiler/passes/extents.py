@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
+from xdsl.ir import SSAValue
 
-from compiler.dialect.group import before_exchanges
-from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.dialect.ops import LoadConstOp, NodeOperation
+from compiler.dialect.sizes import formula_texts
 from compiler.dialect.types import format_of, order_of, shape_of, stored_bytes, tensor_type
 from compiler.evaluation.sizes import dimension
 from compiler.evaluation.sizes.formulas import ExtentFormula
@@ -22,30 +22,13 @@ def formulas_of(context: Context, value: SSAValue) -> tuple[ExtentFormula, ...] 
     """The formulas of the extents of a value; None if they do not depend on the sizes of a run."""
     if context.ranged is None:
         return None
-    while True:
-        value = before_exchanges(value)
-        if isinstance(value, BlockArgument):
-            group = value.block.parent_op()
-            assert isinstance(group, GroupOp)
-            value = group.operands[value.index]
-            continue
-        owner = value.owner
-        if not isinstance(owner, TensorOperation) or not isinstance(value, OpResult):
-            return None
-        if isinstance(owner, GroupOp):
-            value = owner.made[value.index]
-        elif owner.sizes is not None:
-            return _formulas(context, owner.sizes.data[value.index])
-        elif isinstance(owner, NodeOperation) or not owner.operands:
-            return None
-        else:  # an operation that a pass inserted does not change the shape
-            value = owner.operands[0]
+    texts = formula_texts(value)
+    return None if texts is None else _formulas(context, texts)
 
 
-def _formulas(context: Context, texts: Attribute) -> tuple[ExtentFormula, ...]:
-    assert isinstance(texts, ArrayAttr) and context.ranged is not None
-    known = context.ranged.formulas
-    return tuple(known[text.data] for text in texts.data if isinstance(text, StringAttr))
+def _formulas(context: Context, texts: Iterable[str]) -> tuple[ExtentFormula, ...]:
+    assert context.ranged is not None
+    return tuple(context.ranged.formulas[text] for text in texts)
 
 
 def shape_in(context: Context, value: SSAValue) -> Shape:
@@ -95,7 +78,9 @@ def numbers_in(context: Context, operation: NodeOperation, key: str, value: Any)
     found = operation.numbers.data.get(key) if operation.numbers is not None else None
     if found is None or context.domain is None:
         return value
-    sizes = _at(context, _formulas(context, found))
+    assert isinstance(found, ArrayAttr)
+    texts = [text.data for text in found if isinstance(text, StringAttr)]
+    sizes = _at(context, _formulas(context, texts))
     if isinstance(value, np.ndarray):
         array = np.empty(len(sizes), object)
         array[:] = sizes

@@ -16,6 +16,7 @@ import numpy as np
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.dialect.planes import image_bytes
+from compiler.evaluation.sizes import most
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, full_blocks, tail_width
@@ -320,7 +321,7 @@ def per_channel(kernel: Kernel, name: str, data: Aligned, vector: Value) -> None
 
 def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
     """Write ``vector``, one element of four bytes per stored channel, to every position of a slice."""
-    together = max(1, MOST_MOVES // (target.grid.room * target.grid.width))
+    together = max(1, MOST_MOVES // most(target.grid.room * target.grid.width))
     for first in range(0, target.planes, together):
         planes = min(together, target.planes - first)
         source = vector + 4 * BLOCK * first

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from compiler.evaluation.sizes import here
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels
@@ -169,7 +170,7 @@ class _SliceTransposer:
         fit = max(kernel.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
         if self.source.planes and self.block > BLOCK:
             fit = BLOCK  # planes of bytes side by side are not planes of the engine
-        parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
+        parts = ceil_div(kernel.target.tiles, here(matrices) * ceil_div(rows, most))
         width = min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
         if self.block > BLOCK and any(part.size % self.block > BLOCK for part in stretches(columns, width)):
             width = BLOCK  # the TDMA pads what is left of a line in planes of 64
@@ -191,7 +192,7 @@ class _SliceTransposer:
         found = [(1, width)]
         for many in range(2, _MOST_TOGETHER + 1):
             part = width // many // BLOCK * BLOCK
-            items = matrices * (piece.count // many) * ceil_div(columns, max(part, 1))
+            items = here(matrices) * (piece.count // many) * ceil_div(columns, max(part, 1))
             if part and piece.count % many == 0 and items >= self.kernel.target.tiles:
                 found.append((many, part))
         many, part = min(found, key=lambda way: 1 / way[1] + 1 / (way[0] * piece.size))

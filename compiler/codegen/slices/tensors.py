@@ -165,8 +165,10 @@ def _plane_view(tensor: DdrTensor, target: DdrTensor, first: int, width: int) ->
         return View(tensor, (compact[0], BLOCK * lanes, *compact[1:]), first * BLOCK * lanes)
     positions = math.prod(shape[1:-1])
     stored = width if lanes else SMALLEST_TAIL
-    inner = [step * stored if size > 1 else 0 for step, size in zip(steps[1:], shape[1:-1], strict=False)]
-    batch = _batch(tensor) if shape[0] > 1 else 0
+    inner = [
+        step * stored if ever(size > 1) else 0 for step, size in zip(steps[1:], shape[1:-1], strict=False)
+    ]
+    batch = _batch(tensor) if ever(shape[0] > 1) else 0
     plane = positions * BLOCK * lanes
     return View(tensor, (batch, plane, *inner, lanes), first * plane)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
+from compiler.evaluation.sizes import here, largest, least
 from compiler.operators.windows.geometry import Window
 from tx8isa.numbers.limits import (
     LARGEST_DILATION,
@@ -66,17 +67,31 @@ class Geometry:
     def right(self) -> int:
         """Columns of padding after the last one of the image."""
         reach = (self.columns - 1) * self.strides[1] + self.extent[1]
-        return max(reach - self.width - self.begin[1], 0)
+        right: int = largest(reach - self.width - self.begin[1], 0)
+        return right
 
     def input_rows(self, rows: int) -> int:
         """The largest number of image rows of a block of ``rows`` output rows."""
         if self.whole:
             return self.height
-        return min((rows - 1) * self.strides[0] + self.extent[0], self.height)
+        needed: int = least((rows - 1) * self.strides[0] + self.extent[0], self.height)
+        return needed
 
     def input_columns(self, columns: int) -> int:
         """The largest number of image columns that ``columns`` neighbouring output columns need."""
-        return min((columns - 1) * self.strides[1] + self.extent[1], self.width)
+        needed: int = least((columns - 1) * self.strides[1] + self.extent[1], self.width)
+        return needed
+
+
+def known_geometry(geometry: Geometry) -> Geometry:
+    """The geometry at the sizes for which decisions are made."""
+    return replace(
+        geometry,
+        height=here(geometry.height),
+        width=here(geometry.width),
+        rows=here(geometry.rows),
+        columns=here(geometry.columns),
+    )
 
 
 def window_geometry(window: Window) -> Geometry:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
-from math import prod
+from math import gcd, prod
 from typing import Any
+
+import numpy as np
+
+from compiler.graph import Array
 
 Point = Mapping[str, int]
 """A size for each dimension, by name."""
 
 _DEGREE = 3
 """Dimensions that a product may have."""
+_LARGEST_DIVISOR = 64
+"""By how much strides of windows may divide a dimension in all."""
+_LARGEST_FACTOR = 8
+"""By how much a dimension may be enlarged before it is divided and rounded."""
 
 
 @dataclass(frozen=True)
 class ExtentFormula:
-    """``(factor * product of dimensions + offset) / divisor``, which is an integer at every point."""
+    """``(factor * product of dimensions + offset) / divisor``, rounded down where it is no integer."""
 
     factor: int
     names: tuple[str, ...]
@@ -86,3 +94,58 @@ def _line(values: Sequence[int], products: Sequence[int], names: tuple[str, ...]
     if divisor % slope.denominator or divisor % offset.denominator:
         return None
     return ExtentFormula(int(slope * divisor), names, int(offset * divisor), divisor)
+
+
+class Undecided(Exception):
+    """Several formulas have the values that are known; they differ at ``number``, that of a point."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def rounded(
+    values: Sequence[int], points: Sequence[Point], domain: Mapping[str, Array]
+) -> ExtentFormula | None:
+    """The formula with a quotient that is rounded down, as windows with strides make, which has these values.
+
+    ``domain`` has the sizes at all points for which it must be right. None if there is none of the kind;
+    Undecided if there are several, which differ at a point.
+    """
+    found: Array | None = None
+    first: ExtentFormula | None = None
+    for formula, last in _families(values, points):
+        least, most = (each.at(domain) for each in (formula, replace(formula, offset=last)))
+        if (least != most).any():
+            raise Undecided(_between(formula, last, domain))
+        if found is not None and (least != found).any():
+            raise Undecided(int(np.flatnonzero(least != found)[0]))
+        if found is None:
+            found, first = least, formula
+    return first
+
+
+def _families(values: Sequence[int], points: Sequence[Point]) -> Iterator[tuple[ExtentFormula, int]]:
+    """Formulas with these values: one with the least offset, and the largest that it can have instead."""
+    for names in _products(sorted(points[0])):
+        products = [prod(point[name] for name in names) for point in points]
+        for divisor in range(2, _LARGEST_DIVISOR + 1):
+            for factor in range(1, _LARGEST_FACTOR + 1):
+                if gcd(factor, divisor) == 1:
+                    pairs = list(zip(values, products, strict=True))
+                    least = max(value * divisor - factor * product for value, product in pairs)
+                    most = min((value + 1) * divisor - 1 - factor * product for value, product in pairs)
+                    if least <= most:
+                        yield ExtentFormula(factor, names, least, divisor), most
+
+
+def _between(formula: ExtentFormula, last: int, domain: Mapping[str, Array]) -> int:
+    """A point at which the smaller ones of the possible offsets give another value than the larger ones."""
+    offsets = sorted(
+        range(formula.offset + 1, last + 1), key=lambda each: abs(2 * each - formula.offset - last)
+    )
+    for offset in offsets:
+        below, here = (replace(formula, offset=each).at(domain) for each in (offset - 1, offset))
+        if (below != here).any():
+            return int(np.flatnonzero(below != here)[0])
+    raise ValueError("the offsets make no difference")

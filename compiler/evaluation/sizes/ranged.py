@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from compiler.evaluation.sizes.formulas import ExtentFormula, Point, fitted
+from compiler.evaluation.sizes.formulas import ExtentFormula, Point, fitted, rounded
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.graph import Array, Graph, GraphError, Node
 from compiler.operators import OPERATORS
@@ -35,7 +35,10 @@ Samples = Sequence[tuple[Point, Graph]]
 
 
 def ranged_graph(ranges: Ranges, samples: Samples) -> RangedGraph:
-    """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none."""
+    """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
+
+    Undecided where the samples leave several formulas, with a point that tells them apart.
+    """
     _check_structure(ranges, samples)
     return _Comparison(ranges, samples).result()
 
@@ -124,12 +127,12 @@ class _Comparison:
         )
 
     def _formula(self, values: Sequence[int], what: str) -> ExtentFormula:
-        found = fitted(values, self.points)
+        found = fitted(values, self.points) or rounded(values, self.points, self.ranges.points)
         if found is None:
             at = "; ".join(
                 f"{value} at {_text(point)}" for value, point in zip(values, self.points, strict=True)
             )
-            raise GraphError([f"{what} is no product of dimensions, nor that plus a number: {at}"])
+            raise GraphError([f"{what} is no product of dimensions, nor follows from one: {at}"])
         return self.formulas.setdefault(str(found), found)
 
     def _attribute(self, nodes: Sequence[Node], name: str) -> tuple[ExtentFormula, ...] | None:

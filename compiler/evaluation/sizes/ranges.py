@@ -84,6 +84,10 @@ class Ranges:
             found = found * (each.most - each.least + 1) + point[each.name] - each.least
         return found
 
+    def point(self, number: int) -> dict[str, int]:
+        """The sizes at the point with a number."""
+        return {name: int(values[number]) for name, values in self.points.items()}
+
     def samples(self) -> Iterator[dict[str, int]]:
         """Points that tell formulas apart: the usual and the largest one, and some in between."""
         yield self.usual

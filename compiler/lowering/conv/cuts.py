@@ -22,7 +22,7 @@ from tx8isa.numbers.layouts import SMALLEST_TAIL
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .cost import Rates, cost, rates_of
-from .layer import ConvLayer, Kind, layer_of, stays_in_planes
+from .layer import ConvLayer, Kind, known_layer, layer_of, stays_in_planes
 from .plan import BOTH, IMAGE, WEIGHTS, ConvPlan, layer_for, narrowed, plan_of, slice_counts
 
 _MOST_CUTS = 24
@@ -41,7 +41,7 @@ def best_cuts(target: Target, layer: ConvLayer) -> list[Cut]:
 
 def plans(layer: ConvLayer, target: Target, budget: int) -> list[ConvPlan]:
     """All plans that fit ``budget`` bytes of scratchpad, best first."""
-    return _plans(layer, target.tiles, budget, rates_of(target.machine))
+    return _plans(known_layer(layer), target.tiles, budget, rates_of(target.machine))
 
 
 def first_plan(layer: ConvLayer, target: Target, budget: int) -> ConvPlan | None:

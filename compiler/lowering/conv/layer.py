@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler.codegen.slices.aligned import aligned_bytes, within_plane
@@ -13,11 +13,13 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.windows import (
     Geometry,
     as_positions,
+    known_geometry,
     row_as_column,
     window_geometry,
     with_dense_kernel,
     without_skipped_rows,
 )
+from compiler.evaluation.sizes import here
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
@@ -178,6 +180,16 @@ class ConvLayer:
         if not self.blocked and maps % BLOCK:
             own += result * (maps % BLOCK) * self.result_fmt.bits // 8
         return kept + 4 * maps * (2 if fmt is Format.INT8 else 1) + _RESERVED_BYTES, own + _RESERVED_BYTES
+
+
+def known_layer(layer: ConvLayer) -> ConvLayer:
+    """The layer at the sizes for which decisions are made, where a run decides sizes."""
+    return replace(
+        layer,
+        geometry=known_geometry(layer.geometry),
+        every_row=known_geometry(layer.every_row),
+        batch=here(layer.batch),
+    )
 
 
 def layer_of(work: Work) -> ConvLayer:

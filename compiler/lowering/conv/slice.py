@@ -24,6 +24,7 @@ from compiler.codegen.slices.precision import engine_format
 from compiler.codegen.slices.shards import Shard, shard_of, slices, within
 from compiler.codegen.slices.tensors import stretches
 from compiler.codegen.slices.windows import RowBlock, block_of_columns, row_block
+from compiler.evaluation.sizes import always
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
@@ -123,7 +124,7 @@ def _length(own: Shard) -> Value | None:
     """How long all slices of a share are, if they are equally long; at least 1."""
     if own.uniform:
         return own.size
-    return within(maximum(own.length, 1), 1, own.size) if own.slice_count == 1 else None
+    return within(maximum(own.length, 1), 1, own.size) if always(own.slice_count == 1) else None
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Grid, Place, load_slice, slice_buffer, store_slice
-from compiler.codegen.slices.matrix_transpose import Side, transpose
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_format, stretches
+from compiler.codegen.slices.matrix_transpose import Side
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_format
 from compiler.codegen.slices.vector import convert
 from compiler.dialect.orders import Order
 from compiler.dialect.planes import image_bytes
 from compiler.lowering.record import Engine, Work, lowering
-from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
-from tx8isa.numbers.limits import LARGEST_EXTENT
+
+from .transposition import shared_length, sliced, write_transposed
 
 
 @lowering("tx8be.channel_norm", prefetch=True, engines=(Engine.DMA,))
@@ -31,12 +31,12 @@ def channel_norm(kernel: Kernel, work: Work) -> None:
     source, target = (replace(each, fmt=dma_format(each.fmt)) for each in (work.input(0), work.output))
     if before is Order.PLAIN:
         batches, channels, *image = source.shape
-        transpose(
+        write_transposed(
             kernel, _channel_lines(source), _position_lines(target), (batches,), channels, math.prod(image)
         )
     elif after is Order.PLAIN:
         batches, channels, *image = target.shape
-        transpose(
+        write_transposed(
             kernel, _position_lines(source), _channel_lines(target), (batches,), math.prod(image), channels
         )
     else:
@@ -61,20 +61,17 @@ def _position_lines(tensor: DdrTensor) -> Side:
 def _convert_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     """Load slices of positions with all channels, store them in the other order."""
     batches, *image, channels = source.shape
+    positions = math.prod(image)
     kernel.await_earlier_phases()
-    first = 0
-    for stretch in stretches(math.prod(image), _slice_positions(kernel, source, target)):
-        count = batches * stretch.count
-        with kernel.items(count, first) as item:
-            position = kernel.let(item % stretch.count * stretch.size + stretch.start)
-            at, grid = Place(kernel.let(item // stretch.count), position), Grid(stretch.size, 1, stretch.size)
-            data = load_slice(kernel, "x", source, at, grid, channels)
-            if source.fmt is not target.fmt:
-                converted = slice_buffer(kernel, "converted", target.fmt, grid, channels)
-                convert(kernel, converted.base, data.base, data.elements, source.fmt, target.fmt)
-                data = converted
-            store_slice(kernel, data, target, at)
-        first += count
+    most = _slice_positions(kernel, source, target)
+    for batch, position, count in sliced(kernel, batches, positions, most):
+        at, grid = Place(batch, position), Grid(count, 1, count)
+        data = load_slice(kernel, "x", source, at, grid, channels)
+        if source.fmt is not target.fmt:
+            converted = slice_buffer(kernel, "converted", target.fmt, grid, channels)
+            convert(kernel, converted.base, data.base, data.elements, source.fmt, target.fmt)
+            data = converted
+        store_slice(kernel, data, target, at)
 
 
 def _slice_positions(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> int:
@@ -83,5 +80,4 @@ def _slice_positions(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> in
     position_bytes = aligned_channels(channels, BLOCK) * (source.bytes_each + target.bytes_each)
     tail_bytes = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
     fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (position_bytes + tail_bytes)
-    wanted = ceil_div(math.prod(image), ceil_div(kernel.target.tiles, batches))
-    return max(1, min(fit, wanted, LARGEST_EXTENT))
+    return max(1, min(fit, shared_length(kernel, batches, math.prod(image))))

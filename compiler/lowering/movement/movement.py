@@ -11,7 +11,6 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices import scalar
 from compiler.codegen.slices.boxes import box_plans, copy_boxes
 from compiler.codegen.slices.matrix_transpose import Side
-from compiler.codegen.slices.matrix_transpose import transpose as matrix_transpose
 from compiler.codegen.slices.tensors import (
     DdrTensor,
     Space,
@@ -28,6 +27,7 @@ from compiler.codegen.slices.tensors import (
     whole,
 )
 from compiler.codegen.slices.vector import convert
+from compiler.evaluation.sizes import here
 from compiler.evaluation.storage import within_range
 from compiler.graph import FLOATS
 from compiler.lowering.record import EVERY_TYPE, Cut, Engine, Work, alias, lowering
@@ -35,6 +35,8 @@ from compiler.operators.record import Call
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import pad_widths
 from tx8isa.numbers.formats import Format
+
+from .transposition import write_transposed
 
 alias("Reshape", "Flatten", "Identity")
 
@@ -78,16 +80,16 @@ def _transpose_matrices(kernel: Kernel, space: Space) -> bool:
     source, target = space.views
     inner = source.strides.index(1) if 1 in source.strides else -1
     last = len(space.sizes) - 1
-    small = space.elements < _FEWEST_ELEMENTS * kernel.target.tiles
+    small = here(space.elements) < _FEWEST_ELEMENTS * kernel.target.tiles
     if inner in (-1, last) or source.tensor.fmt.bits not in _WIDTHS or small:
         return False
-    if space.sizes[inner] < _FEWEST_COLUMNS:
+    if here(space.sizes[inner]) < _FEWEST_COLUMNS:
         return False
     others = [axis for axis in range(last) if axis != inner]
     outer = tuple(space.sizes[axis] for axis in others)
     before = Side(source.tensor, tuple(source.strides[axis] for axis in others), source.strides[last])
     after = Side(target.tensor, tuple(target.strides[axis] for axis in others), target.strides[inner])
-    matrix_transpose(kernel, before, after, outer, space.sizes[last], space.sizes[inner])
+    write_transposed(kernel, before, after, outer, space.sizes[last], space.sizes[inner])
     return True
 
 

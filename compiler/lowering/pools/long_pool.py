@@ -10,6 +10,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.collective import WAYS
+from compiler.evaluation.sizes import always, here
 from compiler.lowering.record import Cut, Work
 from compiler.lowering.rows.long_reductions import Reduction, is_long, reduce_long_runs, reduction_plans
 from tx8isa.numbers.layouts import full_blocks, tail_width
@@ -30,7 +31,7 @@ def is_shared(target: Target, work: Work) -> bool:
     """Whether the cut or the rule says that tiles share positions."""
     if work.cut is not None:
         return work.cut.choice("way", "planes") == "long"
-    return _is_few(target, work) and all(folds.axis * folds.inner >= _LONG for folds, _ in _runs(work))
+    return _is_few(target, work) and all(here(folds.axis) * folds.inner >= _LONG for folds, _ in _runs(work))
 
 
 def pool_shared(kernel: Kernel, work: Work, name: str, averages: bool) -> None:
@@ -54,7 +55,7 @@ def _is_few(target: Target, work: Work) -> bool:
     source = work.input(0)
     runs = _runs(work)
     return (
-        source.shape[0] == 1
+        always(source.shape[0] == 1)
         and not work.steps
         and source.blocked == work.output.blocked
         and 2 * sum(folds.outer for folds, _ in runs) <= target.tiles

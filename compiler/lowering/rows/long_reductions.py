@@ -21,6 +21,7 @@ from compiler.codegen.slices.vector import WORD, Vector, narrowed, widened
 from compiler.codegen.spm import RESERVED_BYTES
 from compiler.codegen.teams.collective import COMBINE, WAYS, Exchange, fold_halves
 from compiler.codegen.teams.team import tile_grid
+from compiler.evaluation.sizes import always, here
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -84,13 +85,13 @@ def reduction_plans(folds: Folds, source: DdrTensor, target: Target) -> list[Red
 
 def has_long_runs(folds: Folds) -> bool:
     """Whether runs are long enough for the search to try this way."""
-    return folds.axis * folds.inner >= _TRIED_FROM
+    return here(folds.axis * folds.inner) >= _TRIED_FROM
 
 
 def is_long(folds: Folds, target: Target) -> bool:
     """Whether runs are so long, and so few or contiguous, that this way is taken without a search."""
-    few = folds.outer * ceil_div(folds.inner, LANES) < target.tiles
-    return folds.axis * folds.inner >= _DEFAULT_FROM and (few or folds.inner == 1)
+    few = here(folds.outer * ceil_div(folds.inner, LANES)) < target.tiles
+    return here(folds.axis * folds.inner) >= _DEFAULT_FROM and (few or always(folds.inner == 1))
 
 
 def default_plan(folds: Folds, source: DdrTensor, target: Target) -> ReductionPlan | None:

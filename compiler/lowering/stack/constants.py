@@ -12,6 +12,7 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
+from compiler.evaluation.sizes import here, largest
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.quantised.int8 import engine_stretches
@@ -232,13 +233,13 @@ def stored_biases(order: Sequence[Stage], most: int) -> StoredBiases:
     for stage in order:
         if stage.layer.bias and not of_bytes(stage):
             values = np.asarray(stage.work.input(2).value, np.float32).reshape(-1)
-            here = stage.rows.most(most) * stage.layer.geometry.columns
-            few = 4 * here * values.size < _MANY_BYTES or stage.epilogue.residual is not None
+            count = stage.rows.most(most) * stage.layer.geometry.columns
+            few = 4 * here(count) * values.size < _MANY_BYTES or stage.epilogue.residual is not None
             operand = None if few else _right_operand(stage.work)
             places[stage.result.symbol] = sum(each.size for each in stored), operand is not None
             data = values if operand is None else operand
             stored += [data, np.zeros(-data.size % BLOCK, np.float32)]
-            positions = max(positions, here if operand is not None else 0)
+            positions = largest(positions, count if operand is not None else 0)
     return StoredBiases(np.concatenate(stored), places, positions)
 
 

@@ -9,6 +9,7 @@ from xdsl.rewriter import Rewriter
 
 from compiler.dialect.group import new_group
 from compiler.dialect.ops import CastOp, GroupOp, NodeOperation, TensorOperation
+from compiler.dialect.sizes import open_axes
 from compiler.dialect.types import format_of, order_of, shape_of
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import chainable
@@ -87,9 +88,9 @@ def _same_type(value: SSAValue, other: SSAValue) -> bool:
 
 def _same_order(value: SSAValue, running: SSAValue) -> bool:
     """Whether an operand has its axes in the order of the running value, or has at most one axis."""
-    return len([n for n in shape_of(value.type) if n != 1]) < 2 or order_of(value.type) is order_of(
-        running.type
-    )
+    axes = open_axes(value)
+    long = [axis for axis, extent in enumerate(shape_of(value.type)) if extent != 1 or axis in axes]
+    return len(long) < 2 or order_of(value.type) is order_of(running.type)
 
 
 def group(members: Members, tag: str) -> GroupOp:

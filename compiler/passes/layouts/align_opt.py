@@ -11,6 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import CastOp, LoadConstOp
+from compiler.dialect.sizes import open_axes
 from compiler.dialect.types import format_of, order_of, readable_as
 from compiler.passes.base import Context, operations
 
@@ -40,7 +41,8 @@ def _merge(second: _Change, first: _Change) -> None:
     if source.type == result.type:
         result.replace_all_uses_with(source)
         return
-    free = readable_as(source.type, between.type) or readable_as(between.type, result.type)
+    axes = open_axes(source)
+    free = readable_as(source.type, between.type, axes) or readable_as(between.type, result.type, axes)
     if free or len(list(between.uses)) > 1:
         return
     kind = CastOp if order_of(source.type) is order_of(result.type) else ChannelNormOp

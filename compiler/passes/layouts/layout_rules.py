@@ -10,6 +10,7 @@ from xdsl.rewriter import Rewriter
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import CastOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.dialect.orders import Order
+from compiler.dialect.sizes import open_axes
 from compiler.dialect.types import (
     blockable,
     format_of,
@@ -161,14 +162,14 @@ def set_order(operation: TensorOperation, order: Order) -> None:
 def price(value: SSAValue, before: Order, after: Order) -> int:
     """The relative cost of bringing a value from one order to another."""
     kind = value.type
-    if before is after or readable_as(in_order(kind, before), in_order(kind, after)):
+    if before is after or readable_as(in_order(kind, before), in_order(kind, after), open_axes(value)):
         return 0
     return _TRANSPOSE if Order.PLAIN in (before, after) and not in_integers(value) else _REPACK
 
 
 def is_one(value: SSAValue) -> bool:
-    """Whether a tensor has a single element, so that all orders are the same."""
-    return math.prod(shape_of(value.type)) == 1
+    """Whether a tensor always has a single element, so that all orders are the same."""
+    return math.prod(shape_of(value.type)) == 1 and not open_axes(value)
 
 
 def _is_flexible(value: SSAValue) -> bool:

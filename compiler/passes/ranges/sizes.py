@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import InputOp, LoadConstOp, NodeOperation, TensorOperation
-from compiler.evaluation.sizes.formulas import ExtentFormula, Point
+from compiler.evaluation.sizes.formulas import ExtentFormula, Point, Undecided
 from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph
 from compiler.graph import Graph, GraphError
 from compiler.passes.base import Context, operations
@@ -36,12 +36,22 @@ class SizesPass:
             if node.bodies:
                 raise GraphError([f"{node} cannot run a range of sizes: {_ONE_SIZE}"])
         ranges = context.ranges.ranges
-        points = [dict(point) for point in ranges.samples()]
-        graphs = [context.graph, *(self._rewritten(context, point) for point in points[1:])]
-        ranged = context.ranged = ranged_graph(ranges, list(zip(points, graphs, strict=True)))
+        usual, *others = ranges.samples()
+        samples: list[tuple[Point, Graph]] = [(usual, context.graph), *((point, self._rewritten(context, point)) for point in others)]
+        ranged = context.ranged = self._ranged(context, samples)
         _check_inputs(context, ranged)
         for operation in operations(module):
             _write(ranged, operation)
+
+    def _ranged(self, context: Context, samples: list[tuple[Point, Graph]]) -> RangedGraph:
+        """The formulas, from samples and those at more points, until there is one for each extent."""
+        assert context.ranges is not None
+        while True:
+            try:
+                return ranged_graph(context.ranges.ranges, samples)
+            except Undecided as undecided:
+                point = context.ranges.ranges.point(undecided.number)
+                samples.insert(-1, (point, self._rewritten(context, point)))
 
     def _rewritten(self, context: Context, point: Point) -> Graph:
         """The graph at a point, as pass ``rewrite`` leaves it."""
