@@ -37,7 +37,8 @@ class SizesPass:
                 raise GraphError([f"{node} cannot run a range of sizes: {_ONE_SIZE}"])
         ranges = context.ranges.ranges
         usual, *others = ranges.samples()
-        samples: list[tuple[Point, Graph]] = [(usual, context.graph), *((point, self._rewritten(context, point)) for point in others)]
+        samples: list[tuple[Point, Graph]] = [(usual, context.graph)]
+        samples += [(point, self._rewritten(context, point)) for point in others]
         ranged = context.ranged = self._ranged(context, samples)
         _check_inputs(context, ranged)
         for operation in operations(module):
