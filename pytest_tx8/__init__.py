@@ -46,7 +46,7 @@ def tx8_kernel(request: pytest.FixtureRequest) -> Kernel:
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """``assert run.hazards == ()`` fails with the text of the hazards instead of their records."""
-    if op != "==" or right != () or not isinstance(left, tuple):
+    if op != "==" or not isinstance(left, tuple) or not isinstance(right, tuple) or right:
         return None
     texts = [hazard.text for hazard in left if type(hazard).__name__ == "Hazard"]
     return [f"no hazard, but {len(texts)} found", *texts] if texts else None

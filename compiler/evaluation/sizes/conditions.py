@@ -24,6 +24,8 @@ class Domain:
     """The sizes that the text of the code loads, by their text."""
     complete: bool = False
     """Whether the code has been generated."""
+    estimated: bool = False
+    """Whether the complete code is being priced at ``anchor``; decisions are about that point alone."""
     known: dict[bytes, Any] = field(default_factory=dict)
     """The sizes so far by their values at all points."""
 
@@ -42,6 +44,8 @@ class Domain:
 
         RuntimeError once the code is complete: then it is said already which points it is for.
         """
+        if self.estimated:
+            return
         left = self.alive & holds
         if self.complete and left.sum() < self.alive.sum():
             raise RuntimeError("a decision about complete code depends on the sizes of a run")

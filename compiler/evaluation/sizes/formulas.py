@@ -104,6 +104,20 @@ class Undecided(Exception):
         self.number = number
 
 
+def found_formula(
+    values: Sequence[int], points: Sequence[Point], domain: Mapping[str, Array]
+) -> ExtentFormula | None:
+    """The simplest formula that has these values at the points, also of those with a rounded quotient.
+
+    ``domain`` has the sizes at all points for which it must be right. None if there is none; Undecided if
+    there are several with a quotient, which differ at a point.
+    """
+    found = fitted(values, points)
+    if found is not None and found.divisor == 1:
+        return found
+    return rounded(values, points, domain) or found
+
+
 def rounded(
     values: Sequence[int], points: Sequence[Point], domain: Mapping[str, Array]
 ) -> ExtentFormula | None:

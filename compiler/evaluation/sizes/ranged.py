@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from compiler.evaluation.sizes.formulas import ExtentFormula, Point, fitted, rounded
+from compiler.evaluation.sizes.formulas import ExtentFormula, Point, found_formula
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.graph import Array, Graph, GraphError, Node
 from compiler.operators import OPERATORS
@@ -127,7 +127,7 @@ class _Comparison:
         )
 
     def _formula(self, values: Sequence[int], what: str) -> ExtentFormula:
-        found = fitted(values, self.points) or rounded(values, self.points, self.ranges.points)
+        found = found_formula(values, self.points, self.ranges.points)
         if found is None:
             at = "; ".join(
                 f"{value} at {_text(point)}" for value, point in zip(values, self.points, strict=True)

@@ -48,8 +48,11 @@ class Version:
 
     def cycles(self, machine: Machine, point: int) -> int:
         """The estimated cycles at a point."""
-        self.domain.anchor = point
-        return estimate(self.kernel, machine).cycles
+        self.domain.anchor, self.domain.estimated = point, True
+        try:
+            return estimate(self.kernel, machine).cycles
+        finally:
+            self.domain.estimated = False
 
 
 def versions_of(context: Context, code: PhaseCode) -> list[Version]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.expr import Address, Expr, Operation, Slot, SpilledVariable, Value, Variable
-from compiler.evaluation.sizes import Size
+from compiler.evaluation.sizes import Size, here
 
 Registers = dict[str, int]
 """The values of registers by name; registers of unknown value are missing."""
@@ -34,7 +34,7 @@ def value_of(value: Value, registers: Registers) -> int:
 
 def _of_variable(value: Variable, registers: Registers) -> int:
     known = registers.get(value.register)
-    return value_of(value.high, registers) if known is None else known
+    return value_of(value.high, registers) if known is None else here(known)
 
 
 def _of_operation(value: Operation, registers: Registers) -> int:
@@ -50,7 +50,7 @@ def _of_slot(value: Slot, registers: Registers) -> int:
 
 
 def _of_address(value: Address, registers: Registers) -> int:
-    return value.offset + (value.buffer.address if value.buffer is not None else 0)
+    return here(value.offset) + (value.buffer.address if value.buffer is not None else 0)
 
 
 def _of_size(value: Size, registers: Registers) -> int:

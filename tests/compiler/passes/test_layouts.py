@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -393,6 +395,19 @@ def test_what_is_readable_as_another_type_has_the_same_bytes(shape: Shape, fmt: 
     for before, first in images.items():
         for behind, second in images.items():
             assert readable_as(before, behind) == first.startswith(second), (str(before), str(behind))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_what_is_readable_for_all_extents_of_an_axis_is_so_for_each(shape: Shape, axis: int) -> None:
+    for orders in itertools.permutations((Order.PLAIN, Order.CHANNELS_LAST, Order.BLOCKED), 2):
+        each = []
+        for extent in (2, 3, 5, 64, 70):
+            sized = (*shape[:axis], extent, *shape[axis + 1 :])
+            before, behind = (tensor_type(Format.FP16, sized, order) for order in orders)
+            each.append(readable_as(before, behind))
+        for_all = readable_as(before, behind, open_axes=[axis])
+        assert for_all == all(each) or (axis == 1 and not for_all), orders
 
 
 REFUSED = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compiler.evaluation.sizes import Domain, Size, always, chosen, dimension, ever, largest, least
-from compiler.evaluation.sizes.formulas import ExtentFormula, fitted
+from compiler.evaluation.sizes.formulas import ExtentFormula, Undecided, fitted, found_formula, rounded
 from tx8isa.numbers.division import ceil_div, round_up
 
 POINTS = np.arange(1, 41, dtype=np.int64)
@@ -99,3 +101,25 @@ def test_formulas_are_found_from_their_values(formula: ExtentFormula, text: str)
 
 def test_numbers_that_no_formula_gives() -> None:
     assert fitted([1, 2, 4, 9], PLACES) is None
+
+
+@given(st.integers(1, 4), st.integers(-6, 30), st.integers(2, 16))
+def test_a_rounded_quotient_is_found_for_all_sizes(factor: int, offset: int, divisor: int) -> None:
+    """However few values are known at first: more are asked for where formulas differ."""
+    sizes = np.arange(20, 200)
+    truth = (factor * sizes + offset) // divisor
+    points = [{"n": 23}, {"n": 61}, {"n": 199}]
+    for _ in range(30):
+        try:
+            values = [int(truth[point["n"] - 20]) for point in points]
+            found = found_formula(values, points, {"n": sizes})
+            break
+        except Undecided as undecided:
+            points.append({"n": int(sizes[undecided.number])})
+    assert found is not None
+    assert (found.at({"n": sizes}) == truth).all()
+
+
+def test_numbers_that_no_rounded_quotient_gives() -> None:
+    points = [{"n": size} for size in (8, 9, 20, 40)]
+    assert rounded([3, 1, 4, 1], points, {"n": np.arange(8, 41)}) is None

@@ -74,6 +74,7 @@ def assert_right(
     inputs: Mapping[str, Array] | None = None,
     scale: float = 1.0,
     residency: str = "off",
+    search: str = "fast",
 ) -> Program:
     """Compile, run and compare every output; the program for further questions.
 
@@ -82,7 +83,7 @@ def assert_right(
     An output may be as far off as inputs and constants rounded to the format make it: what is tested is the
     program.
     """
-    program = compiler.compile(made, dtype, tiles, machine, residency=residency)
+    program = compiler.compile(made, dtype, tiles, machine, residency=residency, search=search)
     given = inputs
     if given is None:
         given = {

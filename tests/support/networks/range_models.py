@@ -23,6 +23,9 @@ class ModelWriter:
         scale = np.sqrt(shape[0])
         return self.constant((self.random.standard_normal(shape) / scale).astype(np.float32))
 
+    def normal(self, *shape: int) -> Any:
+        return self.random.standard_normal(shape).astype(np.float32)
+
     def constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
         self.constants[name] = numpy_helper.from_array(np.asarray(value), name)
@@ -92,6 +95,41 @@ def _linear(w: ModelWriter, x: str, inner: int, outer: int) -> str:
 
 def _normal(w: ModelWriter, x: str, width: int) -> str:
     return w.add("LayerNormalization", x, w.weights(width), w.weights(width), axis=-1)
+
+
+def text_line(channels: int = 16, letters: int = 40) -> ModelProto:
+    """A recogniser of lines of text: images of ``width`` columns, letters for every four of them."""
+    w = ModelWriter(3)
+    x = _pooled(w, _convolved(w, "x", 1, channels), (2, 2))
+    x = _pooled(w, _convolved(w, x, channels, 2 * channels), (2, 2))
+    x = w.add("Add", _convolved(w, x, 2 * channels, 2 * channels), x)
+    x = _pooled(w, x, (8, 1))
+    columns = w.add("Transpose", w.add("Squeeze", x, w.integers(2)), perm=[0, 2, 1])
+    last = w.add("Softmax", _linear(w, columns, 2 * channels, letters), axis=-1)
+    images, found = ["batch", 1, 32, "width"], ["batch", "columns", letters]
+    return w.model({"x": (TensorProto.FLOAT, images)}, {last: (TensorProto.FLOAT, found)})
+
+
+def picture(channels: int = 16) -> ModelProto:
+    """Images of any height and width: a convolution of each channel alone, squeeze and excite."""
+    w = ModelWriter(4)
+    x = _convolved(w, "x", 3, channels, strides=[2, 2])
+    x = w.add("HardSwish", _convolved(w, x, channels, channels, group=channels, strides=[2, 2]))
+    squeezed = w.add("GlobalAveragePool", x)
+    gate = w.add("HardSigmoid", w.add("Conv", squeezed, w.weights(channels, channels, 1, 1)))
+    x = w.add("Conv", w.add("Mul", x, gate), w.weights(24, channels, 1, 1))
+    sizes = ["batch", 3, "height", "width"]
+    return w.model({"x": (TensorProto.FLOAT, sizes)}, {x: (TensorProto.FLOAT, ["batch", 24, "h", "w"])})
+
+
+def _convolved(w: ModelWriter, x: str, inner: int, outer: int, group: int = 1, **attributes: Any) -> str:
+    weights = w.constant(w.normal(outer, inner // group, 3, 3) / np.float32(3 * np.sqrt(inner / group)))
+    bias = w.constant(w.normal(outer) / np.float32(8))
+    return w.add("Relu", w.add("Conv", x, weights, bias, pads=[1, 1, 1, 1], group=group, **attributes))
+
+
+def _pooled(w: ModelWriter, x: str, window: tuple[int, int]) -> str:
+    return w.add("MaxPool", x, kernel_shape=window, strides=window)
 
 
 def one_node(op: str, shape: Sequence[Any], *, name: str = "node", **attributes: Any) -> ModelProto:
