@@ -116,7 +116,7 @@ def as_array(value: Any) -> Array:
 def supported(test: Any, inputs: Mapping[str, Array]) -> bool:
     """Whether a node test stays within the operators and element types that graph.json may have.
 
-    It has no operators with graphs of their own; tests/compiler/frontend runs their tests.
+    It has no operators with graphs of their own; those are read from ONNX (test_onnx_control.py).
     """
     known = {name for name, record in OPERATORS.items() if not record.bodies}
     return {node.op_type for node in test.model.graph.node} <= known and all(array.dtype.name in DTYPES for array in inputs.values())
