@@ -119,7 +119,9 @@ def supported(test: Any, inputs: Mapping[str, Array]) -> bool:
     It has no operators with graphs of their own; those are read from ONNX (test_onnx_control.py).
     """
     known = {name for name, record in OPERATORS.items() if not record.bodies}
-    return {node.op_type for node in test.model.graph.node} <= known and all(array.dtype.name in DTYPES for array in inputs.values())
+    return {node.op_type for node in test.model.graph.node} <= known and all(
+        array.dtype.name in DTYPES for array in inputs.values()
+    )
 
 
 def describe(test: Any, inputs: Mapping[str, Array]) -> Description:
