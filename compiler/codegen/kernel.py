@@ -68,6 +68,8 @@ class Kernel:
     met_at: int | None = None
     """The line after the wait for earlier phases; None without one."""
     workers: set[int] = field(default_factory=set)  # besides 0, those that execute parts of the phase
+    released: dict[int, int] = field(default_factory=dict)
+    """For workers that the phase does not use any more, the line from which on others may."""
     received: set[SpmBuffer] = field(default_factory=set)
     """Buffers that other tiles write to."""
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
@@ -77,6 +79,8 @@ class Kernel:
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
     links: int = 0  # cycles that links between chips take
+    early: int = 0
+    """Bytes of weights that a tile must have before it begins to compute; more can be loaded earlier."""
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None
@@ -358,6 +362,10 @@ class Kernel:
             self.spm.use(buffer, self.count, self.scope)
         with self.on_worker(worker):
             self.emit("ncc.wait")
+
+    def release_worker(self, worker: int) -> None:
+        """Leave a worker that has been awaited to the head of the next phase."""
+        self.released[worker] = self.out.count
 
     def meet(self) -> None:
         """All tiles meet; their engines and copies must be complete, but for those of other workers."""
