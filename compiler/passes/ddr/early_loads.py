@@ -15,6 +15,9 @@ from compiler.codegen.schedule.phases import ScheduledPhase
 from compiler.search.cost.estimate import estimate
 from tx8isa.machine.description import Machine
 
+_USED = 0.75
+"""What counts of the estimated time of a phase: a load that comes too late delays the whole next phase."""
+
 
 def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:
     """For each phase that can begin with more weights, by its number, the bytes that a tile loads of them.
@@ -35,7 +38,7 @@ def _idle_bytes(kernel: Kernel, machine: Machine) -> int:
     difference stays.
     """
     expected = estimate(kernel, machine)
-    possible = expected.cycles * machine.ddr.nominal.value / machine.engines.clock.value
+    possible = _USED * expected.cycles * machine.ddr.nominal.value / machine.engines.clock.value
     return max(int(possible - expected.ddr_bytes), 0) // kernel.target.tiles
 
 
