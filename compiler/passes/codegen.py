@@ -30,6 +30,9 @@ from compiler.search.cost import tiles_at_work
 from .base import Context, main_member, operations
 from .work import symbol_of, target_of, work_of
 
+_ROUNDS = 3
+"""How often the phases are written at most: as they are, with what can come early, and with what did."""
+
 
 class CodegenPass:
     """Fills ``context.phases`` and ``context.data``, and adds the scratchpad buffers to dev_info."""
@@ -87,7 +90,7 @@ class CodegenPass:
         Where not all of these weights come early, the phases are written for those that do.
         """
         early: dict[int, int] = {}
-        for last in (False, False, True):
+        for _ in range(_ROUNDS):
             kernels = [
                 self._kernel(context, number, *each, early.get(number, 0))
                 for number, each in enumerate(settled.items())

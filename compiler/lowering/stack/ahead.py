@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from tx8isa.machine.description import Machine
@@ -105,7 +105,7 @@ class Ahead:
 def one_after_another(groups: Sequence[list[int]]) -> Ahead:
     """Each group is loaded while the one before is computed, some of it with each stage of that."""
     found = Ahead(groups[0])
-    for here, following in zip(groups, groups[1:], strict=False):
+    for here, following in pairwise(groups):
         each = -(-len(following) // len(here))
         for place, number in enumerate(here):
             if part := following[place * each : (place + 1) * each]:

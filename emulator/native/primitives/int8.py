@@ -100,8 +100,10 @@ CHAIN_LANES = 16
 def requantise_row(
     sums: int, above: int, below: int, target: int, q1: int, q0: int, relu: int, zero: int
 ) -> int:
-    """``requantise`` of 16 sums from address ``sums`` on, with the factors at ``above`` or, for negative sums,
-    at ``below``; bytes to ``target``."""
+    """``requantise`` of 16 sums from address ``sums`` on; bytes to ``target``.
+
+    The factors are those at ``above`` or, for negative sums, at ``below``.
+    """
     of, to = view_u32(sums, CHAIN_LANES), view_u8(target, CHAIN_LANES)
     positive, negative = view_u16(above, CHAIN_LANES), view_u16(below, CHAIN_LANES)
     for i in range(CHAIN_LANES):

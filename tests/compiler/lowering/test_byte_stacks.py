@@ -130,6 +130,23 @@ def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
     assert_like_separate_phases(net.model(shape, x), shape, GATHER, tmp_path, near=True)
 
 
+@pytest.mark.parametrize(
+    ("maps", "width", "wide"),
+    [(128, 6, True), (192, 6, True), (256, 6, True), (64, 6, False), (128, 56, False)],
+)
+def test_planes_that_the_matrix_engine_writes_together(
+    maps: int, width: int, wide: bool, tmp_path: Path
+) -> None:
+    """Few positions of several planes are taken apart by the TDMA engine, with the bytes of separate phases."""
+    net, shape = QuantisedNet(maps, "int8"), (1, 96, 7, width)
+    x = net.conv(net.quantised("x", shape, 0.03), 24, 1, relu=True)
+    model = net.model(shape, net.conv(net.expansions(x, maps), 24, 3, relu=True))
+    made = replace(imported(model, tmp_path), near=True)
+    text = stacked(made, halo(7, 1), tmp_path).text
+    assert (".wide" in text) == wide
+    assert_like_separate_phases(model, shape, halo(7, 1), tmp_path, near=True)
+
+
 def assert_like_separate_phases(
     model: Any, shape: tuple[int, ...], cut: dict[str, Any], folder: Path, near: bool = False
 ) -> None:

@@ -390,7 +390,9 @@ def test_requantise_is_the_chain(o32, q1, scale, q0, relu, zero):
 
 
 @needs_jit
-@pytest.mark.parametrize(("q1", "q0", "relu", "zero"), [(0, 0, 0, 0), (3, 21, 1, -128), (17, 31, 0, 127), (31, 5, 1, 9)])
+@pytest.mark.parametrize(
+    ("q1", "q0", "relu", "zero"), [(0, 0, 0, 0), (3, 21, 1, -128), (17, 31, 0, 127), (31, 5, 1, 9)]
+)
 def test_rows_of_sums_go_through_the_chain_together(q1, q0, relu, zero):
     """Each of sixteen sums has a factor of its own, and another one if it is negative."""
 
