@@ -107,10 +107,11 @@ class _Phase:
         """Let all tiles have the images of the first stages; the first weights are loaded with them."""
         kernel = self.kernel
         made, gathers = self.stages.made, dict[str, Gather]()
-        first, *others = self.ahead.first
-        self._load_weights(first)
+        needed = self.ahead.first[:1] if self.ahead.in_turns else self.ahead.first
+        for number in needed:
+            self._load_weights(number)
         self._load_biases()
-        for number in others:
+        for number in self.ahead.first[len(needed) :]:
             self._load_weights(number)
         with kernel.registers.scope():
             team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
@@ -254,8 +255,8 @@ class _Phase:
         if self.ahead.awaits_at(number):
             for worker in self.ahead.awaits[number]:
                 kernel.await_worker(worker)
-                if self.ahead.is_last(worker, number):
-                    kernel.release_worker(worker)
+                if self.ahead.in_turns and self.ahead.is_last(worker, number):
+                    kernel.released[worker] = kernel.out.count  # the next phase may use it
             if not self.ahead.in_turns:
                 self._load_ahead(number)
         self._begin_sums(number)

@@ -137,7 +137,7 @@ def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
 def test_planes_that_the_matrix_engine_writes_together(
     maps: int, width: int, wide: bool, tmp_path: Path
 ) -> None:
-    """Few positions of several planes are taken apart by the TDMA engine, with the bytes of separate phases."""
+    """The TDMA engine takes few positions of several planes apart, with the bytes of separate phases."""
     net, shape = QuantisedNet(maps, "int8"), (1, 96, 7, width)
     x = net.conv(net.quantised("x", shape, 0.03), 24, 1, relu=True)
     model = net.model(shape, net.conv(net.expansions(x, maps), 24, 3, relu=True))
