@@ -94,7 +94,7 @@ def write_model(name: str, network: Network, folder: Path) -> Path:
     return path
 
 
-def compiled(sources: Path, model: Path, dtype: str, folder: Path) -> Path:
+def compiled(sources: Path, model: Path, dtype: str, folder: Path, *options: str) -> Path:
     """The program that the compiler in ``sources`` makes, as an image.
 
     This assembler makes it: an earlier one writes images of a format that this emulator does not read.
@@ -110,6 +110,7 @@ def compiled(sources: Path, model: Path, dtype: str, folder: Path) -> Path:
         "-q",
         "-o",
         folder,
+        *options,
     ]
     subprocess.run(command, check=True, cwd=sources, env=os.environ | {"PYTHONPATH": str(sources)})
     tx8as = Path(sys.executable).with_name("tx8as")

@@ -68,6 +68,7 @@ class Kernel:
     met_at: int | None = None
     """The line after the wait for earlier phases; None without one."""
     workers: set[int] = field(default_factory=set)  # besides 0, those that execute parts of the phase
+    released: dict[int, int] = field(default_factory=dict)  # by worker: the line after its last use here
     received: set[SpmBuffer] = field(default_factory=set)
     """Buffers that other tiles write to."""
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
@@ -77,14 +78,14 @@ class Kernel:
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
     links: int = 0  # cycles that links between chips take
+    early: int = 0  # bytes of weights that the phase begins with; more can be loaded before it
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
     count: int = 0  # engine instructions so far
     _counted: int = 0  # lines of code that ``_instructions_since`` has counted
-    _synchronized_at: int = -1
-    """Value of ``count`` when all tiles met last."""
+    _synchronized_at: int = -1  # value of ``count`` when all tiles met last
     _symbols: set[str] = field(default_factory=set)
     _kept: dict[Variable, Value] = field(default_factory=dict)
     """The value of each variable. An instruction that reads the variable uses the buffers in that value."""

@@ -133,6 +133,8 @@ class Work:
     """Orders of axes of operand and result, for an operation that a pass inserted."""
     others: tuple[DdrTensor, ...] = ()
     """What stages before the last one compute and a sequence stores besides ``output``."""
+    early: int = 0
+    """Bytes of its constants that each tile can load while the phase before is executed."""
 
     @property
     def spec(self) -> Call:

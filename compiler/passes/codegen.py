@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -20,12 +22,16 @@ from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.movement.control import place_of_body
 from compiler.lowering.record import Cut
 from compiler.passes.ddr.barrier_opt import settled_operands
+from compiler.passes.ddr.early_loads import came_early, early_bytes
 from compiler.passes.ranges.phase_code import PhaseCode
 from compiler.passes.ranges.versions import Version, chosen_version, index_of, versions_of
 from compiler.search.cost import tiles_at_work
 
 from .base import Context, main_member, operations
 from .work import symbol_of, target_of, work_of
+
+_ROUNDS = 3
+"""How often the phases are written at most: as they are, with what can come early, and with what did."""
 
 
 class CodegenPass:
@@ -38,15 +44,14 @@ class CodegenPass:
             self._run_ranges(context, module)
             return
         settled = dict(settled_operands(module))
-        kernels = [self._kernel(context, number, *each) for number, each in enumerate(settled.items())]
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
+        found = self._phases(context, settled, constants)
+        kernels = [phase.kernel for phase in found]
         for kernel in kernels:
             context.data += [*kernel.constants, *kernel.scratches]
-            constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
         context.waiting = _waiting(context, settled, kernels)
-        phases = [*zip(phase_names([*settled]), kernels, strict=True)]
-        for operation, phase in zip(settled, _scheduled(settled, phases, constants), strict=True):
+        for operation, phase in zip(settled, found, strict=True):
             lines = phase.lines()
             if isinstance(operation, ControlOperation):
                 lines = list(_with_bodies(context, operation, phase, lines))
@@ -77,15 +82,48 @@ class CodegenPass:
                 context.on_core.add(name)
             _describe(operation, kernel)
 
+    def _phases(
+        self, context: Context, settled: Mapping[TensorOperation, Sequence[SSAValue]], constants: Set[str]
+    ) -> list[ScheduledPhase]:
+        """All phases; those for whose weights there is time before they begin are written again for that.
+
+        Where not all of these weights come early, the phases are written for those that do.
+        """
+        early: dict[int, int] = {}
+        for _ in range(_ROUNDS):
+            kernels = [
+                self._kernel(context, number, *each, early.get(number, 0))
+                for number, each in enumerate(settled.items())
+            ]
+            if not early:
+                early = early_bytes(kernels, context.machine)
+                if early:
+                    continue
+            own = {constant.symbol for kernel in kernels for constant in kernel.constants}
+            names = [*zip(phase_names([*settled]), kernels, strict=True)]
+            found = [*_scheduled(settled, names, constants | own)]
+            came = came_early(found, early)
+            if came == early:
+                break
+            early = came
+        return found
+
     def _kernel(
-        self, context: Context, number: int, operation: TensorOperation, settled: Sequence[SSAValue]
+        self,
+        context: Context,
+        number: int,
+        operation: TensorOperation,
+        settled: Sequence[SSAValue],
+        early: int = 0,
     ) -> Kernel:
         work, target = work_of(context, operation), target_of(context)
         symbols = frozenset(symbol_of(value) for value in settled)
+        prefix, waits = f"{context.prefix}p{number}", operation.barrier is not None
         try:
-            return generate(
-                f"{context.prefix}p{number}", work, target, operation.barrier is not None, symbols
-            )
+            if early:
+                with suppress(*DOES_NOT_FIT):
+                    return generate(prefix, replace(work, early=early), target, waits, symbols)
+            return generate(prefix, work, target, waits, symbols)
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 

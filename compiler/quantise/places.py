@@ -17,6 +17,8 @@ JOINS = ("Add", "Sum")
 _LIMITS = ("Relu", "Clip")
 MOVES = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
 """Operators whose results are elements of their first operand."""
+_MEANS = ("AveragePool", "GlobalAveragePool")
+"""Operators that are computed as floats, and may read what was a sum of bytes."""
 _CONV_RANK = 4
 _MATRIX_RANK = 2
 
@@ -93,10 +95,14 @@ class Places:
         return is_single and len(computed) == len(node.inputs) > 1 and len(shapes) == 1
 
     def _between(self, node: Node, found: Collection[str]) -> bool:
-        """Whether a sum has operands from some nodes and a result that one of them reads."""
+        """Whether a sum has operands from some nodes and a result that one of them, or a pool, reads."""
         sources = [self.source(name) for name in node.inputs]
         from_bytes = all(source is not None and source.name in found for source in sources)
-        return from_bytes and self._is_read(self.result(node), found)
+        return from_bytes and (self._is_averaged(node) or self._is_read(self.result(node), found))
+
+    def _is_averaged(self, node: Node) -> bool:
+        """Whether the mean of a sum is taken. As bytes the sum can be a stage of the stack before."""
+        return any(user.op in _MEANS for user in self._users[self.result(node)])
 
     def _is_read(self, name: str, found: Collection[str]) -> bool:
         """Whether one of some nodes reads a value, or elements of it."""
@@ -185,7 +191,9 @@ class Places:
 
         Each with the one that stands for all values of its scale: what is only moved keeps its scale.
         """
-        found = {name for node in chosen for name in self.operands(self.candidates[node])}
+        nodes = [self.candidates[name] for name in chosen]
+        found = {name for node in nodes for name in self.operands(node)}
+        found |= {self.result(node) for node in nodes if node.op in JOINS and self._is_averaged(node)}
         homes = {name: name for name in found}
         for node in reversed(self.graph.nodes):
             if node.outputs[0] in found:

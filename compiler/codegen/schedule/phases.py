@@ -135,10 +135,11 @@ class _Guest:
         self.phase, self.host, self.constants = phase, running[-1], constants
         self.others = [area for other in running[:-1] for area in other.kernel.spm.areas()]
         busy = {self.host.worker} if self.host.head.instructions else set[int]()
-        own = self.host.kernel.workers
+        own, released = self.host.kernel.workers, self.host.kernel.released
         idle = [worker for worker in _WORKERS if worker not in own]
+        idle += sorted(released, key=released.__getitem__)
         self.possible = bool(idle)
-        """Whether the host leaves a worker for heads."""
+        """Whether the host leaves a worker for heads, or does so from some line on."""
         self.worker = next((worker for worker in (*idle, *_WORKERS) if worker not in busy), _WORKERS[0])
         self.addresses: dict[SpmBuffer, int] = {}
         self.at: list[tuple[Gap, int, EarlyInstruction]] = []
@@ -245,7 +246,7 @@ def _places(host: ScheduledPhase, worker: int) -> Iterator[_Place]:
     There the time that it takes to issue the guest's instructions costs little.
     """
     kernel, complete = host.kernel, 0
-    begin = kernel.met_at or 0
+    begin = max(kernel.met_at or 0, kernel.released.get(worker, 0))
     if host.head.instructions and host.worker == worker:
         begin = max(begin, host.wait_line)
     for gap in kernel.gaps:

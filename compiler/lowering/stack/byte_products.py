@@ -28,7 +28,7 @@ from compiler.lowering.conv.quantised.engine_chain import (
     engine_chain,
     fits_instruction,
 )
-from compiler.lowering.conv.quantised.int8 import requantisation, scale_number
+from compiler.lowering.conv.quantised.int8 import requantisation, scale_number, take_apart, wide_planes
 from compiler.lowering.conv.quantised.sums import sum_data
 from compiler.lowering.conv.weights import packed_weights, row_weights
 from compiler.operators.quantised.sums import sum_quantisation
@@ -288,6 +288,11 @@ def multiply_bytes(
     if _fits_last(product, image, chain):
         product = replace(product, result=result, last=chain.operands(vectors.chain))
         _multiply(product, image, weights)
+    elif _fits_last(replace(product, maps=BLOCK), image, chain) and _is_soon_apart(kernel, sums):
+        wide = wide_planes(kernel, sums.grid, sums.channels)
+        product = replace(product, result=wide, last=chain.operands(vectors.chain))
+        _multiply(product, image, weights)
+        take_apart(kernel, wide, result)
     else:
         _multiply(product, image, weights)
         chained_slice(kernel, chain, vectors.chain, sums, result)
@@ -300,6 +305,17 @@ def _fits_last(product: SumsOfBytes, image: ByteImage, chain: EngineChain) -> bo
     taps = row_taps(layer.geometry, stretch, product.maps, image.rows)
     whole = not taps or taps[-1].count == layer.geometry.rows
     return whole and fits_instruction(chain, layer.kind is Kind.GEMM and not taps, product.maps)
+
+
+def _is_soon_apart(kernel: Kernel, sums: Aligned) -> bool:
+    """Whether the TDMA engine takes less time for the engine's planes of bytes than the core for issuing an
+    instruction for each plane of sums."""
+    timing, planes = kernel.target.machine.timing, sums.channels // BLOCK
+    if sums.channels % BLOCK:
+        return False
+    pairs, alone = divmod(planes, 2)
+    moves = 2 * pairs * sums.grid.room * sums.grid.width * timing.tdma.transfer.value
+    return bool(moves < (planes - 1 - alone) * timing.core.issue.value)
 
 
 def _multiply(product: SumsOfBytes, image: ByteImage, weights: Sequence[Value]) -> None:

@@ -44,7 +44,7 @@ from compiler.lowering.record import Work, exchanges_in
 from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.formats import Format
 
-from .ahead import Ahead, growing_groups, load_groups
+from .ahead import even_groups, in_turns, load_groups, one_after_another
 from .byte_products import (
     ByteImage,
     MapVectors,
@@ -61,9 +61,6 @@ from .placement import exchanges_of_channels
 from .stages import Stage, Stages
 from .values import move
 from .whole import ChannelPiece, Share, Whole, all_positions, piece_of, pitch_of, share_of, slice_bytes
-
-_BACKGROUND = 1
-"""The worker that loads weights ahead; another one is left to the next phase."""
 
 
 def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
@@ -100,17 +97,22 @@ class _Phase:
         self.exchanged = {each.symbol for each in exchanges}
         sizes = [bytes_of_maps(stage.layer, self._share(stage).width) for stage in stages.order]
         if any(map(of_bytes, stages.order)):
-            self.ahead = Ahead(growing_groups(sizes, kernel.target.machine, kernel.target.tiles))
+            machine, tiles = kernel.target.machine, kernel.target.tiles
+            self.ahead = in_turns(even_groups(sizes, machine, tiles, work.early), sizes, machine, tiles)
+            kernel.early = sum(sizes[number] for number in self.ahead.first)
         else:
-            self.ahead = Ahead(load_groups(sizes, kernel.target.spm_bytes))
+            self.ahead = one_after_another(load_groups(sizes, kernel.target.spm_bytes))
 
     def load_images(self) -> None:
         """Let all tiles have the images of the first stages; the first weights are loaded with them."""
         kernel = self.kernel
         made, gathers = self.stages.made, dict[str, Gather]()
-        for number in self.ahead.groups[0]:
+        needed = self.ahead.first[:1] if self.ahead.in_turns else self.ahead.first
+        for number in needed:
             self._load_weights(number)
         self._load_biases()
+        for number in self.ahead.first[len(needed) :]:
+            self._load_weights(number)
         with kernel.registers.scope():
             team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
             targets = {
@@ -193,9 +195,10 @@ class _Phase:
 
     def _load_ahead(self, number: int) -> None:
         """Begin to load the weights for which it is time when a stage has been computed."""
-        with self.kernel.on_worker(_BACKGROUND):
-            for other in self.ahead.loads_at(number):
-                self._load_weights(other)
+        for turn in self.ahead.loads.get(number, ()):
+            with self.kernel.on_worker(turn.worker):
+                for other in turn.stages:
+                    self._load_weights(other)
 
     def _load_biases(self) -> None:
         """The biases of all stages for this tile's channels, in FP32, and what products of bytes have."""
@@ -250,16 +253,20 @@ class _Phase:
         kernel, stage = self.kernel, self.stages.order[number]
         share, symbol, sent = self._share(stage), stage.result.symbol, self._is_sent(stage)
         if self.ahead.awaits_at(number):
-            kernel.await_worker(_BACKGROUND)
-            self._load_ahead(number)
+            for worker in self.ahead.awaits[number]:
+                kernel.await_worker(worker)
+                if self.ahead.in_turns and self.ahead.is_last(worker, number):
+                    kernel.released[worker] = kernel.out.count  # the next phase may use it
+            if not self.ahead.in_turns:
+                self._load_ahead(number)
         self._begin_sums(number)
         with self._taking_part(share), kernel.registers.scope():
             result = self._result(stage, share, all_positions(stage.layer.geometry))
             if symbol in self.stages.places:
                 lane = self.stages.places[symbol] + kernel.tile * share.width
                 store_slice(kernel, result, self.work.output, Place(0, 0, lane))
-        if number > 0 and not self.ahead.awaits_at(number):  # the images' exchange has begun those of stage 0
-            self.postponed.append(number)
+        if number > 0 and (self.ahead.in_turns or not self.ahead.awaits_at(number)):
+            self.postponed.append(number)  # the images' exchange has begun those of stage 0
         if not sent and number > 0 and not self.ahead.awaits_at(number + 1):
             self.kept[symbol] = result
             self._begin_sums(number + 1)

@@ -33,6 +33,7 @@ from .layer_cost import LEAST_BARRIERS
 from .sequences import Joint, Sequences
 from .views import users_of
 
+_SUM = "Int8Sum"
 _MOST_STATES = 64
 """How many sets of taken groups the selection of stacks follows at a time."""
 
@@ -117,6 +118,11 @@ def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection
         states[taken] = selection
 
 
+def _counted(groups: Sequence[GroupOp]) -> int:
+    """How many groups a sequence has; a sum of bytes, which would be a step if it were of floats, is none."""
+    return sum(each.members[0].op != _SUM for each in groups)
+
+
 class _Stacker:
     def __init__(self, context: Context, sequences: Sequences, found: Sequence[TensorOperation]) -> None:
         self.context, self.candidates, self.pattern = context, sequences, sequences.pattern
@@ -190,7 +196,7 @@ class _Stacker:
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
         groups = [last]
-        while self.candidates.takes(groups[0]) and len(groups) < self.pattern.most:
+        while self.candidates.takes(groups[0]) and _counted(groups) < self.pattern.most:
             before = self._before(groups)
             if before is None:
                 break

@@ -75,19 +75,47 @@ def _interleave_halves(b: Any, source: Any, pitch: Any, target: Any, zero: Any) 
     return _store_words(b, b.bitcast(b.sub(b.sext(bytes_, PAIRS), zeros), INTEGERS), target)
 
 
+def _same(kind: Any, number: int) -> Any:
+    """A number, or a vector of it."""
+    return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
+
+
 def _clip(b: Any, value: Any, low: int, high: int) -> Any:
-    value = b.select(b.icmp_signed("<", value, I32(low)), I32(low), value)
-    return b.select(b.icmp_signed(">", value, I32(high)), I32(high), value)
+    least, most = _same(value.type, low), _same(value.type, high)
+    value = b.select(b.icmp_signed("<", value, least), least, value)
+    return b.select(b.icmp_signed(">", value, most), most, value)
+
+
+def _chain(b: Any, o32: Any, q1: Any, scale: Any, q0: Any, least: Any, zero: Any) -> Any:
+    """The chain for numbers or vectors of 32 bits; ``least``: the lowest result before the zero point."""
+    o16 = _clip(b, b.ashr(o32, q1), -32768, 32767)
+    o9 = _clip(b, b.ashr(b.mul(o16, scale), q0), -256, 255)
+    o9 = b.select(b.icmp_signed("<", o9, least), least, o9)
+    return _clip(b, b.add(o9, zero), -128, 127)
+
+
+def _least(b: Any, relu: Any) -> Any:
+    return b.select(b.icmp_signed("!=", relu, constant(0)), constant(0), constant(-256))
 
 
 def _requantise(b: Any, o32: Any, q1: Any, s16: Any, q0: Any, relu: Any, zero: Any) -> Any:
-    o16 = _clip(b, b.ashr(b.trunc(o32, I32), b.trunc(q1, I32)), -32768, 32767)
+    words = (b.trunc(word, I32) for word in (o32, q1, q0, _least(b, relu), zero))
+    total, first, second, least, point = words
     scale = b.sext(b.trunc(s16, I16), I32)
-    o9 = _clip(b, b.ashr(b.mul(o16, scale), b.trunc(q0, I32)), -256, 255)
-    negative = b.icmp_signed("<", o9, I32(0))
-    cut = b.and_(negative, b.icmp_signed("!=", relu, constant(0)))
-    o9 = b.select(cut, I32(0), o9)
-    return b.sext(_clip(b, b.add(o9, b.trunc(zero, I32)), -128, 127), I64)
+    return b.sext(_chain(b, total, first, scale, second, least, point), I64)
+
+
+def _requantise_row(b: Any, sums: Any, above: Any, below: Any, target: Any, *words: Any) -> Any:
+    q1, q0, relu, zero = words
+    total = b.load(pointer(b, sums, INTEGERS), align=4)
+    shorts = ir.VectorType(I16, LANES)
+    positive, negative = (b.load(pointer(b, at, shorts), align=2) for at in (above, below))
+    is_negative = b.icmp_signed("<", total, _same(INTEGERS, 0))
+    scale = b.sext(b.select(is_negative, negative, positive), INTEGERS)
+    first, second, least, point = (_splat(b, word) for word in (q1, q0, _least(b, relu), zero))
+    found = _chain(b, total, first, scale, second, least, point)
+    b.store(b.trunc(found, ir.VectorType(I8, LANES)), pointer(b, target, ir.VectorType(I8, LANES)), align=1)
+    return constant(0)
 
 
 def _tiles(
@@ -102,4 +130,5 @@ TABLE: dict[str, Primitive] = {
     "interleave_bytes": of_words(4, _interleave_bytes),
     "interleave_halves": of_words(4, _interleave_halves),
     "requantise": of_words(6, _requantise),
+    "requantise_row": of_words(8, _requantise_row),
 }

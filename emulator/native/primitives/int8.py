@@ -91,3 +91,23 @@ def requantise(o32: int, q1: int, s16: int, q0: int, relu: int, zero: int) -> in
     if relu != 0:
         o9 = max(o9, 0)
     return min(max(o9 + zero, -128), 127)
+
+
+CHAIN_LANES = 16
+"""Sums that ``requantise_row`` takes at a time."""
+
+
+def requantise_row(
+    sums: int, above: int, below: int, target: int, q1: int, q0: int, relu: int, zero: int
+) -> int:
+    """``requantise`` of 16 sums from address ``sums`` on; bytes to ``target``.
+
+    The factors are those at ``above`` or, for negative sums, at ``below``.
+    """
+    of, to = view_u32(sums, CHAIN_LANES), view_u8(target, CHAIN_LANES)
+    positive, negative = view_u16(above, CHAIN_LANES), view_u16(below, CHAIN_LANES)
+    for i in range(CHAIN_LANES):
+        o32 = s32(of[i])
+        scale = positive[i] if o32 >= 0 else negative[i]
+        to[i] = requantise(o32, q1, scale, q0, relu, zero)
+    return 0

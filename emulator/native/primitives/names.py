@@ -14,7 +14,16 @@ from tx8isa.numbers import primitives
 from . import float32, memory
 from .blocks import BLOCKS, block_name
 from .flags import pack_flags, spread_flags
-from .int8 import BYTES, HALVES, bytes_name, halves_name, interleave_bytes, interleave_halves, requantise
+from .int8 import (
+    BYTES,
+    HALVES,
+    bytes_name,
+    halves_name,
+    interleave_bytes,
+    interleave_halves,
+    requantise,
+    requantise_row,
+)
 from .products import PRODUCTS, product_name, taps_f32, taps_i32, transpose_16x16
 from .threads import atomic_add, atomic_load, relax
 
@@ -45,6 +54,7 @@ PRIMITIVES: dict[Callable[..., Any], str] = {
     interleave_bytes: "interleave_bytes",
     interleave_halves: "interleave_halves",
     requantise: "requantise",
+    requantise_row: "requantise_row",
     atomic_add: "atomic_add",
     atomic_load: "atomic_load",
     relax: "relax",

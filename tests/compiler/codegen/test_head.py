@@ -200,6 +200,36 @@ def test_large_loads_are_divided_where_there_are_many_places() -> None:
     assert len(one.guests) > 2
 
 
+def host_of_all_workers(released: list[int]) -> list[ScheduledPhase]:
+    """A phase that loads with both workers besides 0 and waits for them, and one with a head."""
+    first, second = kernel("p0", False), kernel("p1")
+    for worker in (1, 2):
+        with first.on_worker(worker):
+            load(first, "own", TABLE)
+        first.await_worker(worker)
+        if worker in released:
+            first.released[worker] = first.out.count
+    load(first, "x", INPUT)
+    a = load(second, "a", TABLE, 8192)
+    second.await_earlier_phases()
+    second.emit("ct.square.v.fp32", dst=a, src0=a, n=64)
+    return schedule([("one", first), ("two", second)], {"table"})
+
+
+@pytest.mark.parametrize(("released", "worker"), [([1], 1), ([2], 2), ([1, 2], 1)])
+def test_a_head_takes_a_worker_that_the_host_has_released(released: list[int], worker: int) -> None:
+    one, two = host_of_all_workers(released)
+    assert two.worker == worker
+    (line,) = one.guests
+    assert line >= one.kernel.released[worker]
+    assert f"ncc.wait                worker={worker}" in "\n".join(two.lines())
+
+
+def test_no_head_where_the_host_keeps_its_workers() -> None:
+    one, _ = host_of_all_workers([])
+    assert not one.guests
+
+
 def chain() -> Graph:
     """Two convolutions with a softmax between them; the weights of the second are worth an early load."""
     constants = {f"w{at}": draw(256, 256, 1, 1, seed=at, scale=1 / 16) for at in range(2)}

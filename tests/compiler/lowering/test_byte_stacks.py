@@ -18,7 +18,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
 from compiler.lowering.conv.quantised.sums import sum_parts
 from compiler.lowering.pointwise.sums import sum_factors
-from compiler.lowering.stack.ahead import growing_groups
+from compiler.lowering.stack.ahead import even_groups, in_turns
 from compiler.lowering.stack.byte_products import row_taps
 from compiler.operators.quantised.sums import SumQuantisation
 from compiler.passes.groups import borders
@@ -130,6 +130,23 @@ def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
     assert_like_separate_phases(net.model(shape, x), shape, GATHER, tmp_path, near=True)
 
 
+@pytest.mark.parametrize(
+    ("maps", "width", "wide"),
+    [(128, 6, True), (192, 6, True), (256, 6, True), (64, 6, False), (128, 56, False)],
+)
+def test_planes_that_the_matrix_engine_writes_together(
+    maps: int, width: int, wide: bool, tmp_path: Path
+) -> None:
+    """The TDMA engine takes few positions of several planes apart, with the bytes of separate phases."""
+    net, shape = QuantisedNet(maps, "int8"), (1, 96, 7, width)
+    x = net.conv(net.quantised("x", shape, 0.03), 24, 1, relu=True)
+    model = net.model(shape, net.conv(net.expansions(x, maps), 24, 3, relu=True))
+    made = replace(imported(model, tmp_path), near=True)
+    text = stacked(made, halo(7, 1), tmp_path).text
+    assert (".wide" in text) == wide
+    assert_like_separate_phases(model, shape, halo(7, 1), tmp_path, near=True)
+
+
 def assert_like_separate_phases(
     model: Any, shape: tuple[int, ...], cut: dict[str, Any], folder: Path, near: bool = False
 ) -> None:
@@ -218,10 +235,43 @@ def test_where_slices_are_taken_one_by_one(slices: Stretch, maps: int, rows: int
     assert row_taps(geometry, slices, maps, rows) == []
 
 
-def test_groups_of_weights_grow() -> None:
-    """A stage hides 75,000 bytes of a tile's loads; large weights are a group of their own."""
+def test_groups_of_weights_are_even() -> None:
+    """All tiles load 75,000 bytes each in the time of a group; large weights are a group of their own."""
     machine = load_machine(None)
-    assert growing_groups([100] * 4, machine, 16) == [[0], [1, 2, 3]]
-    assert growing_groups([40000] * 6, machine, 16) == [[0], [1], [2], [3], [4], [5]]
-    assert growing_groups([36000] * 8, machine, 16) == [[0], [1, 2], [3, 4, 5, 6], [7]]
-    assert growing_groups([10, 500000, 10, 10], machine, 16) == [[0], [1], [2, 3]]
+    assert even_groups([100] * 4, machine, 16) == [[0], [1, 2, 3]]
+    assert even_groups([40000] * 4, machine, 16) == [[0], [1], [2], [3]]
+    assert even_groups([36000] * 6, machine, 16) == [[0], [1, 2], [3, 4], [5]]
+    assert even_groups([10, 500000, 10, 10], machine, 16) == [[0], [1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("early", "first"), [(0, [0]), (99, [0]), (299, [0, 1]), (300, [0, 1, 2]), (9999, [0, 1, 2, 3])]
+)
+def test_the_first_group_is_what_comes_early(early: int, first: list[int]) -> None:
+    groups = even_groups([100] * 4, load_machine(None), 16, early)
+    assert groups[0] == first
+    assert [number for group in groups for number in group] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("early", [0, 200000])
+@pytest.mark.parametrize("sizes", [[16000, 36000, 16000, 0] * 8, [150000, 65000, 0] * 6, [2000000] * 3])
+def test_two_workers_load_in_turns(sizes: list[int], early: int) -> None:
+    """A worker is awaited before it gets another group and before its group is needed."""
+    machine = load_machine(None)
+    groups = even_groups(sizes, machine, 16, early)
+    plan = in_turns(groups, sizes, machine, 16)
+    busy, there, on_their_way = set[int](), {*plan.first}, dict[int, list[int]]()
+    for number in range(len(sizes)):
+        for worker in plan.awaits.get(number, []):
+            there |= {*on_their_way.pop(worker)}
+            busy.remove(worker)
+        assert number in there
+        for worker, stages in plan.loads.get(number, []):
+            assert worker not in busy
+            busy.add(worker)
+            on_their_way[worker] = stages
+    assert not busy
+    assert there == {*range(len(sizes))}
+    for worker in {worker for workers in plan.awaits.values() for worker in workers}:
+        last = max(number for number, workers in plan.awaits.items() if worker in workers)
+        assert [number for number in range(len(sizes)) if plan.is_last(worker, number)] == [last]

@@ -14,7 +14,7 @@ from compiler.codegen.slices.aligned import Grid
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.stack import ahead
-from compiler.lowering.stack.ahead import Ahead, load_groups
+from compiler.lowering.stack.ahead import load_groups, one_after_another
 from compiler.lowering.stack.whole import ChannelPiece, Share, Whole, share_of
 from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
@@ -137,9 +137,11 @@ def test_groups_fill_parts_of_the_scratchpad() -> None:
 
 
 def test_stages_of_a_group_are_loaded_with_those_of_the_group_before() -> None:
-    found = Ahead([[0], [1, 2], [3, 4, 5], [6]])
+    found = one_after_another([[0], [1, 2], [3, 4, 5], [6]])
     assert [found.awaits_at(number) for number in range(7)] == [False, True, False, True, False, False, True]
-    assert [found.loads_at(number) for number in range(7)] == [[1, 2], [3, 4], [5], [6], [], [], []]
+    loads = {number: [(1, stages)] for number, stages in enumerate([[1, 2], [3, 4], [5], [6]])}
+    assert found.first == [0]
+    assert found.loads == loads
 
 
 def test_what_only_its_own_tile_reads_is_not_sent(tmp_path: Path) -> None:

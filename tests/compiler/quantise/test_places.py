@@ -22,6 +22,36 @@ def test_a_sum_that_floats_read_is_none() -> None:
     assert list(Places(mlp()).candidates) == ["up", "down"]
 
 
+def averaged(reader: str) -> Graph:
+    """Two convolutions, their sum with a Relu, and what reads it."""
+    constants = {f"w{at}": np.full((4, 4, 1, 1), 0.5, np.float32) for at in range(2)}
+    nodes: Nodes = [
+        ("Conv", "c0", ["x", "w0"], "a", {}),
+        ("Conv", "c1", ["x", "w1"], "b", {}),
+        ("Add", "sum", ["a", "b"], "s", {}),
+        ("Relu", "relu", ["s"], "r", {}),
+        (reader, "reader", ["r"], "y", {"kernel_shape": (2, 2)} if reader == "AveragePool" else {}),
+    ]
+    return float_graph(nodes, {"x": (1, 4, 6, 6)}, constants)
+
+
+@pytest.mark.parametrize("reader", ["GlobalAveragePool", "AveragePool"])
+def test_a_sum_whose_mean_is_taken_is_one_of_bytes(reader: str) -> None:
+    """So it can be a stage of the stack of its operands; the pool reads what the bytes stand for."""
+    places = Places(averaged(reader))
+    chosen = list(places.candidates)
+    assert chosen == ["c0", "c1", "sum"]
+    values = places.values(chosen)
+    assert set(values) == {"x", "a", "b", "r"}
+    assert places.are_bytes(values, chosen) == {"a", "b", "r"}
+    assert "r" not in places.values(["c0", "c1"])
+
+
+@pytest.mark.parametrize("reader", ["Softmax", "Exp"])
+def test_a_sum_that_other_operators_read_is_none(reader: str) -> None:
+    assert list(Places(averaged(reader)).candidates) == ["c0", "c1"]
+
+
 def test_what_is_moved_or_joined_shares_a_scale() -> None:
     places = Places(small_cnn())
     homes = places.values(places.candidates)

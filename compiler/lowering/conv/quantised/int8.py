@@ -16,6 +16,7 @@ from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
     Aligned,
     ChannelVector,
+    Grid,
     aligned_bytes,
     channel_vector,
     load_vector,
@@ -205,6 +206,38 @@ def _move_planes(
         dst_iter0=positions,
         **loops,
     )
+
+
+def wide_planes(kernel: Kernel, grid: Grid, channels: int) -> Aligned:
+    """A buffer for bytes in the engine's planes, of whole planes of 64 channels."""
+    size = batch_bytes(grid.room * grid.width, channels, Format.INT8.bits) + LINE_BYTES
+    return Aligned(kernel.buffer("wide", size), Format.INT8, grid, channels)
+
+
+def take_apart(kernel: Kernel, wide: Aligned, target: Aligned) -> None:
+    """Bytes in the engine's planes as planes of 64 channels."""
+    positions, (pairs, alone) = wide.grid.positions, divmod(wide.channels // BLOCK, _PER_PLANE)
+    kernel.emit(
+        "td.gatherscatter",
+        dst=target.base,
+        src0=wide.base,
+        n=BLOCK,
+        src_stride0=_PLANE,
+        src_iter0=positions,
+        src_stride1=BLOCK,
+        src_iter1=_PER_PLANE,
+        src_stride2=positions * _PLANE,
+        src_iter2=pairs,
+        dst_stride0=BLOCK,
+        dst_iter0=positions,
+        dst_stride1=positions * BLOCK,
+        dst_iter1=_PER_PLANE,
+        dst_stride2=positions * _PLANE,
+        dst_iter2=pairs,
+    )
+    if alone:
+        place = wide.base + positions * (pairs * _PLANE)
+        kernel.emit("td.gatherscatter", dst=target.plane(pairs * _PER_PLANE), src0=place, n=positions * BLOCK)
 
 
 def engine_bytes(positions: int, channels: int) -> int:

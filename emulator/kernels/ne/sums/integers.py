@@ -16,7 +16,7 @@ from emulator.kernels.ne.arithmetic import MatrixArithmetic, Multiply, Start
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, stored, stored_lanes
 from emulator.kernels.ne.groups import EDGE, EDGE_LANES, SUMS, make_multiply
 from emulator.memory.rows import clear, copy_rows
-from emulator.native.primitives.int8 import BYTES, HALVES, requantise
+from emulator.native.primitives.int8 import BYTES, CHAIN_LANES, HALVES, requantise, requantise_row
 from emulator.native.primitives.memory import get, view_u8, view_u16, view_u32
 from emulator.native.primitives.products import Product
 from emulator.native.target import has_feature
@@ -170,12 +170,31 @@ def _store_bytes(group: int, rows: int, out: int, first: int, p: int, problem: i
     width, pitch, valid = panel_width(n, p), stored(n, plane, INT8_BLOCK), lanes(n, p)
     at = out + plane * INT8_BLOCK * get(problem, word.M) + first * pitch + lane
     sums, room = group + SUMS, min(BLOCK, pitch - lane)
-    if valid == pitch and 2 * width <= BLOCK and get(problem, word.SCALE_P) == 0:
-        _narrow_rows(sums, at, rows, width, valid, problem)
+    if get(problem, word.SCALE_P) == 0:
+        if valid == pitch and 2 * width <= BLOCK:
+            _narrow_rows(sums, at, rows, width, valid, problem)
+            return
+    elif valid % CHAIN_LANES == 0:
+        _scaled_rows(sums, at, rows, width, pitch, valid, p * BLOCK, problem)
+        for r in range(rows if room > valid else 0):
+            clear(at + r * pitch + valid, room - valid)
         return
     for r in range(rows):
         _chain(sums + 4 * r * width, at + r * pitch, valid, p * BLOCK, problem)
         clear(at + r * pitch + valid, room - valid)
+
+
+def _scaled_rows(
+    sums: int, at: int, rows: int, width: int, pitch: int, valid: int, channel: int, problem: int
+) -> None:
+    """Rows of whole vectors of sums with factors, the first of which is for ``channel``."""
+    q1, q0 = get(problem, word.Q1), get(problem, word.Q0)
+    relu, zero = get(problem, word.RELU), get(problem, word.ZERO_OUT)
+    above, below = get(problem, word.SCALE_P) + 2 * channel, get(problem, word.SCALE_N) + 2 * channel
+    for r in range(rows):
+        of, to = sums + 4 * r * width, at + r * pitch
+        for j in range(0, valid, CHAIN_LANES):
+            requantise_row(of + 4 * j, above + 2 * j, below + 2 * j, to + j, q1, q0, relu, zero)
 
 
 def _narrow_rows(sums: int, at: int, rows: int, width: int, valid: int, problem: int) -> None:

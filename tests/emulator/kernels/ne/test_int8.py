@@ -16,12 +16,14 @@ from emulator.kernels.ne.problem import PROBLEM_BYTES, WORK_BYTES, make_problem
 from emulator.kernels.ne.sums.integers import make_integer
 from emulator.native.primitives.int8 import (
     BYTES,
+    CHAIN_LANES,
     HALVES,
     bytes_name,
     halves_name,
     interleave_bytes,
     interleave_halves,
     requantise,
+    requantise_row,
 )
 from emulator.native.primitives.products import taps_f32, taps_i32
 from emulator.native.target import has_feature
@@ -385,6 +387,32 @@ def test_requantise_is_the_chain(o32, q1, scale, q0, relu, zero):
     want = int(chain(np.array(o32), q1, scale, q0, zero, bool(relu)))
     assert requantise(*arguments) == want
     assert native.call(native.compile_kernel(kernel, "requantise", 6), *arguments) == want
+
+
+@needs_jit
+@pytest.mark.parametrize(
+    ("q1", "q0", "relu", "zero"), [(0, 0, 0, 0), (3, 21, 1, -128), (17, 31, 0, 127), (31, 5, 1, 9)]
+)
+def test_rows_of_sums_go_through_the_chain_together(q1, q0, relu, zero):
+    """Each of sixteen sums has a factor of its own, and another one if it is negative."""
+
+    def kernel(sums, above, below, target):
+        return requantise_row(sums, above, below, target, q1, q0, relu, zero)
+
+    rng = np.random.default_rng(q1)
+    sums = rng.integers(-(1 << 31), 1 << 31, CHAIN_LANES) >> rng.integers(0, 31, CHAIN_LANES)
+    sums[:4] = -(1 << 31), (1 << 31) - 1, 0, -1
+    sums = sums.astype(np.int32)
+    above, below = rng.integers(-32768, 32768, (2, CHAIN_LANES)).astype(np.int16)
+    found, plain = np.full((2, CHAIN_LANES + 1), 77, np.int8)
+    operands = [each.ctypes.data for each in (sums, above, below)]
+    kernel(*operands, plain.ctypes.data)
+    name = f"requantise row {q1} {q0} {relu} {zero}"
+    native.call(native.compile_kernel(kernel, name, 4), *operands, found.ctypes.data)
+    factors = np.where(sums >= 0, above, below)
+    want = [chain(np.array(o), q1, int(f), q0, zero, bool(relu)) for o, f in zip(sums, factors, strict=True)]
+    np.testing.assert_array_equal(found, [*want, 77])
+    np.testing.assert_array_equal(plain, found)
 
 
 # --- what is refused ----------------------------------------------------------------------------------------

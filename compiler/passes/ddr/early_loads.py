@@ -1,0 +1,52 @@
+"""How many bytes of its constants a phase can load while the phase before is executed.
+
+DDR has nothing to do where a phase computes for longer than it loads. A stack that is divided by channels can
+begin with the weights of several stages instead of one: the head of the phase (``codegen/schedule``) then
+brings them in that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.schedule.phases import ScheduledPhase
+from compiler.search.cost.estimate import estimate
+from tx8isa.machine.description import Machine
+
+_USED = 0.75
+"""What counts of the estimated time of a phase: a load that comes too late delays the whole next phase."""
+
+
+def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:
+    """For each phase that can begin with more weights, by its number, the bytes that a tile loads of them.
+
+    They are what DDR could bring while the phase before is executed, beside what that phase moves itself.
+    """
+    found: dict[int, int] = {}
+    for number, (host, kernel) in enumerate(pairwise(kernels), 1):
+        if kernel.early:
+            found[number] = max(kernel.early, _idle_bytes(host, machine))
+    return found
+
+
+def _idle_bytes(kernel: Kernel, machine: Machine) -> int:
+    """Bytes for each tile that DDR could move besides while a phase is executed.
+
+    What the phase loads before it begins shortens it by at most the time in which DDR brings that, so the
+    difference stays.
+    """
+    expected = estimate(kernel, machine)
+    possible = _USED * expected.cycles * machine.ddr.nominal.value / machine.engines.clock.value
+    return max(int(possible - expected.ddr_bytes), 0) // kernel.target.tiles
+
+
+def came_early(phases: Sequence[ScheduledPhase], early: Mapping[int, int]) -> dict[int, int]:
+    """``early``, but less for a phase whose head does not bring all that the phase begins with."""
+    found = dict(early)
+    for number in early:
+        brought = sum(buffer.size for buffer in phases[number].head.buffers)
+        if brought < phases[number].kernel.early:
+            found[number] = brought
+    return found
