@@ -17,7 +17,7 @@ from compiler.graph import DTYPES, Tensor
 
 from .bodies import Body
 from .flow import ControlFlow, check_results
-from .partial import Unsupported
+from .partial import Unsupported, carries_found
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class _Step:
 
     def declare(self, title: str, first: str) -> str:
         """A new input that has a value in the first step; its name."""
+        if first in self.outer.graph.bounded:
+            raise carries_found(first, "its operand")
         known, name = self.outer.graph.tensor(first), f"{self.name}/{title}"
         self.inputs.append(Tensor(name, known.dtype, known.shape))
         self.first.append(first)
@@ -137,7 +139,8 @@ def repeat_loop(flow: ControlFlow) -> None:
     results = step.finish(limit, [*keep, *values[: len(carried)], *made], counted)
     if counted:
         *results, steps = results
-        flow.graph.bounded |= dict.fromkeys(results[len(carried) :], steps)
+        for name in results[len(carried) :]:
+            flow.graph.mark(name, {0: steps})
     flow.finish(results)
 
 
