@@ -221,7 +221,7 @@ def top_indices(kernel: Kernel, work: Work) -> None:
             best, chosen = core.number(0), core.number(-1)
             with kernel.loop(extent) as at:
                 key = core.load(source, start + at * inner)
-                _sortable(core, key, source.fmt, largest)
+                sortable(core, key, source.fmt, largest)
                 where = _register(core, at)
                 core.emit("bltz", previous, "2f")
                 core.emit("bgt", key, bound, "9f")
@@ -246,12 +246,16 @@ def _register(core: ScalarCode, value: Value) -> str:
     return core.kernel.registers.compute(value)
 
 
-def _sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
-    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``."""
+def sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
+    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``.
+
+    Both zeros are equal.
+    """
     if fmt.is_float:
         core.emit("bgez", key, "1f")
         flip = core.number((1 << (fmt.bits - 1)) - 1)
         core.emit("xor", key, key, flip)
+        core.emit("addi", key, key, "1")
         core.kernel.out.label("1")
     if not largest:
         core.emit("not", key, key)

@@ -11,6 +11,8 @@ from compiler.operators.reductions.boxes import GRAIN
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
+from .indexing import sortable
+
 
 @lowering("RowOrder", types=EVERY_TYPE, on_core=always)
 def row_order(kernel: Kernel, work: Work) -> None:
@@ -153,14 +155,10 @@ class _RowOrder:
             self.label(f"{title}_more")
 
     def _key(self, row: str, column: str) -> str:
-        """A register with an element, so that integers compare as elements do; both zeros are equal."""
-        core, fmt = self.core, self.source.fmt
+        """A register with an element, so that integers compare as elements do."""
+        core = self.core
         places = Variable(row, 0, self.rows - 1), Variable(column, 0, self.columns - 1)
         key = core.load(self.source, places[0] * self.columns + places[1])
-        if fmt.is_float:
-            with self.kernel.registers.scope():
-                core.emit("bgez", key, "1f")
-                core.emit("xor", key, key, core.number((1 << (fmt.bits - 1)) - 1))
-                core.emit("addi", key, key, "1")
-                self.kernel.out.label("1")
+        with self.kernel.registers.scope():
+            sortable(core, key, self.source.fmt, largest=True)
         return key
