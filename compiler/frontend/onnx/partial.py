@@ -62,6 +62,8 @@ class PartialGraph:
         """Values that are valid as indices, also where there is nothing of them."""
         self.extents: dict[str, tuple[int | str, ...]] = {}
         """Shapes with such extents: their elements, numbers or the values that they are."""
+        self.found: dict[tuple[str, int | None], tuple[str, str, str]] = {}
+        """The places of what is true of a value, their number, and counts, by its name and the bound."""
         self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
         """What inference reads of the graph: the constants, which grow in it too."""
@@ -84,6 +86,7 @@ class PartialGraph:
         self.constants.clear()
         self.constants.update(before[1])
         self.tensors, self.bounded = before[2], before[3]
+        self.found.clear()
 
     def tensor(self, name: str) -> Tensor:
         if not name:

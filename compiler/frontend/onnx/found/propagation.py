@@ -13,12 +13,13 @@ import numpy as np
 from onnx import NodeProto
 
 from compiler.evaluation.infer import infer_node
-from compiler.frontend.onnx.model import attributes_of
+from compiler.frontend.onnx.model import attributes_of, plain
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.graph import NEWEST_OPSET, Box, GraphError, Node, Shape, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.forms import broadcast_from
 from compiler.operators.record import Call, Operator, resolve
+from compiler.operators.types import axis_from_front
 
 from .site import FoundSite
 
@@ -94,12 +95,56 @@ class Propagation:
             self.shapes[self.node.input[at]] = parts
 
     def _with_valid_indices(self) -> None:
-        """Indices of the padding become zeros, so that they cannot stop the program."""
-        if self.node.op_type in _INDEXED and self.site.counts(self.node.input[1]):
-            name = self.node.input[1]
-            if name not in self.graph.places:
-                self.node.input[1] = self.site.filled(name, 0)
-                self.graph.mark(self.node.input[1], self.site.counts(name))
+        """Indices count from the valid end, and stop the program behind it; those of the padding are zero."""
+        if self.node.op_type not in _INDEXED:
+            return
+        data, name = self.node.input[:2]
+        counts, along = self.site.counts(name), self._indexed_axes(data)
+        if along:
+            indices = self._within(data, name, along)
+            rest = {axis: count for axis, count in self.site.counts(data).items() if axis not in along}
+            self.node.input[0] = self.site.place("Identity", data)
+            self.graph.mark(self.node.input[0], rest)
+        elif counts and name not in self.graph.places:
+            indices = name
+        else:
+            return
+        self.graph.mark(indices, counts)
+        self.node.input[1] = self.site.filled(indices, 0)
+        self.graph.mark(self.node.input[1], counts)
+
+    def _indexed_axes(self, data: str) -> dict[int, int]:
+        """The axes of the data with found extents to which indices refer, and the column of each."""
+        rank, batch = self.graph.tensor(data).rank, plain(self.node, "batch_dims", 0)
+        axis = plain(self.node, "axis", 0)
+        assert isinstance(axis, int) and isinstance(batch, int)
+        if self.node.op_type != "GatherND":
+            columns = {axis_from_front(axis, rank): 0}
+        else:
+            depth = self.graph.tensor(self.node.input[1]).shape[-1]
+            columns = {batch + column: column for column in range(depth)}
+        return {at: column for at, column in columns.items() if at in self.site.counts(data)}
+
+    def _within(self, data: str, indices: str, along: Mapping[int, int]) -> str:
+        """Indices that count from the front; those behind the valid end are behind the data."""
+        site, shape, counts = self.site, self.graph.tensor(data).shape, self.site.counts(data)
+        if self.graph.tensor(indices).dtype != "int64":
+            indices = site.place("Cast", indices, to=7)
+        if self.node.op_type == "GatherND":
+            axes = {column: axis for axis, column in along.items()}
+            first = min(axis - column for axis, column in along.items())
+            depth = self.graph.tensor(indices).shape[-1]
+            extents = [
+                counts.get(axes.get(at, -1)) or site.flow.number(shape[first + at]) for at in range(depth)
+            ]
+            valid = site.place("Concat", *(site.place("Reshape", e, site.ints(1)) for e in extents), axis=0)
+            most = self.graph.constant(np.array(shape[first : first + depth]))
+        else:
+            (axis,) = along
+            valid, most = counts[axis], site.flow.number(shape[axis])
+        negative = site.place("Less", indices, site.flow.number(0))
+        indices = site.place("Where", negative, site.place("Add", indices, valid), indices)
+        return site.place("Where", site.place("Less", indices, valid), indices, most)
 
     # --- extents ------------------------------------------------------------------------------------------
 

@@ -16,23 +16,13 @@ def non_zero(site: FoundSite) -> None:
     """The places of true elements, unravelled into an index for each axis."""
     name = site.operand(0)
     shape = site.graph.tensor(name).shape or (1,)
-    places, count, _ = site.true_places(_truths(site, name))
+    places, count, _ = site.true_elements(name)
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     row = site.place("Unsqueeze", places, site.ints(0))
     if len(shape) > 1:
         row = site.place("Div", row, site.graph.constant(np.array(strides).reshape(-1, 1)))
         row = site.place("Mod", row, site.graph.constant(np.array(shape).reshape(-1, 1)))
     site.finish([row], [{1: count}], places=True)
-
-
-def _truths(site: FoundSite, name: str, counts: str | None = None) -> str:
-    """The elements of a value that are valid and not zero, as a vector of truth values."""
-    mask = site.valid(name)
-    if site.graph.tensor(name).dtype != "bool":
-        name = site.place("Cast", name, to=9)
-    if mask is not None:
-        name = site.place("And", name, mask)
-    return site.place("Reshape", name, site.ints(-1))
 
 
 def compress(site: FoundSite) -> None:
@@ -61,10 +51,10 @@ def compress(site: FoundSite) -> None:
     own = others.pop(axis, None)
     if own is not None:  # what is behind the end of the data is not chosen
         inside = site.place("Less", site.graph.constant(np.arange(length)), own)
-        condition = site.place("And", _truths(site, condition), inside)
+        found = site.true_places(site.place("And", site.truths(condition), inside))
     else:
-        condition = _truths(site, condition)
-    places, count, _ = site.true_places(condition)
+        found = site.true_elements(condition)
+    places, count, _ = found
     site.finish([site.place("Gather", data, places, axis=axis)], [{**others, axis: count}])
 
 

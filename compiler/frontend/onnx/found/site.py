@@ -95,6 +95,23 @@ class FoundSite:
             value = np.iinfo(dtype).max if value > 0 else np.iinfo(dtype).min
         return self.place("Where", mask, name, self.graph.constant(np.array(value, dtype)))
 
+    def true_elements(self, name: str) -> tuple[str, str, str]:
+        """``true_places`` of the elements of a value that are not zero; of equal operands once."""
+        key = name, self.importer.bounds.get(self.node.name)
+        if key not in self.graph.found:
+            self.graph.found[key] = self.true_places(self.truths(name))
+        self.importer.limited.add(self.node.name)
+        return self.graph.found[key]
+
+    def truths(self, name: str) -> str:
+        """The elements of a value that are valid and not zero, as a vector of truth values."""
+        mask = self.valid(name)
+        if self.graph.tensor(name).dtype != "bool":
+            name = self.place("Cast", name, to=9)
+        if mask is not None:
+            name = self.place("And", name, mask)
+        return self.place("Reshape", name, self.ints(-1))
+
     def true_places(self, truths: str) -> tuple[str, str, str]:
         """Of a vector of truth values: the places of those that are true, how many there are, and counts.
 
