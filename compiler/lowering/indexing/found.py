@@ -106,7 +106,7 @@ def bounded(kernel: Kernel, work: Work) -> None:
             core.emit("bge", other, limit, "1f")
             core.emit("mv", limit, other)
             kernel.out.label("1")
-        stop_unless_within(core, count, limit, call.string("what"), call.string("way"))
+        stop_unless_within(core, count, limit, call.string("what"), call.integer("shown"))
         core.store(work.output, 0, count)
         core.emit("fence")
 

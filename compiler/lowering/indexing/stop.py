@@ -15,10 +15,10 @@ _LARGEST_TEXT = 200
 _WRITE, _ERROR_FILE = 64, 2
 
 
-def stop_unless_within(core: ScalarCode, number: str, limit: str, what: str, way: str) -> None:
+def stop_unless_within(core: ScalarCode, number: str, limit: str, what: str, more: int) -> None:
     """Stop the program unless 0 <= ``number`` <= ``limit``, both in registers.
 
-    The line is the number, ``what``, the limit, ``way``; a fault shows it.
+    The line is the number, ``what``, the limit, both larger by ``more``; a fault shows it.
     """
     out = core.kernel.out
     go_on = f"{core.kernel.prefix}.within"
@@ -27,10 +27,11 @@ def stop_unless_within(core: ScalarCode, number: str, limit: str, what: str, way
         core.emit("addi", "sp", "sp", str(-_FRAME))
         end = core.register()
         core.emit("mv", end, "sp")
+        for register in (number, limit) if more else ():
+            core.emit("addi", register, register, str(more))
         _number(core, number, end)
         _text(core, what, end)
         _number(core, limit, end)
-        _text(core, way, end)
         core.emit("sub", "a2", end, "sp")
         core.emit("mv", "a1", "sp")
         core.emit("li", "a0", str(_ERROR_FILE))
@@ -43,8 +44,6 @@ def stop_unless_within(core: ScalarCode, number: str, limit: str, what: str, way
 def _text(core: ScalarCode, text: str, end: str) -> None:
     """Append a text to the line that ends at the address in a register."""
     data = np.frombuffer(text.encode()[:_LARGEST_TEXT], np.uint8)
-    if not data.size:
-        return
     symbol = core.kernel.constant("text", Format.UINT8, data).symbol
     tensor = DdrTensor(symbol, Format.UINT8, data.shape)
     with core.kernel.loop(data.size) as at, core.kernel.registers.scope():

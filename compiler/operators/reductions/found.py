@@ -101,7 +101,8 @@ register(
 def _bounded(call: Call, count: Array, limit: Array | None = None) -> tuple[Array, ...]:
     most = call.integer("most") if limit is None else min(int(limit.reshape(())), call.integer("most"))
     if not 0 <= int(count.reshape(())) <= most:
-        raise GraphError([f"{int(count.reshape(()))} {call.string('what')}{most}{call.string('way')}"])
+        found, more = int(count.reshape(())), call.integer("shown")
+        raise GraphError([f"{found + more}{call.string('what')}{most + more}"])
     return (count,)
 
 
@@ -115,7 +116,7 @@ register(
         attributes=(
             Attribute("most", "int", required=True, minimum=0),
             Attribute("what", "string", required=True),  # between the number and the bound
-            Attribute("way", "string", ""),  # behind the bound
+            Attribute("shown", "int", 0),  # how much more than both are the numbers that it says
         ),
         shapes=same_shape,
         reference=_bounded,

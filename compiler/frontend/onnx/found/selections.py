@@ -72,7 +72,7 @@ def top_k(site: FoundSite) -> None:
     if known is not None and not 1 <= int(known.reshape(-1)[0]) <= most:
         raise Unsupported(f"K must be 1 to the size of the axis; found {int(known.reshape(-1)[0])} of {most}")
     what = f" is the k of node '{site.node.name}'; its axis has "
-    k = site.internal("Bounded", k, *([] if own is None else [own]), most=most, what=what, way="")
+    k = site.internal("Bounded", k, *([] if own is None else [own]), most=most, what=what)
     room, k = site.bound(most if known is None else int(known.reshape(-1)[0]), k)
     ranked = site.filled(data, -math.inf if largest else math.inf, [axis]) if own is not None else data
     attrs = {"axis": axis, "largest": largest, "count": room}

@@ -133,7 +133,7 @@ class FoundSite:
         if given is None or given >= most:
             return most, count
         what = f" found by node '{name}'; --bound {name}={given} allows at most "
-        return given, self.internal("Bounded", count, most=given, what=what, way="")
+        return given, self.internal("Bounded", count, most=given, what=what)
 
     def refuse(self, name: str, axis: int, reason: str) -> Unsupported:
         """The error of a node that cannot take an operand with a size that data decides."""
