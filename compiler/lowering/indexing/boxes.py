@@ -1,4 +1,4 @@
-"""Non-maximum suppression: each tile has images and classes of its own, and takes boxes from a heap of scores.
+"""Non-maximum suppression: each tile has images and classes of its own, and a heap of their scores.
 
 The arithmetic is that of onnxruntime in binary32, step by step, so the same boxes are selected.
 """

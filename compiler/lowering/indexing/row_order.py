@@ -1,4 +1,4 @@
-"""The order of the rows of a matrix: blocks of eight by insertion, then runs are merged, by all tiles together."""
+"""The order of the rows of a matrix: blocks of eight by insertion, then all tiles merge runs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class _RowOrder:
         self.jump("level", "blt", width, all_rows)
 
     def _merge_two(self, source: str, target: str, run: tuple[str, str, str]) -> None:
-        """Two runs become one; ``run``: where the first begins, how long both are, how many rows there are."""
+        """Two runs become one; ``run``: where the first begins, how long both are, how many rows."""
         core, (begin, width, all_rows) = self.core, run
         with self.kernel.registers.scope():
             one, other, out = core.register(), core.register(), core.register()
@@ -138,7 +138,7 @@ class _RowOrder:
         self.label("merged")
 
     def branch_if_less(self, row: str, than: str, label: str, title: str) -> None:
-        """Go to a label if the elements of one row are less than those of another; ``title`` is this place's."""
+        """Go to a label if a row is less than another; ``title`` is in the labels of this place."""
         core, kernel = self.core, self.kernel
         with kernel.registers.scope():
             column = core.number(0)

@@ -33,7 +33,7 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
 
 def _corners(box: Array, center: bool) -> tuple[np.float32, ...]:
     """Least and largest x, least and largest y."""
-    a, b, c, d = box
+    a, b, c, d = (np.float32(side) for side in box)
     if center:
         two = np.float32(2)
         return a - c / two, a + c / two, b - d / two, b + d / two
@@ -58,7 +58,8 @@ def _overlap(one: Array, other: Array, center: bool, limit: np.float32) -> bool:
 def _select(call: Call, boxes: Array, scores: Array, *more: Array | None) -> tuple[Array, ...]:
     most, overlap, score, number = (*more, *(None,) * (4 - len(more)))
     limit = np.float32(call.number("overlap") if overlap is None else overlap.reshape(()))
-    least = call.attrs.get("score") if score is None else score.reshape(())
+    has_least = score is not None or "score" in call.attrs
+    least = np.float32(0 if not has_least else call.number("score") if score is None else score.reshape(()))
     wanted = (
         call.integer("room") if most is None else min(max(int(most.reshape(())), 0), call.integer("room"))
     )
@@ -69,8 +70,8 @@ def _select(call: Call, boxes: Array, scores: Array, *more: Array | None) -> tup
     for pair, row in enumerate(rows):
         image, own = pair // classes, scores[pair // classes, pair % classes]
         ranked = [at for at in np.lexsort((np.arange(len(own)), -own)) if at < valid]
-        if least is not None:
-            ranked = [at for at in ranked if own[at] > np.float32(least)]
+        if has_least:
+            ranked = [at for at in ranked if own[at] > least]
         chosen: list[int] = []
         for at in ranked:
             if len(chosen) == wanted:

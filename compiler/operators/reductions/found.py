@@ -1,4 +1,4 @@
-"""Places that data decides: where elements are true, in which order rows are, within room for the most of them.
+"""Places that data decides: where elements are true, the order of rows, within room for the most of them.
 
 Readers write operators whose results have data-dependent sizes with these (``frontend/onnx/found``). Every
 result has room for a known number of places; behind those that were found it holds zeros.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Array, GraphError, Shape
+from compiler.graph import Array, Graph, GraphError, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register
 from compiler.operators.types import ANY, BOOL, INT64, same_shape
 from tx8isa.numbers.division import ceil_div
@@ -22,8 +22,8 @@ def _counts_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _true_counts(call: Call, x: Array) -> tuple[Array, ...]:
-    blocks = [np.count_nonzero(x[at : at + COUNTED]) for at in range(0, len(x), COUNTED)]
-    return (np.cumsum([0, *blocks], dtype=np.int64),)
+    blocks = [int(np.count_nonzero(x[at : at + COUNTED])) for at in range(0, len(x), COUNTED)]
+    return (np.cumsum(np.array([0, *blocks], np.int64)),)
 
 
 register(
@@ -125,6 +125,15 @@ register(
 )
 
 
+SIZED = "Sized"
+"""The operator of outputs whose sizes data decides."""
+
+
+def sized_outputs(graph: Graph) -> list[str]:
+    """The outputs of a graph whose sizes data decides."""
+    return [node.outputs[0] for node in graph.nodes if node.op == SIZED]
+
+
 def _sized(call: Call, x: Array, *counts: Array) -> tuple[Array, ...]:
     sizes = list(x.shape)
     for axis, count in zip(call.integers("axes") or (), counts, strict=True):
@@ -134,9 +143,9 @@ def _sized(call: Call, x: Array, *counts: Array) -> tuple[Array, ...]:
 
 register(
     Operator(
-        name="Sized",
+        name=SIZED,
         since=1,
-        summary="An output of the graph: what is valid of a tensor, without gaps; the program reports its size",
+        summary="An output of the graph: what is valid of a tensor, without gaps, with its size reported",
         inputs=(Input("X", ANY), Input("counts", INT64, variadic=True)),
         outputs=(Output("Y", ANY),),
         attributes=(

@@ -12,11 +12,9 @@ from compiler.evaluation.sizes import Domain, Size, dimension
 from compiler.evaluation.sizes.formulas import ExtentFormula
 from compiler.graph import Graph
 from compiler.operators.record import call_of
+from compiler.operators.reductions.found import SIZED
 from compiler.passes.base import Context, operations
 from compiler.passes.extents import formulas_of
-
-FOUND = "Sized"
-"""The operator of outputs whose size data decides."""
 
 
 def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Size]]:
@@ -57,7 +55,7 @@ def found_declarations(graph: Graph) -> list[str]:
     """The directives for outputs whose size data decides: the program writes it into the shape block."""
     lines, words = [], 0
     for node in graph.nodes:
-        if node.op == FOUND:
+        if node.op == SIZED:
             extents = [str(size) for size in graph.tensors[node.outputs[0]].shape]
             call = call_of(graph, node)
             for axis, word in zip(call.integers("axes") or (), call.integers("words") or (), strict=True):

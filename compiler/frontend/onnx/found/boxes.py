@@ -18,7 +18,7 @@ def non_max_suppression(site: FoundSite) -> None:
     number = _number_of_boxes(site, boxes, scores)
     if len(shapes[1]) != 3:
         raise Unsupported(f"scores must be images x classes x boxes; found {list(shapes[1])}")
-    images, classes, count = shapes[1]
+    _, classes, count = shapes[1]
     room = _room(site, count)
     if room == 0 or 0 in shapes[1]:
         site.flow.finish([site.graph.constant(np.zeros((0, 3), np.int64))])

@@ -15,10 +15,10 @@ from compiler.graph import DTYPES
 from compiler.operators.types import axis_from_front
 
 from .boxes import non_max_suppression
-from .propagation import Propagation, renamed
+from .propagation import Propagation
 from .selections import compress, non_zero, top_k, unique
 from .shapes import READ_SHAPES, followed, shape, size, takes_shape
-from .site import FoundSite
+from .site import FoundSite, renamed
 from .slices import found_slice, is_found_slice
 
 

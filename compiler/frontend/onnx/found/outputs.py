@@ -8,6 +8,7 @@ from dataclasses import replace
 from compiler.evaluation.infer import infer_node
 from compiler.frontend.onnx.partial import PartialGraph, Scope
 from compiler.graph import Node
+from compiler.operators.reductions.found import SIZED
 
 
 def report_sizes(graph: PartialGraph, outputs: Iterable[str], scope: Scope) -> None:
@@ -25,7 +26,7 @@ def report_sizes(graph: PartialGraph, outputs: Iterable[str], scope: Scope) -> N
             words.setdefault(name, len(words))
         axes, names = tuple(counts), tuple(counts.values())
         attrs = {"axes": axes, "words": tuple(words[name] for name in names)}
-        node = Node("Sized", f"{output}/sized", (value, *names), (output,), attrs)
+        node = Node(SIZED, f"{output}/sized", (value, *names), (output,), attrs)
         graph.nodes.append(infer_node(graph.description, node, graph.tensors))
         scope.names.pop(output, None)
 

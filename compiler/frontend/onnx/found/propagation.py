@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from onnx import NodeProto
 
 from compiler.evaluation.infer import infer_node
 from compiler.frontend.onnx.model import attributes_of, plain
@@ -30,7 +29,7 @@ _MOVING = (
 _BY_LANES = (
     *("MatMul", "Gemm", "Softmax", "LogSoftmax", "LayerNormalization", "TopK", "ArgMax", "ArgMin", "OneHot"),
     *("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2"),
-    *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "Pad", "Where", "CumSum", "Hardmax"),
+    *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "Pad", "CumSum", "Hardmax"),
 )
 _INDEXED = ("Gather", "GatherElements", "GatherND")
 _OTHER_SIZES = (2, 3, 11, 12)
@@ -67,7 +66,7 @@ class Propagation:
         """Add the node, and say what of its results is valid."""
         self._with_known_shapes()
         self._with_valid_indices()
-        finished, call, results = self._inferred({})
+        call, results = self._inferred({})
         extents = [self._extents(at, result.shape) for at, result in enumerate(results)]
         if not self._is_pointwise(call, results) and self.node.op_type not in (*_MOVING, *_BY_LANES):
             raise self._refusal("the operator may use all of it")
@@ -148,8 +147,8 @@ class Propagation:
 
     # --- extents ------------------------------------------------------------------------------------------
 
-    def _inferred(self, sizes: Mapping[str, int]) -> tuple[Node, Call, list[Tensor]]:
-        """The node, its call and its results at sizes of the counts, and at the most of all others."""
+    def _inferred(self, sizes: Mapping[str, int]) -> tuple[Call, list[Tensor]]:
+        """The call and its results at sizes of the counts, and at the most of all others."""
         inputs, outputs = list(self.node.input), list(self.node.output)
         while len(outputs) > 1 and not outputs[-1]:
             outputs.pop()
@@ -166,7 +165,7 @@ class Propagation:
         except GraphError as error:
             raise Unsupported(error.messages[0]) from None
         call = resolve(finished, NEWEST_OPSET, tensors, known, len(self.record.inputs))
-        return finished, call, [tensors[name] for name in outputs if name]
+        return call, [tensors[name] for name in outputs if name]
 
     def _sized(self, name: str, sizes: Mapping[str, int]) -> Tensor:
         tensor, counts = self.graph.tensor(name), self.site.counts(name)
@@ -192,7 +191,7 @@ class Propagation:
 
     def _result_at(self, at: int, count: str, size: int) -> Shape:
         try:
-            return self._inferred({count: size})[2][at].shape
+            return self._inferred({count: size})[1][at].shape
         except Unsupported as error:
             raise self._refusal(f"at a size of {size}: {error}") from None
 
@@ -211,14 +210,15 @@ class Propagation:
     def _is_pointwise(self, call: Call, results: Sequence[Tensor]) -> bool:
         """Whether an element of a result needs no more than those of the operands at its place."""
         for number, result in enumerate(results):
-            for place in ({0}, {1}, {2}):
-                box = Box(tuple((min(*place, size - 1), min(*place, size - 1) + 1) for size in result.shape))
-                for tensor, need in zip(
-                    call.inputs, self.record.needed(call, _only(box, number)), strict=False
-                ):
-                    if tensor is not None and need is not None:
-                        if tensor.rank > result.rank or need != broadcast_from(tensor.shape, box):
-                            return False
+            for place in range(3):
+                at = [min(place, size - 1) for size in result.shape]
+                box = Box(tuple((begin, begin + 1) for begin in at))
+                needs = self.record.needed(call, _only(box, number))
+                for tensor, need in zip(call.inputs, needs, strict=False):
+                    if tensor is None or need is None:
+                        continue
+                    if tensor.rank > result.rank or need != broadcast_from(tensor.shape, box):
+                        return False
         return True
 
     def _check(self, call: Call, results: Sequence[Tensor], extents: Sequence[Mapping[int, _Extent]]) -> None:
@@ -247,12 +247,3 @@ class Propagation:
 def _only(box: Box, number: int) -> list[Box | None]:
     """A box of one result, by its number."""
     return [*(None for _ in range(number)), box]
-
-
-def renamed(node: NodeProto, inputs: Mapping[int, str]) -> NodeProto:
-    """A copy of a node with some operands replaced."""
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    for at, name in inputs.items():
-        copy.input[at] = name
-    return copy

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from onnx import TensorProto
 
-from compiler.frontend.onnx.model import plain
+from compiler.frontend.onnx.model import onnx_node, plain
+from compiler.graph import DTYPES
 
-from .site import FoundSite
+from .site import FoundSite, renamed
 
 READ_SHAPES = ("Shape", "Size")
 """Operators whose result is the shape of their operand."""
 _FOLLOWED = ("Gather", "Concat", "Unsqueeze", "Squeeze", "Slice", "Cast", "Identity")
 """Operators that pick and join the extents of shapes."""
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
+_TOKEN = -(1 << 30)
+"""The first number, of those below, that stands for an extent that is a value."""
 Part = int | str
 """An extent, or the value that it is."""
 
@@ -50,50 +57,46 @@ def followed(site: FoundSite) -> bool:
         return False
     if any(name in graph.bounded for name in node.input):
         return False
-    tokens: dict[str, int] = {}
-
-    def stand_in(name: str) -> str | None:
-        """A constant with numbers for the extents that are values."""
-        parts = graph.extents.get(name)
-        if parts is None:
-            value = graph.value(name)
-            return None if value is None else name
-        numbers = [tokens.setdefault(p, -(1 << 40) - len(tokens)) if isinstance(p, str) else p for p in parts]
-        return graph.constant(np.array(numbers, np.int64).reshape(graph.tensor(name).shape))
-
-    inputs = [stand_in(name) if name else "" for name in node.input]
+    inputs, numbers = [], dict[str, int]()
+    for name in node.input:
+        parts = graph.extents.get(name, ())
+        numbers |= {part: _TOKEN - len(numbers) for part in parts if isinstance(part, str)}
+        inputs.append(_with_numbers(site, name, numbers))
     site.place_plain(node)
-    if all(name is not None for name in inputs) and plain(node, "to", 7) in (6, 7):
-        attrs = {item.name: plain(node, item.name, 0) for item in node.attribute if item.name != "to"}
-        op = "Identity" if node.op_type == "Cast" else node.op_type
-        result = graph.value(site.flow.place(op, [name or "" for name in inputs], **attrs))  # type: ignore[arg-type]
+    if all(name is not None for name in inputs) and plain(node, "to", TensorProto.INT64) in _INTEGERS:
+        copy = onnx_node(node.op_type, map(str, inputs), [graph.fresh()], f"{node.name}/shape")
+        copy.attribute.extend(node.attribute)
+        site.place_plain(copy)
+        result = graph.value(copy.output[0])
         if result is not None:
-            names = {number: name for name, number in tokens.items()}
+            names = {number: part for part, number in numbers.items()}
             graph.extents[node.output[0]] = tuple(names.get(int(n), int(n)) for n in result.reshape(-1))
     return True
 
 
+def _with_numbers(site: FoundSite, name: str, numbers: Mapping[str, int]) -> str | None:
+    """A constant that has numbers in place of the values of a shape; None for what is no shape."""
+    parts = site.graph.extents.get(name)
+    if parts is None:
+        return name if not name or site.graph.value(name) is not None else None
+    known = [numbers[part] if isinstance(part, str) else part for part in parts]
+    tensor = site.graph.tensor(name)
+    return site.graph.constant(np.array(known, DTYPES[tensor.dtype]).reshape(tensor.shape))
+
+
 def takes_shape(site: FoundSite) -> bool:
     """Add a ConstantOfShape or a Range whose size data decides; False for any other node."""
-    graph, node = site.graph, site.node
-    if node.op_type == "ConstantOfShape" and site.operand(0) in graph.extents:
+    graph, node, op = site.graph, site.node, site.node.op_type
+    if op == "ConstantOfShape" and site.operand(0) in graph.extents:
         parts = graph.extents[site.operand(0)]
-        most = [graph.most[part] if isinstance(part, str) else part for part in parts]
-        made = site.flow.place(
-            "ConstantOfShape",
-            [site.ints(*most)],
-            **{a.name: a.t for a in node.attribute},  # type: ignore[arg-type]
-        )
-        site.finish([made], [{at: part for at, part in enumerate(parts) if isinstance(part, str)}])
+        most = site.ints(*(graph.most[part] if isinstance(part, str) else part for part in parts))
+        site.place_plain(renamed(node, {0: most}))
+        graph.mark(node.output[0], {at: part for at, part in enumerate(parts) if isinstance(part, str)})
         return True
-    if node.op_type != "Range" or site.operand(1) not in graph.extents:
+    if op != "Range" or site.operand(1) not in graph.extents:
         return False
-    (part,), known = graph.extents[site.operand(1)], [graph.value(site.operand(at)) for at in (0, 2)]
-    if (
-        not isinstance(part, str)
-        or any(k is None for k in known)
-        or [int(k) for k in known if k is not None] != [0, 1]
-    ):
+    (part,), ends = graph.extents[site.operand(1)], [graph.value(site.operand(at)) for at in (0, 2)]
+    if not isinstance(part, str) or [int(end) for end in ends if end is not None] != [0, 1]:
         return False
     site.finish([graph.constant(np.arange(graph.most[part]))], [{0: part}], places=True)
     return True

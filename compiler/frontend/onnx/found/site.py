@@ -126,7 +126,7 @@ class FoundSite:
         return places, count, counts
 
     def bound(self, most: int, count: str) -> tuple[int, str]:
-        """The room for results, of which there can be ``most``, and their number, which the program checks."""
+        """The room for results, of which there can be ``most``, and their number, which is checked."""
         name = self.node.name
         self.importer.limited.add(name)
         given = self.importer.bounds.get(name)
@@ -142,3 +142,12 @@ class FoundSite:
             f"axis {axis} of operand '{name}' has a size that data decides, at most {most}, and {reason}; "
             f"make '{name}' an output, or give it a known size (TopK with a known k, or Slice and Pad)"
         )
+
+
+def renamed(node: NodeProto, inputs: Mapping[int, str]) -> NodeProto:
+    """A copy of a node with some operands replaced."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    for at, name in inputs.items():
+        copy.input[at] = name
+    return copy

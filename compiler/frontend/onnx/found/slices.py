@@ -48,35 +48,39 @@ def found_slice(site: FoundSite) -> None:
     counts, shape = dict(site.counts(name)), site.graph.tensor(name).shape
     axes, starts = _axes(site), _known(site, 1, [])
     steps = _known(site, 4, [1] * len(axes))
-    computed = site.graph.value(site.operand(2)) is None
-    ends: list[int | str] = [*(_known(site, 2, []) if not computed else [""] * len(axes))]
-    if computed:
-        ends = [
-            site.scalar(site.place("Gather", site.operand(2), site.flow.number(at), axis=0))
-            for at in range(len(axes))
-        ]
-    parts: dict[int, _Part] = {}
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if isinstance(end, str) or axis in counts:
-            if step != 1 or start < 0:
-                reason = f"it is sliced from {start} with step {step}; expected 0 or more, step 1"
-                raise (
-                    site.refuse(name, axis, reason)
-                    if axis in counts
-                    else Unsupported(f"its end along axis {axis} is computed, and {reason}")
-                )
-            parts[axis] = _part(site, shape[axis], counts.pop(axis, ""), (start, end))
-    taken = {axis: (part.start, part.stop, 1) for axis, part in parts.items()}
-    taken |= {
-        axis: (start, end, step)
-        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
-        if axis not in parts and isinstance(end, int)
-    }
+    taken: dict[int, tuple[int, int, int]] = {}
+    for axis, start, end, step in zip(axes, starts, _ends(site, len(axes)), steps, strict=True):
+        if isinstance(end, int) and axis not in counts:
+            taken[axis] = start, end, step
+            continue
+        _check(site, axis, start, step)
+        part = _part(site, shape[axis], counts.pop(axis, ""), (start, end))
+        taken[axis] = part.start, part.stop, 1
+        if part.count:
+            counts[axis] = part.count
     rows = zip(*taken.values(), strict=True)
-    start_of, end_of, step_of = (site.ints(*row) for row in rows)
-    result = site.place("Slice", name, start_of, end_of, site.ints(*taken), step_of)
-    counts |= {axis: part.count for axis, part in parts.items() if part.count}
+    first, end_of, step_of = (site.ints(*row) for row in rows)
+    result = site.place("Slice", name, first, end_of, site.ints(*taken), step_of)
     site.finish([result], [counts], places=name in site.graph.places)
+
+
+def _ends(site: FoundSite, count: int) -> list[int | str]:
+    """Where the parts end: numbers, or values of one element each."""
+    if site.graph.value(site.operand(2)) is not None:
+        return [*_known(site, 2, [])]
+    ends = site.operand(2)
+    each = (site.place("Gather", ends, site.flow.number(at), axis=0) for at in range(count))
+    return [site.scalar(end) for end in each]
+
+
+def _check(site: FoundSite, axis: int, start: int, step: int) -> None:
+    """Unsupported for a part that does not begin at a known place, or leaves out elements."""
+    if step == 1 and start >= 0:
+        return
+    reason = f"it is sliced from {start} with step {step}; expected from 0 or more with step 1"
+    if axis in site.counts(site.operand(0)):
+        raise site.refuse(site.operand(0), axis, reason)
+    raise Unsupported(f"its end along axis {axis} is computed, and {reason}")
 
 
 def _part(site: FoundSite, most: int, count: str, span: tuple[int, int | str]) -> _Part:
