@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -284,6 +284,12 @@ def _machine(machine: Machine | str | Path | None) -> Machine:
     return machine if isinstance(machine, Machine) else load_machine(machine)
 
 
+def _extents(buffer: Buffer, image: Image) -> Iterator[str]:
+    """The extents of an input or output; of those that the program computes how much they are at most."""
+    for extent, most in zip(extents_of(image.shapes, buffer), buffer.shape, strict=True):
+        yield f"<={most}" if extent.startswith("@") else extent
+
+
 def _signature(buffers: Sequence[Buffer], image: Image) -> str:
-    extents = {buffer: "x".join(extents_of(image.shapes, buffer)) or "scalar" for buffer in buffers}
+    extents = {buffer: "x".join(_extents(buffer, image)) or "scalar" for buffer in buffers}
     return f"({', '.join(f'{b.name}: {travel_dtype(b)} {shape}' for b, shape in extents.items())})"

@@ -310,7 +310,7 @@ REFUSED: dict[str, tuple[Any, dict[str, int], str]] = {
     "rows that another loop carries": (
         carried_rows,
         {"steps": 4},
-        "Loop (node 'again'): its operand 'rows' has a size that data decides; branches and loops of the program",
+        "Loop (node 'again'): its operand 'rows' has a size that data decides; branches and loops of",
     ),
 }
 
