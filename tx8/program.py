@@ -161,7 +161,8 @@ def compile(
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
     inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
     name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``bounds``: the
-    most steps of loops that collect results, by the names of their nodes; ``state``: inputs that are the same
+    most steps of loops that collect results, and the most that nodes such as NonZero find, by the names of
+    the nodes; ``state``: inputs that are the same
     memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
     (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
     ``search`` and ``residency`` as the options of tx8cc.

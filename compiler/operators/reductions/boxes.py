@@ -31,7 +31,7 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return ((images * classes, row_elements(call.integer("room"))),)
 
 
-def _corners(box: Array, center: bool) -> tuple[np.float32, ...]:
+def _corners(box: Array, center: bool) -> tuple[np.float32, np.float32, np.float32, np.float32]:
     """Least and largest x, least and largest y."""
     a, b, c, d = (np.float32(side) for side in box)
     if center:
