@@ -272,12 +272,8 @@ def growing() -> Any:
 
 def carried_rows() -> Any:
     model = collecting(False)
-    again = helper.make_graph(
-        [node("Relu", ["a"], ["b"])],
-        "body",
-        [count("i"), truth("go"), declared("a", None)],
-        [truth("go"), declared("b", None)],
-    )
+    inputs, outputs = [count("i"), truth("go"), declared("a", None)], [truth("go"), declared("b", None)]
+    again = helper.make_graph([node("Relu", ["a"], ["b"])], "body", inputs, outputs)
     model.graph.node.append(node("Loop", ["n", "", "rows"], ["more"], "again", body=again))
     model.graph.output.append(declared("more", None))
     return model

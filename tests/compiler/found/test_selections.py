@@ -16,8 +16,7 @@ def nonzero(shape: tuple[int, ...], kind: int = FLOAT) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "tiles"),
-    [((4, 8), "fp32", 1), ((3, 5, 47), "fp16", 16), ((1000,), "bf16", 5), ((2, 1, 3, 4), "fp32", 2)],
+    ("shape", "dtype", "tiles"), [((4, 8), "fp32", 1), ((3, 5, 47), "fp16", 16), ((1000,), "bf16", 5)]
 )
 def test_places_of_what_is_not_zero(shape: tuple[int, ...], dtype: str, tiles: int) -> None:
     check_found(nonzero(shape), [{"x": x} for x in sparse(1, *shape)], dtype, tiles)
@@ -29,9 +28,9 @@ def test_integers_and_truths_are_found() -> None:
     check_found(nonzero((6, 7), BOOL), [{"x": x != 0}])
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("axis", [0, -1, None])
 def test_compress(axis: int | None) -> None:
-    shape, length = (5, 6, 70), {0: 4, 1: 6, -1: 70, None: 1000}[axis]
+    shape, length = (5, 6, 70), {0: 4, -1: 70, None: 1000}[axis]
     more = {} if axis is None else {"axis": axis}
     nodes = [node("Compress", ["x", "c"], ["y"], "few", **more)]
     inputs = [declared("x", shape), declared("c", [length], BOOL)]
@@ -42,7 +41,7 @@ def test_compress(axis: int | None) -> None:
     )
 
 
-@pytest.mark.parametrize(("axis", "largest"), [(0, 1), (1, 0), (-1, 1)])
+@pytest.mark.parametrize(("axis", "largest"), [(0, 1), (-1, 0)])
 def test_topk_of_a_computed_k(axis: int, largest: int) -> None:
     nodes = [node("TopK", ["x", "k"], ["v", "i"], "top", axis=axis, largest=largest)]
     model = with_outputs(nodes, [declared("x", [5, 9]), declared("k", [1], INT64)], {"v": FLOAT, "i": INT64})
@@ -50,8 +49,9 @@ def test_topk_of_a_computed_k(axis: int, largest: int) -> None:
     check_found(model, [{"x": x, "k": np.array([k])} for k in (0, 1, 5)], "fp16")
 
 
-@pytest.mark.parametrize("sorted_", [0, 1])
-@pytest.mark.parametrize(("axis", "shape"), [(None, (9, 11)), (0, (30, 2)), (1, (2, 17)), (-1, (2, 3, 5))])
+@pytest.mark.parametrize(
+    ("axis", "shape", "sorted_"), [(None, (9, 11), 0), (0, (30, 2), 1), (1, (2, 17), 0), (-1, (2, 3, 5), 1)]
+)
 def test_unique(axis: int | None, shape: tuple[int, ...], sorted_: int) -> None:
     more = {} if axis is None else {"axis": axis}
     nodes = [node("Unique", ["x"], ["y", "first", "inverse", "counts"], "u", sorted=sorted_, **more)]
