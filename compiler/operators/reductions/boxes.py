@@ -48,7 +48,7 @@ def _overlap(one: Array, other: Array, center: bool, limit: np.float32) -> bool:
     if width <= 0 or height <= 0:
         return False
     inside = width * height
-    areas = [(x1 - x0) * (y1 - y0) for x0, x1, y0, y1 in (a, b)]
+    areas = [(box[1] - box[0]) * (box[3] - box[2]) for box in (a, b)]
     union = areas[0] + areas[1] - inside
     if inside <= 0 or min(areas) <= 0 or union <= 0:
         return False
@@ -56,7 +56,7 @@ def _overlap(one: Array, other: Array, center: bool, limit: np.float32) -> bool:
 
 
 def _select(call: Call, boxes: Array, scores: Array, *more: Array | None) -> tuple[Array, ...]:
-    most, overlap, score, number = (*more, *(None,) * (4 - len(more)))
+    most, overlap, score, number = [*more, None, None, None, None][:4]
     limit = np.float32(call.number("overlap") if overlap is None else overlap.reshape(()))
     has_least = score is not None or "score" in call.attrs
     least = np.float32(0 if not has_least else call.number("score") if score is None else score.reshape(()))
