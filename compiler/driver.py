@@ -124,9 +124,14 @@ def compile_entries(
     compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
+    from compiler.operators.reductions.found import sized_outputs
     from compiler.passes.compilation import context_of, default_dtype, run_passes, written_together
 
     found = with_states_of_entries(graphs, states or {})
+    for name, graph in found.items():
+        for output in sized_outputs(graph):
+            what = f"data decides the size of output '{output}', which a program of one network can report"
+            raise GraphError([f"entry {name}: {what}: compile it alone"])
     dtype = dtype or default_dtype(next(iter(found.values())))
     networks: dict[str, tuple[Context, ModuleOp]] = {}
     for name, graph in found.items():

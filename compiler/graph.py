@@ -187,6 +187,7 @@ class Description:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     files: tuple[Path, ...] = ()  # those that the source names: they hold constants
+    internal: bool = False  # whether nodes may have internal operators: a reader has written them
 
 
 @dataclass(frozen=True, repr=False)

@@ -31,7 +31,7 @@ def graph_of(
 
     ``shapes`` binds free dimensions of ONNX inputs, ``constants`` the inputs that never change, by their
     names; ``sizes`` binds free dimensions by their own names; ``bounds`` the most steps of loops that collect
-    results, by the names of their nodes.
+    results, and the most that nodes such as NonZero find, by the names of the nodes.
     """
     if isinstance(model, str | Path):
         from compiler.frontend import reader

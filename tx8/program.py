@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -161,7 +161,8 @@ def compile(
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
     inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
     name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``bounds``: the
-    most steps of loops that collect results, by the names of their nodes; ``state``: inputs that are the same
+    most steps of loops that collect results, and the most that nodes such as NonZero find, by the names of
+    the nodes; ``state``: inputs that are the same
     memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
     (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
     ``search`` and ``residency`` as the options of tx8cc.
@@ -284,6 +285,12 @@ def _machine(machine: Machine | str | Path | None) -> Machine:
     return machine if isinstance(machine, Machine) else load_machine(machine)
 
 
+def _extents(buffer: Buffer, image: Image) -> Iterator[str]:
+    """The extents of an input or output; of those that the program computes how much they are at most."""
+    for extent, most in zip(extents_of(image.shapes, buffer), buffer.shape, strict=True):
+        yield f"<={most}" if extent.startswith("@") else extent
+
+
 def _signature(buffers: Sequence[Buffer], image: Image) -> str:
-    extents = {buffer: "x".join(extents_of(image.shapes, buffer)) or "scalar" for buffer in buffers}
+    extents = {buffer: "x".join(_extents(buffer, image)) or "scalar" for buffer in buffers}
     return f"({', '.join(f'{b.name}: {travel_dtype(b)} {shape}' for b, shape in extents.items())})"

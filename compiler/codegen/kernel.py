@@ -309,7 +309,7 @@ class Kernel:
         self.out.label("1")
 
     @contextmanager
-    def items(self, count: int, first: int = 0) -> Iterator[Value]:
+    def items(self, count: Value, first: int = 0) -> Iterator[Value]:
         """The work items of this tile of ``count``, distributed round robin; tile ``first`` has the first."""
         tiles = self.target.tiles
         shift = -first % tiles

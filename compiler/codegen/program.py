@@ -20,6 +20,10 @@ from .registers import TILE
 
 START = "_start"
 """Symbol of the first instruction."""
+SHAPE_BLOCK = "io.shapes"
+"""The symbol of the shape block: sizes of a run, which its inputs or the program decide."""
+SHAPE_WORD = 8
+"""Bytes of a size in it."""
 _ALIGNMENT = 64
 _FIRST_COPY = "first.copy"
 """Symbol of the DDR for ``first_copy``: a line that all tiles read, and one that each tile writes."""

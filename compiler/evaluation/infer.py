@@ -83,7 +83,8 @@ def _fate(description: Description, node: Node, tensors: dict[str, Tensor]) -> F
 
 def _unknown(description: Description, node: Node) -> GraphError | None:
     """The refusal of a node whose operator is not known, or not in this operator set."""
-    if node.op not in OPERATORS or (OPERATORS[node.op].internal and not node.bodies):
+    own = description.internal or node.bodies
+    if node.op not in OPERATORS or (OPERATORS[node.op].internal and not own):
         near = hint(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
         return RefusedNode(node.op, node.name, hint=near)
     if description.opset < OPERATORS[node.op].since:

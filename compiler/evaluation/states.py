@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.graph import Graph, GraphError, Tensor
+from compiler.operators.reductions.found import sized_outputs
 from tx8isa.tools.suggestions import hint
 
 
@@ -59,6 +60,8 @@ def _problems(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
         elif present not in outputs:
             names = f"{_listed(outputs)}{hint(present, outputs)}"
             yield f"{what}: the graph has no output '{present}'; its outputs: {names}"
+        elif present in sized_outputs(graph):
+            yield f"{what}: data decides the size of output '{present}'; a state has the same in every run"
         elif list(states.values()).count(present) > 1:
             yield f"{what}: output '{present}' is the state of another input too; give it to one"
         else:

@@ -42,8 +42,8 @@ def reader(
     """The function that reads this file; its libraries are imported.
 
     ``shapes``, ``batch`` and ``sizes`` bind free dimensions of an ONNX model, ``constants`` its inputs,
-    ``bounds`` the steps of its loops (``onnx.binding``). GraphError when they are given for a file of another
-    kind, and for a file of a format that is not read.
+    ``bounds`` what its nodes find and the steps of its loops (``onnx.binding``). GraphError when they are
+    given for a file of another kind, and for a file of a format that is not read.
     """
     found = format_of(Path(path))
     if found == ONNX:

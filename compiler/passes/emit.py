@@ -24,7 +24,7 @@ from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.passes.ddr.shared_states import shared_states
 from compiler.passes.extents import constant_in, most_shape
 from compiler.passes.layouts.move_const import bank_threshold
-from compiler.passes.ranges.declarations import declarations
+from compiler.passes.ranges.declarations import declarations, found_declarations
 from compiler.passes.ranges.table import SizeTable
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
@@ -117,6 +117,7 @@ def _with_sizes(
     Both as they are in a program of one size.
     """
     if context.ranges is None:
+        data.out.lines.extend(found_declarations(context.graph))
         return start, code
     declared, words = declarations(context, module)
     data.out.lines.extend(declared)

@@ -262,7 +262,7 @@ def slabs(kernel: Kernel, space: Space, plan: SlabPlan, first: int = 0) -> Itera
         yield Slab((rows, *space.sizes[axis + 1 :]), tuple(origin))
 
 
-def unravel(number: Value, sizes: Sequence[int]) -> list[Value]:
+def unravel(number: Value, sizes: Sequence[Value]) -> list[Value]:
     """The index of a row-major number, which must be in range."""
     index: list[Value] = []
     for axis, size in enumerate(sizes):

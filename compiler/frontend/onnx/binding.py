@@ -22,7 +22,8 @@ class Binding:
 
     ``constants``: arrays or numbers that inputs always are, by name; a single number fills its input.
     ``sizes``: of free dimensions, by the names that the model gives them.
-    ``bounds``: the most steps of loops that collect results, by the names of their nodes.
+    ``bounds``: the most steps of loops that collect results, and the most that nodes find of what data
+    decides, by the names of the nodes.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -71,14 +72,16 @@ class Binding:
             for name, array in self._arrays().items()
         }
 
-    def check_loops(self, loops: Collection[str], source: Path) -> None:
-        """GraphError for a bound of a node that is no loop; ``loops`` are the names of all."""
-        for name in self.bounds:
-            if name not in loops:
-                known = f"{', '.join(sorted(loops)) or 'none'}{hint(name, sorted(loops))}"
-                raise GraphError(
-                    [f"{source}: a bound is given for '{name}', which is no Loop; its loops: {known}"]
-                )
+    def check_bounds(self, limited: Collection[str], source: Path) -> None:
+        """GraphError for a bound of a node that can have none; ``limited`` are the names of all that can."""
+        for name, bound in self.bounds.items():
+            head = f"{source}: a bound is given for '{name}'"
+            if name not in limited:
+                known = f"{', '.join(sorted(limited)) or 'none'}{hint(name, sorted(limited))}"
+                what = "which is no Loop, and finds nothing whose number data decides"
+                raise GraphError([f"{head}, {what}; nodes that can have one: {known}"])
+            if bound < 1:
+                raise GraphError([f"{head}: {bound}; expected 1 or more"])
 
     def _arrays(self) -> dict[str, Array]:
         return {name: np.asarray(value) for name, value in self.constants.items()}

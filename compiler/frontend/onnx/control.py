@@ -14,7 +14,7 @@ from onnx import NodeProto
 from .bodies import Body
 from .flow import ControlFlow, Importer, check_results
 from .model import plain
-from .partial import NotWrittenOut, Scope, Unsupported
+from .partial import NotWrittenOut, Scope, Unsupported, carries_found
 from .repeat import Scanned, goes_on, repeat_loop, repeat_scan
 
 _MOST_STEPS = 1000
@@ -60,7 +60,7 @@ def _branch(flow: ControlFlow) -> None:
 
 
 def _loop(flow: ControlFlow) -> None:
-    flow.importer.loops.add(flow.node.name)
+    flow.importer.limited.add(flow.node.name)
     before = flow.graph.saved()
     try:
         _write_out_loop(flow)
@@ -121,10 +121,13 @@ def _scanned(flow: ControlFlow) -> Scanned:
     states = len(node.input) - scanned
     check_results(body, states)
     outputs = len(body.output) - states
+    carried, sources = tuple(node.input[:states]), tuple(node.input[states:])
     axes = flow.each("scan_input_axes", scanned)
+    for name in sources:
+        if name in flow.graph.bounded:
+            raise carries_found(name, "its operand")
     backward = flow.each("scan_input_directions", scanned)
     results_backward = flow.each("scan_output_directions", outputs)
-    carried, sources = tuple(node.input[:states]), tuple(node.input[states:])
     count = _scan_steps(flow, sources, axes)
     result_axes = flow.each("scan_output_axes", outputs)
     return Scanned(carried, sources, axes, backward, result_axes, results_backward, count)

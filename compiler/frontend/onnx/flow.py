@@ -13,7 +13,7 @@ from compiler.evaluation.infer import infer_node
 from compiler.graph import Graph, GraphError, Node
 
 from .model import array_of, attribute, onnx_node, plain
-from .partial import UNKNOWN_ROWS, NotWrittenOut, PartialGraph, Scope, Unsupported
+from .partial import NotWrittenOut, PartialGraph, Scope, Unsupported, carries_found
 
 
 class Importer(Protocol):
@@ -21,11 +21,12 @@ class Importer(Protocol):
 
     graph: PartialGraph
     bounds: Mapping[str, int]
-    loops: set[str]
+    limited: set[str]
 
     def inside(self, graph: PartialGraph) -> Importer: ...
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None: ...
     def place(self, node: NodeProto, opset: int, scope: Scope, depth: int) -> None: ...
+    def place_plain(self, node: NodeProto, depth: int) -> None: ...
 
 
 class ControlFlow:
@@ -68,8 +69,8 @@ class ControlFlow:
             self.importer.add(part, name, self.opset, inner, self.depth + 1)
         found = [inner.inner(item.name) for item in body.output]
         for name in found:
-            if name in self.graph.bounded:
-                raise Unsupported(f"its result '{name}' {UNKNOWN_ROWS}")
+            if title and name in self.graph.bounded:
+                raise carries_found(name, "its result")
         return found
 
     def place(self, op: str, inputs: Sequence[str], title: str = "", **attrs: int | Sequence[int]) -> str:

@@ -19,6 +19,7 @@ from compiler.evaluation.survey import Fate, Survey
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
 from .binding import Binding
+from .found.outputs import report_sizes
 from .model import array_of, dtype_name, external_files, input_of, opset_of, parse_model, read_model
 from .nodes import NodeImporter, qualified
 from .partial import PartialGraph, Scope, finished_description
@@ -60,13 +61,12 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     blocked = {info.name for info in infos} - {tensor.name for tensor in inputs}
     importer = NodeImporter(partial, binding.bounds)
     _import_nodes(importer, protos, opset, scope, blocked, survey)
-    binding.check_loops(importer.loops, path)
+    binding.check_bounds(importer.limited, path)
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
     _check_outputs(graph, partial, scope)
-    steps = {f"{name}.steps": partial.bounded[name] for name in outputs if name in partial.bounded}
-    scope.names |= steps
-    made = finished_description(graph.name, partial, scope, inputs, (*outputs, *steps))
+    report_sizes(partial, outputs, scope)
+    made = finished_description(graph.name, partial, scope, inputs, outputs)
     return replace(made, files=external_files(graph, path))
 
 

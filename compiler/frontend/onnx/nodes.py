@@ -16,10 +16,11 @@ from compiler.operators import OPERATORS
 from compiler.operators.record import Call, resolve
 
 from .control import CONTROL_FLOW, write_out
+from .found.consumers import SOURCES, take_found
 from .functions import body_of
 from .known import ALWAYS_KNOWN, known_results
 from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_attributes
-from .partial import UNKNOWN_ROWS, PartialGraph, Scope, Unsupported
+from .partial import PartialGraph, Scope, Unsupported
 from .sequences import SEQUENCES, take_sequence
 from .versions import adapted, is_adapted
 
@@ -42,17 +43,18 @@ _DEEPEST = 20
 class NodeImporter:
     """Adds the nodes of a model to a graph, one after another.
 
-    ``bounds``: the most steps of loops, by the names of their nodes; ``loops``: the names of those met.
+    ``bounds``: the most steps of loops, and the most of what nodes find, by the names of the nodes;
+    ``limited``: the names of those met that can have one.
     """
 
     def __init__(self, graph: PartialGraph, bounds: Mapping[str, int] | None = None) -> None:
         self.graph, self.bounds = graph, bounds or {}
-        self.loops: set[str] = set()
+        self.limited: set[str] = set()
 
     def inside(self, graph: PartialGraph) -> NodeImporter:
         """An importer for a graph that control flow executes."""
         inner = NodeImporter(graph, self.bounds)
-        inner.loops = self.loops
+        inner.limited = self.limited
         return inner
 
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
@@ -82,8 +84,6 @@ class NodeImporter:
         for item in local.input:
             if item and item not in self.graph.tensors and item not in self.graph.sequences:
                 raise Unsupported(f"operand '{item}' is an output that is not supported")
-            if item in self.graph.bounded:
-                raise Unsupported(f"operand '{item}' {UNKNOWN_ROWS}")
         local.output[:] = [_result_name(item, scope) for item in proto.output]
         for part in adapted(local, opset, self.graph):
             self.place(part, opset, scope, depth)
@@ -95,6 +95,11 @@ class NodeImporter:
         """
         if write_out(self, node, opset, scope, depth) or take_sequence(self, node, opset, scope, depth):
             return
+        if not take_found(self, node, opset, scope, depth):
+            self.place_plain(node, depth)
+
+    def place_plain(self, node: NodeProto, depth: int) -> None:
+        """Add such a node as what it is for tensors whose sizes are all known."""
         if self._as_constants(node):
             return
         problem = self._as_record(node)
@@ -225,7 +230,11 @@ def qualified(proto: NodeProto) -> str:
 def _is_known(op: str) -> bool:
     """Whether there are nodes with an operator of ONNX that are supported."""
     record = OPERATORS.get(op)
-    if op in (*ALWAYS_KNOWN, *CONTROL_FLOW, *SEQUENCES) or is_adapted(op) or (record and not record.internal):
+    if (
+        op in (*ALWAYS_KNOWN, *CONTROL_FLOW, *SEQUENCES, *SOURCES)
+        or is_adapted(op)
+        or (record and not record.internal)
+    ):
         return True
     schema: Any = defs.get_schema(op, NEWEST_OPSET, "") if defs.has(op, NEWEST_OPSET, "") else None
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -9,12 +10,17 @@ from pathlib import Path
 from compiler.evaluation.folding import needed, selected
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
 
-UNKNOWN_ROWS = "has a row for each step of a loop whose steps are counted when the program runs"
-"""Why a value can be an output of the graph and nothing else."""
-
 
 class Unsupported(Exception):
     """A node that is not supported; the text says why, without naming the node."""
+
+
+def carries_found(name: str, what: str) -> Unsupported:
+    """The refusal of control flow that would have to carry a value whose size data decides."""
+    return Unsupported(
+        f"{what} '{name}' has a size that data decides; branches and loops of the program carry known sizes: "
+        "take as many as there can be of it before, by TopK with a known k"
+    )
 
 
 class NotWrittenOut(Unsupported):
@@ -33,6 +39,10 @@ class Scope:
         return self.names.get(name, name) if name else ""
 
 
+Saved = tuple[int, dict[str, Array], dict[str, Tensor], dict[str, dict[int, str]]]
+"""What is taken back together: the number of nodes, constants, tensors, extents that data decides."""
+
+
 class PartialGraph:
     """The graph so far: ``nodes``, ``constants`` and ``tensors``, which describes every value, grow."""
 
@@ -44,22 +54,39 @@ class PartialGraph:
         self.nodes: list[Node] = []
         self.sequences: dict[str, tuple[str, ...]] = {}
         """The tensors of each sequence."""
-        self.bounded: dict[str, str] = {}
-        """Results of loops whose number of steps is not known, and the value that it is."""
+        self.bounded: dict[str, dict[int, str]] = {}
+        """Values with extents that data decides: by the axes the values that these are (``found``)."""
+        self.most: dict[str, int] = {}
+        """How much such an extent is at most."""
+        self.places: set[str] = set()
+        """Values that are valid as indices, also where there is nothing of them."""
+        self.extents: dict[str, tuple[int | str, ...]] = {}
+        """Shapes with such extents: their elements, numbers or the values that they are."""
+        self.found: dict[tuple[str, int | None], tuple[str, str, str]] = {}
+        """The places of what is true of a value, their number, and counts, by its name and the bound."""
         self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
         """What inference reads of the graph: the constants, which grow in it too."""
 
-    def saved(self) -> tuple[int, dict[str, Array], dict[str, Tensor]]:
-        """What :meth:`restore` needs."""
-        return len(self.nodes), dict(self.constants), dict(self.tensors)
+    def mark(self, name: str, counts: Mapping[int, str]) -> None:
+        """Say which extents of a value data decides: by axes the values that they are; none is none."""
+        shape = self.tensors[name].shape
+        self.most |= {count: shape[axis] for axis, count in counts.items()}
+        self.bounded.pop(name, None)
+        if counts:
+            self.bounded[name] = dict(counts)
 
-    def restore(self, before: tuple[int, dict[str, Array], dict[str, Tensor]]) -> None:
+    def saved(self) -> Saved:
+        """What :meth:`restore` needs."""
+        return len(self.nodes), dict(self.constants), dict(self.tensors), dict(self.bounded)
+
+    def restore(self, before: Saved) -> None:
         """Take back everything that was added since."""
         del self.nodes[before[0] :]
         self.constants.clear()
         self.constants.update(before[1])
-        self.tensors = before[2]
+        self.tensors, self.bounded = before[2], before[3]
+        self.found.clear()
 
     def tensor(self, name: str) -> Tensor:
         if not name:
@@ -81,6 +108,7 @@ class PartialGraph:
         inner = PartialGraph(self.path, (), dict(self.constants))
         inner.tensors = dict(self.tensors)
         inner.bounded, inner.sequences = dict(self.bounded), dict(self.sequences)
+        inner.most, inner.places, inner.extents = dict(self.most), set(self.places), dict(self.extents)
         inner._numbers = self._numbers
         return inner
 
@@ -107,6 +135,10 @@ class PartialGraph:
             self.nodes.append(Node("Identity", f"{node}/{name}", (value,), (name,), {}))
         if value in self.bounded:
             self.bounded[name] = self.bounded[value]
+        if value in self.extents:
+            self.extents[name] = self.extents[value]
+        if value in self.places:
+            self.places.add(name)
 
 
 def _described(name: str, array: Array) -> Tensor:
@@ -138,6 +170,7 @@ def finished_description(
         outputs=outputs,
         constants=constants,
         nodes=tuple(nodes),
+        internal=True,
     )
 
 

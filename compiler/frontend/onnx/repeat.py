@@ -17,7 +17,8 @@ from compiler.graph import DTYPES, Tensor
 
 from .bodies import Body
 from .flow import ControlFlow, check_results
-from .partial import Unsupported
+from .found.site import FoundSite
+from .partial import Unsupported, carries_found
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class _Step:
 
     def declare(self, title: str, first: str) -> str:
         """A new input that has a value in the first step; its name."""
+        if first in self.outer.graph.bounded:
+            raise carries_found(first, "its operand")
         known, name = self.outer.graph.tensor(first), f"{self.name}/{title}"
         self.inputs.append(Tensor(name, known.dtype, known.shape))
         self.first.append(first)
@@ -79,6 +82,11 @@ class _Step:
         row = self.flow.place("Unsqueeze", [value, front])
         at = self.flow.place("Reshape", [at, place])
         return self.flow.place("ScatterND", [room, at, row], f"bound of result {number}")
+
+    def number_below(self, bound: int) -> str:
+        """The number of the step; the program stops with a line at the step after ``bound`` steps."""
+        what = f" steps of node '{self.name}', or more; --bound {self.name}={bound} allows at most "
+        return FoundSite(self.flow).internal("Bounded", self.number, most=bound - 1, what=what, shown=1)
 
     def without_condition(self) -> None:
         """Forget the condition, which is always true."""
@@ -128,7 +136,9 @@ def repeat_loop(flow: ControlFlow) -> None:
     most = None if not limit else flow.graph.value(limit)
     collected = values[len(carried) :]
     rows = _rows(flow, None if most is None else int(most.reshape(-1)[0])) if collected else 0
-    made = [step.collect(at, value, rows, step.number) for at, value in enumerate(collected)]
+    stops = bool(collected) and rows == flow.importer.bounds.get(flow.node.name)
+    place = step.number_below(rows) if stops else step.number
+    made = [step.collect(at, value, rows, place) for at, value in enumerate(collected)]
     keep = [] if always else [step.flow.scalar(state)]
     if always:
         step.without_condition()
@@ -137,7 +147,8 @@ def repeat_loop(flow: ControlFlow) -> None:
     results = step.finish(limit, [*keep, *values[: len(carried)], *made], counted)
     if counted:
         *results, steps = results
-        flow.graph.bounded |= dict.fromkeys(results[len(carried) :], steps)
+        for name in results[len(carried) :]:
+            flow.graph.mark(name, {0: steps})
     flow.finish(results)
 
 

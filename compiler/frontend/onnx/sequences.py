@@ -12,7 +12,7 @@ from onnx import NodeProto
 
 from .flow import ControlFlow, Importer
 from .model import plain
-from .partial import Scope, Unsupported
+from .partial import Scope, Unsupported, carries_found
 
 Names = tuple[str, ...]
 
@@ -105,6 +105,8 @@ def _concat(flow: ControlFlow) -> str:
 
 def _split(flow: ControlFlow) -> Names:
     name, axis = flow.node.input[0], plain(flow.node, "axis", 0)
+    if name in flow.graph.bounded:
+        raise carries_found(name, "its operand")
     shape = flow.graph.tensor(name).shape
     assert isinstance(axis, int)
     if not -len(shape) <= axis < len(shape):

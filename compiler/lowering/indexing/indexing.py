@@ -202,7 +202,10 @@ def _scatter_nd(kernel: Kernel, work: Work) -> None:
 
 @lowering("TopIndices", types=EVERY_TYPE, on_core=always)
 def top_indices(kernel: Kernel, work: Work) -> None:
-    """One sweep over the axis for each index: the best element among those not found before."""
+    """One sweep over the axis for each index: the best element among those not found before.
+
+    If the number of indices is an operand, zeros are behind them.
+    """
     source, target = work.input(0), work.output
     axis = axis_from_front(work.spec.integer("axis"), len(source.shape))
     extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
@@ -213,11 +216,12 @@ def top_indices(kernel: Kernel, work: Work) -> None:
         start = kernel.let(outer * (extent * inner) + rest)
         out = kernel.let(outer * (wanted * inner) + rest)
         bound, previous = core.number(0), core.number(-1)
-        with kernel.loop(wanted) as place:
+        found: Value = Variable(core.load(work.input(1), 0), 0, wanted) if work.has(1) else wanted
+        with kernel.loop(found) as place:
             best, chosen = core.number(0), core.number(-1)
             with kernel.loop(extent) as at:
                 key = core.load(source, start + at * inner)
-                _sortable(core, key, source.fmt, largest)
+                sortable(core, key, source.fmt, largest)
                 where = _register(core, at)
                 core.emit("bltz", previous, "2f")
                 core.emit("bgt", key, bound, "9f")
@@ -233,18 +237,25 @@ def top_indices(kernel: Kernel, work: Work) -> None:
             core.store(target, out + place * inner, chosen)
             core.emit("mv", bound, best)
             core.emit("mv", previous, chosen)
+        if work.has(1):
+            with kernel.loop(wanted, found) as place:
+                core.store(target, out + place * inner, "zero")
 
 
 def _register(core: ScalarCode, value: Value) -> str:
     return core.kernel.registers.compute(value)
 
 
-def _sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
-    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``."""
+def sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
+    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``.
+
+    Both zeros are equal.
+    """
     if fmt.is_float:
         core.emit("bgez", key, "1f")
         flip = core.number((1 << (fmt.bits - 1)) - 1)
         core.emit("xor", key, key, flip)
+        core.emit("addi", key, key, "1")
         core.kernel.out.label("1")
     if not largest:
         core.emit("not", key, key)

@@ -31,8 +31,8 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
     return ((*shape[:axis], call.integer("count"), *shape[axis + 1 :]),)
 
 
-def _top_indices(call: Call, x: Array) -> tuple[Array, ...]:
-    """Stable sort by value; ``last`` prefers the last of equal elements."""
+def _top_indices(call: Call, x: Array, k: Array | None = None) -> tuple[Array, ...]:
+    """Stable sort by value; ``last`` prefers the last of equal elements. Those from the k-th on are zero."""
     axis = axis_of(call)
     lanes = np.moveaxis(x, axis, -1)
     size = lanes.shape[-1]
@@ -42,11 +42,13 @@ def _top_indices(call: Call, x: Array) -> tuple[Array, ...]:
         values = lanes[place]
         ranked = np.lexsort((sign * np.arange(size), -values if call.integer("largest") else values))
         order[place] = ranked
+    order[..., size if k is None else int(k.reshape(())) :] = 0
     return (np.ascontiguousarray(np.moveaxis(order[..., : call.integer("count")], -1, axis)),)
 
 
 def _needs_of_top(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    return (whole_along(box, call.shape(0), (axis_of(call),)),)
+    rows = whole_along(box, call.shape(0), (axis_of(call),))
+    return (rows, Box.whole(call.shape(1))) if call.has(1) else (rows,)
 
 
 register(
@@ -54,7 +56,7 @@ register(
         name="TopIndices",
         since=1,
         summary="Indices of the largest or smallest elements along an axis",
-        inputs=(Input("X", ANY),),
+        inputs=(Input("X", ANY), Input("K", INT64, optional=True)),  # at most count
         outputs=(Output("Y", INT64),),
         attributes=(
             Attribute("axis", "int", -1),

@@ -6,13 +6,15 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from asm.instructions.text import quote
+from compiler.codegen.program import SHAPE_BLOCK
 from compiler.dialect.ops import InputOp, OutputOp
 from compiler.evaluation.sizes import Domain, Size, dimension
 from compiler.evaluation.sizes.formulas import ExtentFormula
+from compiler.graph import Graph
+from compiler.operators.record import call_of
+from compiler.operators.reductions.found import SIZED
 from compiler.passes.base import Context, operations
 from compiler.passes.extents import formulas_of
-
-from .table import BLOCK
 
 
 def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Size]]:
@@ -45,5 +47,19 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
                 kind = "input" if is_input else "output"
                 extents = ", ".join(map(extent, formulas))
                 lines.append(f"        .extents {kind}, {quote(operation.node.data)}, {extents}")
-    lines.append(f"        .shapes {BLOCK}, {len(ranges.names) + len(words)}")
+    lines.append(f"        .shapes {SHAPE_BLOCK}, {len(ranges.names) + len(words)}")
     return lines, list(words.values())
+
+
+def found_declarations(graph: Graph) -> list[str]:
+    """The directives for outputs whose size data decides: the program writes it into the shape block."""
+    lines, words = [], 0
+    for node in graph.nodes:
+        if node.op == SIZED:
+            extents = [str(size) for size in graph.tensors[node.outputs[0]].shape]
+            call = call_of(graph, node)
+            for axis, word in zip(call.integers("axes") or (), call.integers("words") or (), strict=True):
+                extents[axis] = quote(f"@{word}")
+                words = max(words, word + 1)
+            lines.append(f"        .extents output, {quote(node.outputs[0])}, {', '.join(extents)}")
+    return [*lines, f"        .shapes {SHAPE_BLOCK}, {words}"] if words else []

@@ -17,11 +17,13 @@ from compiler.dialect.ops import InputOp, LoadConstOp, NodeOperation, TensorOper
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, Undecided
 from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph
 from compiler.graph import Graph, GraphError
+from compiler.operators.reductions.found import sized_outputs
 from compiler.passes.base import Context, operations
 from compiler.passes.graph_operations import put_graph, with_constants_as_inputs
 from compiler.passes.rewrite import RewritePass
 
 _ONE_SIZE = "branches and loops of the program have one size; give it one with --shape"
+_NO_RANGE = "such a program runs no range of sizes; give its dimensions one size with --shape"
 
 
 class SizesPass:
@@ -35,6 +37,8 @@ class SizesPass:
         for node in context.graph.nodes:
             if node.bodies:
                 raise GraphError([f"{node} cannot run a range of sizes: {_ONE_SIZE}"])
+        for output in sized_outputs(context.graph):
+            raise GraphError([f"data decides the size of output '{output}': {_NO_RANGE}"])
         ranges = context.ranges.ranges
         usual, *others = ranges.samples()
         samples: list[tuple[Point, Graph]] = [(usual, context.graph)]

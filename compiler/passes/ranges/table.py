@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.codegen.emitter import Emitter
+from compiler.codegen.program import SHAPE_BLOCK, SHAPE_WORD
 from compiler.codegen.registers import SIZE_PREFIX, STACK, TILE
 from compiler.evaluation.sizes import Size
 from compiler.graph import GraphError
 from tx8isa.numbers.division import round_up
 
-BLOCK = "io.shapes"
-"""The symbol of the shape block."""
 BASE = "tp"
 """Holds the address of the table of sizes, in the stack of the tile, throughout the program."""
-_WORD = 8
 _REACH = 2048
 """Bytes that a load reaches before and after an address."""
 _REGISTERS = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8))
@@ -42,12 +40,12 @@ class SizeTable:
                     or _depth(part) % _DEEP == 0
                 ):
                     self.sizes.setdefault(str(part), part)
-        self.bytes = round_up(len(self.sizes) * _WORD, 16)
+        self.bytes = round_up(len(self.sizes) * SHAPE_WORD, 16)
         if self.bytes > 2 * _REACH:
-            most = 2 * _REACH // _WORD
+            most = 2 * _REACH // SHAPE_WORD
             raise GraphError([f"the program needs {len(self.sizes)} sizes; at most {most} are possible"])
         self.bias = min(self.bytes, _REACH)
-        self.places = {text: f"{at * _WORD - self.bias}({BASE})" for at, text in enumerate(self.sizes)}
+        self.places = {text: f"{at * SHAPE_WORD - self.bias}({BASE})" for at, text in enumerate(self.sizes)}
 
     def resolved(self, lines: Sequence[str]) -> list[str]:
         """Lines of code with the places of the sizes that they load."""
@@ -62,21 +60,21 @@ class SizeTable:
         out = Emitter()
         out.comment("sizes of the run")
         out.instruction("addi", STACK, STACK, str(-self.bytes)) if self.bytes <= _REACH else self._far(out)
-        out.instruction("addi", BASE, STACK, str(self.bias - _WORD))
-        out.instruction("addi", BASE, BASE, str(_WORD))
-        out.instruction("la", "a7", f"%core({BLOCK})")
+        out.instruction("addi", BASE, STACK, str(self.bias - SHAPE_WORD))
+        out.instruction("addi", BASE, BASE, str(SHAPE_WORD))
+        out.instruction("la", "a7", f"%core({SHAPE_BLOCK})")
         for text, size in self.sizes.items():
             if size.op == "symbol":
-                out.instruction("ld", "t0", f"{names.index(size.name) * _WORD}(a7)")
+                out.instruction("ld", "t0", f"{names.index(size.name) * SHAPE_WORD}(a7)")
             else:
                 self._compute(out, size, 0, whole=True)
             out.instruction("sd", "t0", self.places[text])
         if words:
             out.instruction("bnez", TILE, "1f")
-            out.instruction("la", "a7", f"%core({BLOCK})")
+            out.instruction("la", "a7", f"%core({SHAPE_BLOCK})")
             for at, word in enumerate(words, len(names)):
                 out.instruction("ld", "t0", self.places[str(word)])
-                out.instruction("sd", "t0", f"{at * _WORD}(a7)")
+                out.instruction("sd", "t0", f"{at * SHAPE_WORD}(a7)")
             out.label("1")
         return out.lines
 

@@ -14,6 +14,7 @@ from compiler.graph import Array, Graph, GraphError, Node
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.forms import elementwise
 from compiler.operators.domains.chips.collectives import ALL_GATHER, PART
+from compiler.operators.reductions.found import sized_outputs
 from tx8isa.machine.description import Machine
 
 from .degrees import Degrees
@@ -89,6 +90,8 @@ def spread_graph(
     flow = next((node for node in graph.nodes if node.bodies), None)
     if flow is not None:
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
+    for output in sized_outputs(graph):
+        raise GraphError([f"--parallel: data decides the size of output '{output}', which is for one chip"])
     batch = _batch_dealt(graph, degrees.dp) if degrees.dp > 1 else None
     local = graph if batch is None else batch.graph_of(graph, 0)
     groups = ChipGroups(machine, tuple(degrees.rings(chips)), bytes_each, tiles)

@@ -127,8 +127,9 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=bound,
-        metavar="NODE=STEPS",
-        help="the most steps of an ONNX Loop that collects results; may be given for several",
+        metavar="NODE=MOST",
+        help="the most steps of an ONNX Loop that collects results, or the most that a node such as NonZero "
+        "finds; may be given for several",
     )
 
 
@@ -306,11 +307,11 @@ def constant(text: str) -> tuple[str, float | Path]:
 
 
 def bound(text: str) -> tuple[str, int]:
-    """A node and the most steps of its loop, from ``search=100``."""
-    node, _, steps = text.rpartition("=")
-    if not node or not steps.isdecimal() or not int(steps):
-        raise argparse.ArgumentTypeError(f"'{text}' is not NODE=STEPS, a number of 1 or more")
-    return node, int(steps)
+    """A node and the most steps of its loop, or the most that it finds, from ``search=100``."""
+    node, _, most = text.rpartition("=")
+    if not node or not most.isdecimal() or not int(most):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NODE=MOST, a number of 1 or more")
+    return node, int(most)
 
 
 def state(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 from box_cases import Drawn, PartCase, broadcasting, some_shape
 from box_products import PRODUCTS
 from compiler.graph import Array
+from found_models import FOUND_DRAWS
 from operator_cases import DRAWS
 from operator_draws import Random, normal, small
 
@@ -177,6 +178,7 @@ OTHERS: dict[str, Drawn] = {
     "TopK": _top("TopK"),
     "com.microsoft.BiasGelu": elements("com.microsoft.BiasGelu", "float32", "float32"),
     **PRODUCTS,
+    **FOUND_DRAWS,
 }
 
 DRAWN = sorted({*DRAWS, *OTHERS})
