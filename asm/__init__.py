@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asm.diagnostics import Diagnostic
-    from asm.image.types import Image
+    from asm.image.types import Bytes, Image
     from tx8isa.machine.description import Machine
 
 __all__ = ["assemble", "assemble_file", "disassemble"]
@@ -25,7 +25,7 @@ def assemble(
     include_dirs: Sequence[str | Path] = (),
     defines: Mapping[str, int | str] | None = None,
     machine: Machine | None = None,
-    given: Mapping[str, bytes] | None = None,
+    given: Mapping[str, Bytes] | None = None,
 ) -> Image:
     """Assemble a program.
 

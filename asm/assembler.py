@@ -9,6 +9,7 @@ from pathlib import Path
 
 from asm.directives.blocks import finish_source
 from asm.directives.call import directive
+from asm.image.types import Bytes
 from asm.instructions.operands import engine_template
 from asm.instructions.pseudo import NAMES, scalar_or_pseudo
 from asm.instructions.short import jump_forms
@@ -222,7 +223,7 @@ def assemble_text(
     defines: Mapping[str, int | str],
     machine: Machine | None,
     listing: bool = False,
-    given: Mapping[str, bytes] | None = None,
+    given: Mapping[str, Bytes] | None = None,
 ) -> Assembly:
     """Assemble a text; AsmError with every mistake."""
     compression = Compression()

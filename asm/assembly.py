@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from asm.image.types import Buffer, Dimension, EntryPoint
+from asm.image.types import Buffer, Bytes, Dimension, EntryPoint
 from asm.instructions.operands import expression
 from asm.instructions.short import shortened
 from asm.instructions.template import Template
@@ -236,7 +236,7 @@ class Assembly:
                     source, index, Fault(f"U+{ord(line[at]):04X} is not a space of this language", at)
                 )
 
-    def bring(self, path: Path, data: bytes, size: int) -> None:
+    def bring(self, path: Path, data: Bytes, size: int) -> None:
         """Count ``size`` bytes that a file gives to the image: what it gives more than once is a fill."""
         before = self.brought.get(path, 0)
         self.brought[path] = before + size

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Shapes, Symbol
+from asm.image.types import ABSOLUTE, Buffer, Bytes, Image, Segment, Shapes, Symbol
 from asm.instructions.text import quote, scalar_text, wide_text
 from asm.syntax.source import SECTION_NAME
 from tx8isa.errors import Tx8Error
@@ -292,7 +292,7 @@ def _distant(name: str, symbol: Symbol, at: int) -> str:
     )
 
 
-def _dump(data: bytes) -> Iterator[str]:
+def _dump(data: Bytes) -> Iterator[str]:
     """Data directives; a run of zeros is one line."""
     at = 0
     for run in _ZERO_RUN.finditer(data):
@@ -302,7 +302,7 @@ def _dump(data: bytes) -> Iterator[str]:
     yield from _words(data[at:])
 
 
-def _words(data: bytes) -> Iterator[str]:
+def _words(data: Bytes) -> Iterator[str]:
     whole = len(data) // 4 * 4
     step = 4 * _WORDS_PER_LINE
     for at in range(0, whole, step):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from asm.assembly import Assembly
 from asm.diagnostics import Fault
+from asm.image.types import Bytes
 from asm.instructions.operands import expression
 from asm.place import Spot
 from asm.syntax.expressions import evaluate, number_of, unescape
@@ -42,7 +43,7 @@ class Call:
         """The arguments as texts between commas; commas in strings and brackets do not count."""
         return split_arguments(self.arguments)
 
-    def included(self, name: str) -> tuple[Path, bytes]:
+    def included(self, name: str) -> tuple[Path, Bytes]:
         """Path and bytes of a file that is named; Fault when there is none."""
         return self.assembly.included.find(name, Path(self.source.name).parent)
 

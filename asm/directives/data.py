@@ -7,6 +7,7 @@ from math import isinf
 
 from asm.assembly import DataFixup
 from asm.diagnostics import Fault
+from asm.image.types import Bytes
 from asm.instructions.operands import expression
 from asm.instructions.template import single_atom
 from asm.place import SECTION_GRAIN
@@ -67,11 +68,19 @@ for _names, _size in (
     handler(*_names)(_integers(_size))
 
 
-def emit(call: Call, data: bytes | memoryview) -> None:
+def emit(call: Call, data: Bytes) -> None:
     """Append data to the current section."""
     section = call.assembly.section
     start = section.size
     section.append(data)
+    call.assembly.list_data(call.source, call.index, section, start)
+
+
+def include(call: Call, file: Bytes, begin: int, size: int) -> None:
+    """Append bytes of an included file to the current section."""
+    section = call.assembly.section
+    start = section.size
+    section.include(file, begin, size)
     call.assembly.list_data(call.source, call.index, section, start)
 
 
@@ -236,7 +245,7 @@ def _incbin(call: Call) -> None:
     if skip < 0 or count < 0 or skip + count > len(data):
         raise Fault(f".incbin: bytes {skip}..{skip + count} are not in {path}, which has {len(data)}")
     call.assembly.bring(path, data, count)
-    emit(call, memoryview(data)[skip : skip + count])
+    include(call, data, skip, count)
 
 
 @handler(".checksum")

@@ -23,6 +23,7 @@ from .types import (
     LIVE_ROLES,
     VERSION,
     Buffer,
+    Bytes,
     Dimension,
     EntryPoint,
     Image,
@@ -42,6 +43,7 @@ __all__ = [
     "LIVE_ROLES",
     "VERSION",
     "Buffer",
+    "Bytes",
     "Dimension",
     "EntryPoint",
     "Image",
@@ -72,7 +74,7 @@ def write_image(image: Image) -> bytes:
     return b"".join(image_parts(image))
 
 
-def image_parts(image: Image) -> list[bytes]:
+def image_parts(image: Image) -> list[Bytes]:
     """The file of an image in pieces, without copies of the segments' bytes; ImageError as above."""
     wrong = problem(image)
     if wrong:
@@ -100,7 +102,7 @@ def image_parts(image: Image) -> list[bytes]:
     return _sealed(elf.build(image.entry, sections, loadables, flags), note)
 
 
-def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
+def _sealed(parts: list[Bytes], note: bytes) -> list[Bytes]:
     """The file with its checksum in the last bytes of the note; they count as zero in it."""
     checksum = 0
     for part in parts:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .types import ImageError
+from .types import Bytes, ImageError
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM = struct.Struct("<IIQQQQQQ")
@@ -33,7 +33,7 @@ class ElfSection:
 
     name: str
     type: int
-    data: bytes
+    data: Bytes
     flags: int = 0
     address: int = 0
     size: int = 0
@@ -67,7 +67,7 @@ class Loadable:
     section: int
 
 
-def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[bytes]:
+def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[Bytes]:
     """The pieces of an executable of these sections, to be joined; null section and .shstrtab are added.
 
     The bytes of each section are a piece of their own, the very object that the section holds.
@@ -75,7 +75,7 @@ def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], fla
     names = ElfSection(".shstrtab", STRTAB, b"")
     sections = [*sections, names]
     names.data = b"\0" + b"".join(section.name.encode() + b"\0" for section in sections)
-    parts: list[bytes] = [b""]
+    parts: list[Bytes] = [b""]
     position = _HEADER.size + _PROGRAM.size * len(loadables)
     offsets = []
     for section in sections:

@@ -17,6 +17,9 @@ VERSION = 2
 ABSOLUTE = "*ABS*"
 """Section of a symbol that is a number and no address, as GNU nm and objdump spell it."""
 
+Bytes = bytes | memoryview
+"""Bytes that are read: of large constants several objects see the same ones."""
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -63,7 +66,7 @@ class Segment:
 
     section: str
     address: int
-    data: bytes
+    data: Bytes
     size: int
     flags: str
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from asm.image.types import Bytes
 from tx8isa.tools.files import made_folder, write_together
 
 CONSTANTS_FILE = "prog.const"
@@ -19,15 +20,15 @@ DEFAULT_TILES = 16
 def write_program(
     folder: Path,
     text: str,
-    constants: bytes,
-    image: Sequence[bytes] | None,
-    more: Mapping[Path, Sequence[bytes]] | None = None,
+    constants: Bytes,
+    image: Sequence[Bytes] | None,
+    more: Mapping[Path, Sequence[Bytes]] | None = None,
 ) -> None:
     """Write prog.s, prog.const, prog.bin if there is an ``image``, and ``more`` files, given in pieces.
 
     Either all files are written or none.
     """
-    files: dict[Path, Sequence[bytes]] = {
+    files: dict[Path, Sequence[Bytes]] = {
         folder / CONSTANTS_FILE: [constants],
         folder / "prog.s": [text.encode()],
     }

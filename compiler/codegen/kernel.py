@@ -113,13 +113,22 @@ class Kernel:
         """The address of constant data in DDR."""
         return self.lazy_constant(name, fmt, data.size, lambda: data)
 
-    def lazy_constant(self, name: str, fmt: Format, size: int, make: Callable[[], Array]) -> Address:
+    def lazy_constant(
+        self,
+        name: str,
+        fmt: Format,
+        size: int,
+        make: Callable[[], Array],
+        source: Array | None = None,
+        way: tuple[object, ...] = (),
+    ) -> Address:
         """The address of constant data of ``size`` elements, which ``make`` computes if they are needed.
 
-        The search generates code for many candidates; only the program that is kept needs the data.
+        The search generates code for many candidates; only the program that is kept needs the data. Those
+        that are made of the same ``source`` in the same ``way`` are made once.
         """
         symbol = self._unique(name)
-        self.constants.append(Constant(symbol, fmt, size, make))
+        self.constants.append(Constant(symbol, fmt, size, make, source, way))
         return Address(symbol)
 
     def scratch(self, name: str, size: int) -> Address:

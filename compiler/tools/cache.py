@@ -17,7 +17,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -213,13 +213,13 @@ def _newest_source() -> float:
     return max(path.stat().st_mtime for path in _sources())
 
 
-def _packed(program: Program) -> list[bytes]:
+def _packed(program: Program) -> list[bytes | memoryview]:
     core = program.core_work
     fields = {"dtype": program.dtype, "tiles": program.tiles, "states": program.states}
     fields["core"] = core and [core.phases, core.share]
     fields["wide"] = program.wide and dict(program.wide.values)
     header = json.dumps(fields).encode()
-    parts = [[header], [program.text.encode()], [program.constants], program.image_file]
+    parts: list[Sequence[bytes | memoryview]] = [[header], [program.text.encode()], [program.constants], program.image_file]
     lengths = (sum(map(len, pieces)) for pieces in parts)
     return [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
 

@@ -28,14 +28,14 @@ class SharedSegments:
     HostMemoryError when the host refuses the memory.
     """
 
-    def __init__(self, segments: Mapping[str, tuple[int, bytes]]) -> None:
+    def __init__(self, segments: Mapping[str, tuple[int, bytes | memoryview]]) -> None:
         large = {name: pair for name, pair in segments.items() if len(pair[1]) >= LEAST}
         try:
             self._file = os.memfd_create("segments of a program")
         except OSError as error:
             raise HostMemoryError(f"the host refuses a file in memory: {error.strerror}") from None
         finalize(self, os.close, self._file)
-        self._places: dict[str, tuple[int, int, bytes]] = {}
+        self._places: dict[str, tuple[int, int, bytes | memoryview]] = {}
         end = 0
         for name, (offset, data) in large.items():
             begin = end + offset % mmap.PAGESIZE
@@ -43,7 +43,7 @@ class SharedSegments:
             self._write(data, begin)
             end = begin + len(data) + -(begin + len(data)) % mmap.PAGESIZE
 
-    def _write(self, data: bytes, at: int) -> None:
+    def _write(self, data: bytes | memoryview, at: int) -> None:
         """Write bytes to a place of the file; HostMemoryError when there is no memory for them."""
         rest = memoryview(data)
         try:

@@ -50,7 +50,7 @@ def as_text(data: bytes, name: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-Content = Sequence[bytes] | Callable[[IO[bytes]], object]
+Content = Sequence[bytes | memoryview] | Callable[[IO[bytes]], object]
 """The content of a file: its bytes in pieces, or a function that writes them to the open file."""
 
 

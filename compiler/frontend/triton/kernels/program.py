@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 import asm
-from asm.image import Image, image_parts
+from asm.image import Bytes, Image, image_parts
 from compiler.codegen import CONSTANTS_FILE, program, write_program
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.schedule.phases import schedule
@@ -41,7 +41,7 @@ class KernelProgram:
 
     name: str
     text: str
-    constants: bytes
+    constants: Bytes
     image: Image
     machine: Machine
     addresses: Mapping[str, int]
@@ -54,7 +54,7 @@ class KernelProgram:
         return f"{self.summary}: {lines:,} lines of assembly, {len(self.constants):,} bytes of constants"
 
     @cached_property
-    def image_file(self) -> Sequence[bytes]:
+    def image_file(self) -> Sequence[Bytes]:
         """The bytes of prog.bin in pieces."""
         return image_parts(self.image)
 
@@ -139,7 +139,7 @@ class _Text:
         machine = self.code.target.machine
         data = program.Data(bank=machine.ddr.bank_bytes)
         for constant in self.code.constants:
-            data.constant(constant.symbol, constant.fmt, constant.data.shape, constant.data)
+            data.made(constant.symbol, constant.fmt, constant.key, constant.compute)
         for name, shape in self.launch.arrays.items():
             size = _bytes(shape, self.elements[name])
             data.space(symbol_of(name), size)
@@ -206,5 +206,5 @@ def _bytes(shape: Shape, element: str) -> int:
     return size
 
 
-def _assembled(text: str, constants: bytes, machine: Machine) -> Image:
+def _assembled(text: str, constants: Bytes, machine: Machine) -> Image:
     return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
