@@ -89,8 +89,8 @@ def parse_operands(text: str, start: int = 0, slow: Callable[[int], None] | None
 
     ``slow`` is told how many characters need the grammar, which takes some microseconds for each.
 
-    Strings and sums of atoms, alone, as offsets of a base and in brackets, are parsed here: most programs hold nothing
-    else, and need not wait for the import of Lark.
+    Strings, and sums of atoms, alone, as offsets of a base and in brackets, are parsed here: most programs
+    hold nothing else, and need not wait for the import of Lark.
     """
     plain = _Plain(text, start).operands()
     if plain is not None:

@@ -219,7 +219,12 @@ def _packed(program: Program) -> list[bytes | memoryview]:
     fields["core"] = core and [core.phases, core.share]
     fields["wide"] = program.wide and dict(program.wide.values)
     header = json.dumps(fields).encode()
-    parts: list[Sequence[bytes | memoryview]] = [[header], [program.text.encode()], [program.constants], program.image_file]
+    parts: list[Sequence[bytes | memoryview]] = [
+        [header],
+        [program.text.encode()],
+        [program.constants],
+        program.image_file,
+    ]
     lengths = (sum(map(len, pieces)) for pieces in parts)
     return [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
 

@@ -327,6 +327,13 @@ _UNHIDDEN = 0.07
 """Share of what is beside the slowest part of a step that adds to it nevertheless."""
 
 
+def meets_in_vain(problem: MatmulProblem, plan: MatmulPlan) -> bool:
+    """Whether tiles meet in every step for less than the meeting takes, as with a row and many weights."""
+    teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
+    saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
+    return plan.has_teams and saved * math.prod(plan.grid) / _DDR < _MEETING
+
+
 def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
     """Cycles of a plan, roughly: a step takes as long as its slowest part."""
     tiles, chunks = math.prod(plan.grid), plan.chunks(problem)
