@@ -28,6 +28,7 @@ from tx8isa.tools.cache_folder import SEAL_BYTES, SECRET, SealedFolder, cache_fo
 from tx8isa.tools.caches import PROGRAM_BYTES, PROGRAMS
 
 if TYPE_CHECKING:
+    from asm.image import Bytes
     from compiler.driver import Program
     from compiler.graph import Array, Graph
     from tx8isa.machine.description import Machine
@@ -213,18 +214,14 @@ def _newest_source() -> float:
     return max(path.stat().st_mtime for path in _sources())
 
 
-def _packed(program: Program) -> list[bytes | memoryview]:
+def _packed(program: Program) -> list[Bytes]:
     core = program.core_work
     fields = {"dtype": program.dtype, "tiles": program.tiles, "states": program.states}
     fields["core"] = core and [core.phases, core.share]
     fields["wide"] = program.wide and dict(program.wide.values)
     header = json.dumps(fields).encode()
-    parts: list[Sequence[bytes | memoryview]] = [
-        [header],
-        [program.text.encode()],
-        [program.constants],
-        program.image_file,
-    ]
+    texts: list[Sequence[Bytes]] = [[header], [program.text.encode()]]
+    parts = [*texts, [program.constants], program.image_file]
     lengths = (sum(map(len, pieces)) for pieces in parts)
     return [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
 

@@ -317,21 +317,14 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
 
 
 # Rough figures in cycles that rank plans.
-_MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
-_ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
+_MACS, DDR_RATE, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
+_ISSUE, _COPY, MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
 _SHORT_RUN = 8.0
 """An element of a column, which is a run of its own in DDR."""
 _RUN, _MOVE = 4.3, 2.0
 """A contiguous run of DDR, which all tiles share; a block of a plane that the TDMA moves."""
 _UNHIDDEN = 0.07
 """Share of what is beside the slowest part of a step that adds to it nevertheless."""
-
-
-def meets_in_vain(problem: MatmulProblem, plan: MatmulPlan) -> bool:
-    """Whether tiles meet in every step for less than the meeting takes, as with a row and many weights."""
-    teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
-    saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
-    return plan.has_teams and saved * math.prod(plan.grid) / _DDR < _MEETING
 
 
 def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
@@ -342,8 +335,8 @@ def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
     again = {"left": other, "right": turns, "none": 1}[plan.stay]
     first = steps // again
     slow, fast = _step(problem, plan, True), _step(problem, plan, False)
-    sums = plan.m * plan.n * problem.out_bytes * tiles / _DDR
-    load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / _DDR
+    sums = plan.m * plan.n * problem.out_bytes * tiles / DDR_RATE
+    load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / DDR_RATE
     begin = _FIRST_COPY if plan.has_teams else 0
     return (
         begin
@@ -373,7 +366,7 @@ def _left_cost(problem: MatmulProblem, columns: int) -> float:
     left = problem.m * problem.k * ceil_div(columns, MOST_COLUMNS) * (problem.left_raw or 2)
     right = columns * problem.k * ceil_div(problem.m, MOST_ROWS) * (problem.right_raw or 2)
     return _FIRST_COPY + 2 * max(
-        ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / _DDR
+        ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / DDR_RATE
     )
 
 
@@ -402,5 +395,5 @@ def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
             copies += _COPY + shape.team * shape.piece_elements * shape.each / _LINK
     vectors = problem.passes * plan.m * plan.n / (_VECTORS * chunks) + moves * _MOVE
     issue += problem.passes * _ISSUE / chunks
-    parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR + runs * _RUN, copies + issue
-    return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.has_teams else 0)
+    parts = ne, vectors, own / _TILE_DMA, all_bytes / DDR_RATE + runs * _RUN, copies + issue
+    return max(parts) + _UNHIDDEN * sum(parts) + (MEETING if plan.has_teams else 0)
