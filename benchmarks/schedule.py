@@ -28,6 +28,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from _graphs import attention, gemm
 from _report import promise, tabulate
+from emulator import load
+from emulator.memory.buffers import size_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EARLIER = "4bc808f"
@@ -140,7 +142,8 @@ def least_bytes(model: Path, image: Path) -> int:
     graph = onnx.load(model).graph
     ends = [value.type.tensor_type for value in (*graph.input, *graph.output)]
     sizes = (math.prod(size.dim_value for size in end.shape.dim) for end in ends)
-    return image.with_name("prog.const").stat().st_size + 4 * sum(sizes)
+    constants = sum(size_of(each) for each in load(image).image.buffers if each.kind == "constant")
+    return constants + 4 * sum(sizes)
 
 
 HEADINGS = (
