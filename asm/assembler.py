@@ -9,7 +9,6 @@ from pathlib import Path
 
 from asm.directives.blocks import finish_source
 from asm.directives.call import directive
-from asm.image.types import Bytes
 from asm.instructions.operands import engine_template
 from asm.instructions.pseudo import NAMES, scalar_or_pseudo
 from asm.instructions.short import jump_forms
@@ -21,6 +20,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.table import registry
 from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
 from .assembly import Assembly, Fixup

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from asm.image.chips import OF_CHIPS
-from asm.image.types import Bytes
 from asm.instructions.constants import low12
 from asm.instructions.scalar import distance
 from asm.syntax.expressions import Address, CircularValue, Node, UnknownValue, Value, evaluate, number_of
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
 from .diagnostics import Fault

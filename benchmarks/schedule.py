@@ -142,7 +142,8 @@ def least_bytes(model: Path, image: Path) -> int:
     graph = onnx.load(model).graph
     ends = [value.type.tensor_type for value in (*graph.input, *graph.output)]
     sizes = (math.prod(size.dim_value for size in end.shape.dim) for end in ends)
-    constants = sum(size_of(each) for each in load(image).image.buffers if each.kind == "constant")
+    named = (each for each in load(image).image.buffers if each.kind == "constant")
+    constants = sum(size_of(each.format, each.shape, each.layout) for each in named)
     return constants + 4 * sum(sizes)
 
 

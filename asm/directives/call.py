@@ -9,12 +9,12 @@ from pathlib import Path
 
 from asm.assembly import Assembly
 from asm.diagnostics import Fault
-from asm.image.types import Bytes
 from asm.instructions.operands import expression
 from asm.place import Spot
 from asm.syntax.expressions import evaluate, number_of, unescape
 from asm.syntax.parse import Operands, String, parse_operands
 from asm.syntax.source import NAME, Source
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
 

@@ -7,7 +7,6 @@ from math import isinf
 
 from asm.assembly import DataFixup
 from asm.diagnostics import Fault
-from asm.image.types import Bytes
 from asm.instructions.operands import expression
 from asm.instructions.template import single_atom
 from asm.place import SECTION_GRAIN
@@ -18,6 +17,7 @@ from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
+from tx8isa.tools.files import Bytes
 
 from .call import Call, Handler, handler, text_of
 

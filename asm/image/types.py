@@ -10,15 +10,13 @@ from typing import Any, NamedTuple, TypeVar, overload
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.command_line import one_line
+from tx8isa.tools.files import Bytes
 
 VERSION = 2
 """The format version that this package writes and reads."""
 
 ABSOLUTE = "*ABS*"
 """Section of a symbol that is a number and no address, as GNU nm and objdump spell it."""
-
-Bytes = bytes | memoryview
-"""Bytes that are read: of large constants several objects see the same ones."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asm.diagnostics import Diagnostic, Fault, character_notes, shortened
-from asm.image.types import Bytes
+from tx8isa.tools.files import Bytes
 
 _BLOCK_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:\\.|[^\'\\\n])\'|#[^\n]*|//[^\n]*|/\*.*?\*/|/\*.*', re.DOTALL

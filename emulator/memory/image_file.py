@@ -24,7 +24,7 @@ class ImageFile(mmap.mmap):
     descriptor: int
 
     @classmethod
-    def read(cls, path: Path) -> ImageFile:
+    def copied(cls, path: Path) -> ImageFile:
         """Copy a file. OSError when it cannot be read, HostMemoryError when the host refuses the memory."""
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -52,7 +52,7 @@ class ImageFile(mmap.mmap):
 
 
 def bytes_of(path: Path) -> bytes | memoryview:
-    """The bytes of a file; those of a large one are a view of an ``ImageFile``. Errors as of its ``read``."""
+    """The bytes of a file; those of a large one are a view of an ``ImageFile``. Errors as of its ``copied``."""
     if path.stat().st_size < LEAST:
         return path.read_bytes()
-    return memoryview(ImageFile.read(path))
+    return memoryview(ImageFile.copied(path))
