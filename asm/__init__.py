@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asm.diagnostics import Diagnostic
-    from asm.image.types import Bytes, Image
+    from asm.image.types import Image
     from tx8isa.machine.description import Machine
+    from tx8isa.tools.files import Bytes
 
 __all__ = ["assemble", "assemble_file", "disassemble"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from asm.image.types import Buffer, Bytes, Dimension, EntryPoint
+from asm.image.types import Buffer, Dimension, EntryPoint
 from asm.instructions.operands import expression
 from asm.instructions.short import shortened
 from asm.instructions.template import Template
@@ -19,6 +19,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.tools.files import Bytes
 
 from .compression import Compression
 from .diagnostics import MOST_COUNTED, MOST_SHOWN, AsmError, Diagnostic, Fault

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from asm.image.types import ABSOLUTE, Buffer, Bytes, Image, Segment, Shapes, Symbol
+from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Shapes, Symbol
 from asm.instructions.text import quote, scalar_text, wide_text
 from asm.syntax.source import SECTION_NAME
 from tx8isa.errors import Tx8Error
@@ -17,6 +17,7 @@ from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table import compressed as rvc
 from tx8isa.table import encoding
+from tx8isa.tools.files import Bytes
 
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
 _FLAGS = {"rx": "ax", "rw": "aw", "r": "a"}

@@ -9,7 +9,6 @@ from itertools import chain, pairwise, repeat
 from asm.image.types import (
     ABSOLUTE,
     Buffer,
-    Bytes,
     EntryPoint,
     Image,
     LiveRange,
@@ -20,6 +19,7 @@ from asm.image.types import (
 )
 from asm.syntax.expressions import Address
 from tx8isa.machine.identity import identity
+from tx8isa.tools.files import Bytes
 
 from .assembly import Assembly, ListingRow
 from .diagnostics import AsmError, Diagnostic

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from asm.image import Bytes, Image, image_parts
+from asm.image import Image, image_parts
 from compiler.codegen import DEFAULT_TILES, write_program
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.files import Bytes
 
 from .graph import GraphError
 

@@ -9,6 +9,8 @@ import struct
 from dataclasses import replace
 from zlib import crc32
 
+from tx8isa.tools.files import Bytes
+
 from . import elf
 from .check import ddr_offset, problem
 from .chips import image_of_chip
@@ -24,7 +26,6 @@ from .types import (
     LIVE_ROLES,
     VERSION,
     Buffer,
-    Bytes,
     Dimension,
     EntryPoint,
     Image,
@@ -44,7 +45,6 @@ __all__ = [
     "LIVE_ROLES",
     "VERSION",
     "Buffer",
-    "Bytes",
     "Dimension",
     "EntryPoint",
     "Image",

@@ -6,7 +6,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .types import Bytes, ImageError
+from tx8isa.tools.files import Bytes
+
+from .types import ImageError
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM = struct.Struct("<IIQQQQQQ")

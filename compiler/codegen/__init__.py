@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from asm.image.types import Bytes
-from tx8isa.tools.files import made_folder, write_together
+from tx8isa.tools.files import Bytes, made_folder, write_together
 
 CONSTANTS_FILE = "prog.const"
 """File with the data of the constants, which the assembly text of a program includes."""

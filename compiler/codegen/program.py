@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asm.image.types import Bytes
 from asm.instructions.text import quote
 from asm.place import SECTION_GRAIN
 from asm.syntax.source import checksum
@@ -16,6 +15,7 @@ from compiler.graph import Array, Shape
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.tools.files import Bytes
 
 from .emitter import Emitter
 from .phase import Source

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 import asm
 from asm.diagnostics import AsmError
-from asm.image import Bytes, Image
+from asm.image import Image
 from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
 from compiler.codegen.program import checksums
 from compiler.dialect.verifier import Verifier
@@ -23,6 +23,7 @@ from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE

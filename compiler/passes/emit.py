@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
 
-from asm.image import Bytes, Image
+from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.phase import source_key
@@ -31,6 +31,7 @@ from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
+from tx8isa.tools.files import Bytes
 
 from .base import Context, computes, in_storage_order, operations
 from .work import symbol_of

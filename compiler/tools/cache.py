@@ -28,10 +28,10 @@ from tx8isa.tools.cache_folder import SEAL_BYTES, SECRET, SealedFolder, cache_fo
 from tx8isa.tools.caches import PROGRAM_BYTES, PROGRAMS
 
 if TYPE_CHECKING:
-    from asm.image import Bytes
     from compiler.driver import Program
     from compiler.graph import Array, Graph
     from tx8isa.machine.description import Machine
+    from tx8isa.tools.files import Bytes
 
 log = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ class ImageFile(mmap.mmap):
 
 
 def bytes_of(path: Path) -> bytes | memoryview:
-    """The bytes of a file; those of a large one are a view of an ``ImageFile``. Errors as of its ``copied``."""
+    """The bytes of a file; those of a large one are a view of an ``ImageFile``, with its errors."""
     if path.stat().st_size < LEAST:
         return path.read_bytes()
     return memoryview(ImageFile.copied(path))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from asm.image import Bytes, Image, Segment, section_of_chips
+from asm.image import Image, Segment, section_of_chips
 from asm.image.chips import REPLACED
 from compiler.codegen import CONSTANTS_FILE
 from compiler.codegen.program import checksums
 from compiler.graph import GraphError
+from tx8isa.tools.files import Bytes
 
 _CHECKSUM = ".checksum "
 

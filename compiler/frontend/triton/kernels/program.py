@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 import asm
-from asm.image import Bytes, Image, image_parts
+from asm.image import Image, image_parts
 from compiler.codegen import CONSTANTS_FILE, program, write_program
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.schedule.phases import schedule
@@ -20,6 +20,7 @@ from compiler.codegen.spm import SpmOverflow
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
+from tx8isa.tools.files import Bytes
 
 from .engines.memory import symbol_of
 from .launch import DTYPES, KernelLaunch, check_launch, name_behind
