@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,13 @@ def source_key(array: Array, fmt: Format, *way: object) -> Source:
     return array.ctypes.data, array.shape, array.strides, array.dtype.str, fmt, *way
 
 
+class Origin(NamedTuple):
+    """The array of which constant data are made, and how: all that is made of it in that way is the same."""
+
+    source: Array
+    way: tuple[object, ...]
+
+
 @dataclass(frozen=True)
 class Constant:
     """Constant data of a phase in DDR: ``size`` elements, which ``make`` computes, in any shape.
@@ -53,10 +61,7 @@ class Constant:
     fmt: Format
     size: int
     make: Callable[[], Array]
-    source: Array | None = None
-    """The array of which ``make`` makes them."""
-    way: tuple[object, ...] = ()
-    """How it does so, if all that makes them of ``source`` in this way gives the same."""
+    origin: Origin | None = None
 
     def compute(self) -> Array:
         """The data: one-dimensional, in the storage dtype of ``fmt``."""
@@ -64,8 +69,8 @@ class Constant:
 
     @property
     def key(self) -> Source | None:
-        """What decides the data, if they have a source."""
-        return None if self.source is None else source_key(self.source, self.fmt, *self.way)
+        """What decides the data, if they have an origin."""
+        return None if self.origin is None else source_key(self.origin.source, self.fmt, *self.origin.way)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.phase import Origin
 from compiler.codegen.slices.aligned import ChannelVector
 from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch, dma_loops, unravel
@@ -163,7 +164,8 @@ def in_planes(product: Product, columns: Stretch) -> bool:
 
 def constant_planes(kernel: Kernel, product: Product) -> ConstantPlanes:
     """The constant right operand of a product in planes."""
-    fmt, value, k, n = engine_format(product.compute), product.right.tensor.value, product.k, product.n
+    fmt, k, n = engine_format(product.compute), product.k, product.n
+    value = np.asarray(product.right.tensor.value)
     size = batch_bytes(k, n, fmt.bits) * 8 // fmt.bits
 
     def image(part: int) -> Array:
@@ -172,7 +174,7 @@ def constant_planes(kernel: Kernel, product: Product) -> ConstantPlanes:
 
     tensors = []
     for part in range(part_count(product.compute)):
-        way = "planes", product.right.along_k, product.compute, n, part
-        symbol = kernel.lazy_constant("weights", fmt, size, partial(image, part), value, way).symbol
+        origin = Origin(value, ("planes", product.right.along_k, product.compute, n, part))
+        symbol = kernel.lazy_constant("weights", fmt, size, partial(image, part), origin).symbol
         tensors.append(DdrTensor(symbol, fmt, (size,)))
     return ConstantPlanes(tuple(tensors), k, n)
