@@ -278,17 +278,17 @@ def _is_table(value: SSAValue) -> bool:
     As a language model has its embedding. It is stored in rows, once: products read it as they read a
     computed matrix.
     """
-    operators = {member.op for use in value.uses for member in _members_of(use.operation)}
+    operators = {member.op for use in value.uses for member in _readers(use.operation, value)}
     return "Gather" in operators and operators <= _READERS_OF_TABLES
 
 
 _READERS_OF_TABLES = {"Gather", "MatMul", "Gemm"}
 
 
-def _members_of(operation: Operation) -> Sequence[TensorOperation]:
-    """What a group does with its operands first, or an operation itself."""
+def _readers(operation: Operation, value: SSAValue) -> Sequence[TensorOperation]:
+    """The members of a group that read a value, or an operation itself."""
     if isinstance(operation, GroupOp):
-        return operation.members[:1]
+        return [m for m in operation.members if any(operation.outer(each) is value for each in m.operands)]
     return [operation] if isinstance(operation, TensorOperation) else []
 
 
