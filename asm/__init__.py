@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from asm.diagnostics import Diagnostic
     from asm.image.types import Image
     from tx8isa.machine.description import Machine
+    from tx8isa.tools.files import Bytes
 
 __all__ = ["assemble", "assemble_file", "disassemble"]
 
@@ -25,7 +26,7 @@ def assemble(
     include_dirs: Sequence[str | Path] = (),
     defines: Mapping[str, int | str] | None = None,
     machine: Machine | None = None,
-    given: Mapping[str, bytes] | None = None,
+    given: Mapping[str, Bytes] | None = None,
 ) -> Image:
     """Assemble a program.
 

@@ -20,6 +20,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.table import registry
 from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
 from .assembly import Assembly, Fixup
@@ -222,7 +223,7 @@ def assemble_text(
     defines: Mapping[str, int | str],
     machine: Machine | None,
     listing: bool = False,
-    given: Mapping[str, bytes] | None = None,
+    given: Mapping[str, Bytes] | None = None,
 ) -> Assembly:
     """Assemble a text; AsmError with every mistake."""
     compression = Compression()

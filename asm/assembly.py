@@ -19,6 +19,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.tools.files import Bytes
 
 from .compression import Compression
 from .diagnostics import MOST_COUNTED, MOST_SHOWN, AsmError, Diagnostic, Fault
@@ -236,7 +237,7 @@ class Assembly:
                     source, index, Fault(f"U+{ord(line[at]):04X} is not a space of this language", at)
                 )
 
-    def bring(self, path: Path, data: bytes, size: int) -> None:
+    def bring(self, path: Path, data: Bytes, size: int) -> None:
         """Count ``size`` bytes that a file gives to the image: what it gives more than once is a fill."""
         before = self.brought.get(path, 0)
         self.brought[path] = before + size

@@ -17,6 +17,7 @@ from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table import compressed as rvc
 from tx8isa.table import encoding
+from tx8isa.tools.files import Bytes
 
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
 _FLAGS = {"rx": "ax", "rw": "aw", "r": "a"}
@@ -292,7 +293,7 @@ def _distant(name: str, symbol: Symbol, at: int) -> str:
     )
 
 
-def _dump(data: bytes) -> Iterator[str]:
+def _dump(data: Bytes) -> Iterator[str]:
     """Data directives; a run of zeros is one line."""
     at = 0
     for run in _ZERO_RUN.finditer(data):
@@ -302,7 +303,7 @@ def _dump(data: bytes) -> Iterator[str]:
     yield from _words(data[at:])
 
 
-def _words(data: bytes) -> Iterator[str]:
+def _words(data: Bytes) -> Iterator[str]:
     whole = len(data) // 4 * 4
     step = 4 * _WORDS_PER_LINE
     for at in range(0, whole, step):

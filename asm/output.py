@@ -19,6 +19,7 @@ from asm.image.types import (
 )
 from asm.syntax.expressions import Address
 from tx8isa.machine.identity import identity
+from tx8isa.tools.files import Bytes
 
 from .assembly import Assembly, ListingRow
 from .diagnostics import AsmError, Diagnostic
@@ -47,7 +48,7 @@ def image_of(assembly: Assembly) -> Image:
     return Image(
         entry=_entry(assembly, bases, code[0]),
         segments=tuple(
-            Segment(section.name, section.base or 0, bytes(section.data), section.size, section.flags)
+            Segment(section.name, section.base or 0, _kept(section), section.size, section.flags)
             for section in sections
         ),
         tile_entries={tile: _final(at, bases) for tile, at in assembly.tile_entries.items()},
@@ -72,6 +73,11 @@ def _shapes(assembly: Assembly, bases: dict[str, int]) -> Shapes | None:
         return None
     address = at if isinstance(at, int) else _final(at, bases)
     return Shapes(address, tuple(assembly.dimensions), dict(assembly.extents))
+
+
+def _kept(section: Section) -> Bytes:
+    """The bytes of a section that are in the file; those of an included file are not copied."""
+    return bytes(section.data) if section.view is None else section.view
 
 
 def _final(at: Address, bases: dict[str, int]) -> int:
@@ -104,7 +110,7 @@ def _entry_points(assembly: Assembly, buffers: tuple[Buffer, ...]) -> Iterator[E
 def _data_ranges(section: Section) -> Iterator[tuple[int, int]]:
     base = section.base or 0
     marks = section.marks[2:]
-    end = len(section.data)
+    end = len(section.content)
     return ((base + a, base + min(b, end)) for a, b in zip(marks[::2], marks[1::2], strict=True) if a < end)
 
 
@@ -161,7 +167,7 @@ def listing_text(assembly: Assembly) -> str:
 
 def row_bytes(row: ListingRow) -> bytes:
     """The final bytes of a row; zeros that need no room in the file included."""
-    data = bytes(row.section.data[row.offset : row.offset + row.size])
+    data = bytes(row.section.content[row.offset : row.offset + row.size])
     return data + bytes(row.size - len(data))
 
 
@@ -170,7 +176,7 @@ def _row(row: ListingRow) -> Iterator[str]:
     source = row.source
     mark = "+" if source.notes else " "
     text = f"{source.first + row.index:6}{mark} {source.lines[row.index]}".rstrip()
-    shown = bytes(row.section.data[row.offset : row.offset + min(row.size, 4 * _BYTES_PER_ROW)])
+    shown = bytes(row.section.content[row.offset : row.offset + min(row.size, 4 * _BYTES_PER_ROW)])
     if not shown:
         yield f"{address:010x}  {f'({row.size} zero bytes)':32}  {text}"
         return

@@ -12,6 +12,7 @@ from asm.syntax.expressions import Address, CircularValue, Node, UnknownValue, V
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
 from .diagnostics import Fault
@@ -99,10 +100,17 @@ class Section:
     """Start and end of each range that is not RISC-V code, after a pair that is not a range."""
     volume: Volume = field(default_factory=Volume)
     """Shared by all sections of a program."""
+    view: memoryview | None = None
+    """The bytes while they are the beginning of an included file, which is not copied; ``data`` is empty."""
 
     @property
     def size(self) -> int:
-        return len(self.data) + self.tail
+        return len(self.content) + self.tail
+
+    @property
+    def content(self) -> bytearray | memoryview:
+        """The bytes of the section that are in the file of the image."""
+        return self.data if self.view is None else self.view
 
     @property
     def here(self) -> Address:
@@ -118,7 +126,7 @@ class Section:
         self.mark_data(size)
         self.tail += size
 
-    def append(self, data: bytes | memoryview) -> None:
+    def append(self, data: Bytes) -> None:
         """Append bytes that are not instructions."""
         if self.nobits and any(data):
             raise Fault(f"section {self.name} holds no data", None, "use .space here, or another section")
@@ -129,8 +137,24 @@ class Section:
         self.mark_data(len(data))
         self.data += data
 
+    def include(self, file: Bytes, begin: int, size: int) -> None:
+        """Append bytes of an included file.
+
+        Nothing is copied as long as the section is the beginning of the file: the bytes then have the same
+        place in both, and the file has zeros where the section has reserved bytes.
+        """
+        whole = memoryview(file).toreadonly()
+        here, goes_on = len(self.content), begin == self.size and self.flags != "rx" and not self.nobits
+        same = not self.data if self.view is None else self.view.obj is whole.obj
+        if goes_on and same and not any(whole[here:begin]):
+            self.view, self.tail = whole[: begin + size], 0
+        else:
+            self.append(whole[begin : begin + size])
+
     def flatten(self) -> None:
         """Replace the reserved bytes at the end by bytes of the file."""
+        if self.view is not None:
+            self.data, self.view = bytearray(self.view), None
         if self.tail:
             self.volume.fill(self.tail)
             self.data += bytes(self.tail)

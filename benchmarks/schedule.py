@@ -28,6 +28,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from _graphs import attention, gemm
 from _report import promise, tabulate
+from emulator import load
+from emulator.memory.buffers import size_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EARLIER = "4bc808f"
@@ -141,7 +143,9 @@ def least_bytes(model: Path, image: Path) -> int:
     graph = onnx.load(model).graph
     ends = [value.type.tensor_type for value in (*graph.input, *graph.output)]
     sizes = (math.prod(size.dim_value for size in end.shape.dim) for end in ends)
-    return image.with_name("prog.const").stat().st_size + 4 * sum(sizes)
+    named = (each for each in load(image).image.buffers if each.kind == "constant")
+    constants = sum(size_of(each.format, each.shape, each.layout) for each in named)
+    return constants + 4 * sum(sizes)
 
 
 HEADINGS = (

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from asm.image import Image, image_parts
 from compiler.codegen import DEFAULT_TILES, write_program
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.files import Bytes
 
 from .graph import GraphError
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .graph import Graph
     from .search import SearchProgress
 
-_Written = tuple[str, bytes, Image]
+_Written = tuple[str, Bytes, Image]
 """The assembly text, the bytes of the constants and the image."""
 
 
@@ -46,7 +47,7 @@ class Program:
     dtype: str
     tiles: int
     text: str
-    constants: bytes
+    constants: Bytes
     image: Image
     machine: Machine
     timing: dict[str, float] = field(default_factory=dict)
@@ -69,12 +70,12 @@ class Program:
         return f"<compiler.Program {self.graph.name}: {self.dtype}, {self.tiles} tiles, {size}>"
 
     @cached_property
-    def image_file(self) -> Sequence[bytes]:
+    def image_file(self) -> Sequence[Bytes]:
         """The bytes of prog.bin in pieces, so that large constants, which the image has, are not copied."""
         return image_parts(self.image)
 
     def write(
-        self, folder: Path, text_only: bool = False, more: Mapping[Path, Sequence[bytes]] | None = None
+        self, folder: Path, text_only: bool = False, more: Mapping[Path, Sequence[Bytes]] | None = None
     ) -> None:
         """Write prog.s, prog.const, prog.bin unless ``text_only``, and ``more`` files, given in pieces.
 
@@ -91,7 +92,7 @@ class EntryProgram:
     dtype: str
     tiles: int
     text: str
-    constants: bytes
+    constants: Bytes
     image: Image
     machine: Machine
     states: tuple[str, ...]

@@ -15,6 +15,7 @@ from emulator.chip.options import RunOptions
 from emulator.chip.system import System
 from emulator.memory import shapes
 from emulator.memory.buffers import Array, InputError, packed, size_of, travel_dtype, unpacked
+from emulator.memory.image_file import ImageFile, bytes_of
 from emulator.memory.pages import SharedSegments
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, MachineError, load_machine
@@ -286,10 +287,12 @@ def load(path: str | Path, machine: Machine | None = None) -> Program:
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = bytes_of(path)
     except OSError as error:
         raise Tx8Error(f"{path}: cannot be read: {error.strerror}") from None
     image = read_image(data, str(path))
+    if isinstance(data, memoryview) and isinstance(data.obj, ImageFile):
+        data.obj.forget()
     if machine is None:
         return Program(image, own_machine(image, str(path)))
     check_own_machine(image, machine, str(path))

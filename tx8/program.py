@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import asm
 import emulator
-from asm.image import Buffer, Image, image_of_entry, image_parts, read_image, write_image
+from asm.image import Buffer, Image, image_of_entry, image_parts, read_again
 from emulator.memory.buffers import travel_dtype
 from emulator.memory.shapes import extents_of
 from tx8isa.errors import Tx8Error
@@ -47,7 +47,7 @@ class Program:
         """Which node computes in which format; None for a program that was not quantised here."""
         self.compiled = compiled
         """What the compiler decided, with its text and graph; None for a program that it did not make."""
-        self.emulated = emulator.Program(read_image(write_image(image), name), machine)
+        self.emulated = emulator.Program(read_again(image, name), machine)
         """The program as the emulator runs it."""
 
     @property

@@ -345,7 +345,7 @@ def _include(call: Call) -> None:
             f"files included within each other {_DEEPEST} deep", None, "does one of them include itself?"
         )
     try:
-        text = data.decode()
+        text = bytes(data).decode()
     except UnicodeDecodeError as error:
         raise Fault(f"{path} is not UTF-8 text: byte {error.start}") from None
     lines = lines_of(text)

@@ -15,7 +15,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 
 from .call import Call, handler
-from .data import emit, reserve
+from .data import include, reserve
 
 _KINDS = {".input": "input", ".output": "output", ".const": "constant"}
 
@@ -121,7 +121,7 @@ def _constant(call: Call) -> None:
     call.assembly.bring(path, data, made.size)
     before = call.assembly.section
     _begin(call, name, made, "constant", None)
-    emit(call, memoryview(data)[offset : offset + made.size])
+    include(call, data, offset, made.size)
     call.assembly.enter(before)
 
 

@@ -14,6 +14,7 @@ from asm.place import Spot
 from asm.syntax.expressions import evaluate, number_of, unescape
 from asm.syntax.parse import Operands, String, parse_operands
 from asm.syntax.source import NAME, Source
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
 
@@ -42,7 +43,7 @@ class Call:
         """The arguments as texts between commas; commas in strings and brackets do not count."""
         return split_arguments(self.arguments)
 
-    def included(self, name: str) -> tuple[Path, bytes]:
+    def included(self, name: str) -> tuple[Path, Bytes]:
         """Path and bytes of a file that is named; Fault when there is none."""
         return self.assembly.included.find(name, Path(self.source.name).parent)
 

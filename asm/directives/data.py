@@ -17,6 +17,7 @@ from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
+from tx8isa.tools.files import Bytes
 
 from .call import Call, Handler, handler, text_of
 
@@ -67,11 +68,19 @@ for _names, _size in (
     handler(*_names)(_integers(_size))
 
 
-def emit(call: Call, data: bytes | memoryview) -> None:
+def emit(call: Call, data: Bytes) -> None:
     """Append data to the current section."""
     section = call.assembly.section
     start = section.size
     section.append(data)
+    call.assembly.list_data(call.source, call.index, section, start)
+
+
+def include(call: Call, file: Bytes, begin: int, size: int) -> None:
+    """Append bytes of an included file to the current section."""
+    section = call.assembly.section
+    start = section.size
+    section.include(file, begin, size)
     call.assembly.list_data(call.source, call.index, section, start)
 
 
@@ -236,7 +245,7 @@ def _incbin(call: Call) -> None:
     if skip < 0 or count < 0 or skip + count > len(data):
         raise Fault(f".incbin: bytes {skip}..{skip + count} are not in {path}, which has {len(data)}")
     call.assembly.bring(path, data, count)
-    emit(call, memoryview(data)[skip : skip + count])
+    include(call, data, skip, count)
 
 
 @handler(".checksum")

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from zlib import crc32
+
+from tx8isa.tools.files import Bytes
 
 from . import elf
 from .check import ddr_offset, problem
@@ -57,6 +60,7 @@ __all__ = [
     "image_of_entry",
     "image_parts",
     "named_place",
+    "read_again",
     "read_image",
     "section_of_chips",
     "write_image",
@@ -72,7 +76,7 @@ def write_image(image: Image) -> bytes:
     return b"".join(image_parts(image))
 
 
-def image_parts(image: Image) -> list[bytes]:
+def image_parts(image: Image) -> list[Bytes]:
     """The file of an image in pieces, without copies of the segments' bytes; ImageError as above."""
     wrong = problem(image)
     if wrong:
@@ -100,7 +104,7 @@ def image_parts(image: Image) -> list[bytes]:
     return _sealed(elf.build(image.entry, sections, loadables, flags), note)
 
 
-def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
+def _sealed(parts: list[Bytes], note: bytes) -> list[Bytes]:
     """The file with its checksum in the last bytes of the note; they count as zero in it."""
     checksum = 0
     for part in parts:
@@ -109,7 +113,7 @@ def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
     return [sealed if part is note else part for part in parts]
 
 
-def read_image(data: bytes, name: str) -> Image:
+def read_image(data: Bytes, name: str) -> Image:
     """The image in the bytes of the file ``name``; ImageError says what is wrong with the file.
 
     An executable without our note, such as GCC's, is a program without buffers (``plain.py``).
@@ -141,6 +145,18 @@ def read_image(data: bytes, name: str) -> Image:
     if wrong:
         raise ImageError(f"{name}: {wrong}")
     return image
+
+
+def read_again(image: Image, name: str) -> Image:
+    """The image as ``read_image`` gives it of the file that it would be; large data are not copied.
+
+    ImageError as of both.
+    """
+    kept = [segment.flags != "rx" and len(segment.data) >= elf.COPIED for segment in image.segments]
+    outline = [replace(s, data=b"") if k else s for s, k in zip(image.segments, kept, strict=True)]
+    found = read_image(write_image(replace(image, segments=tuple(outline))), name)
+    segments = zip(image.segments, found.segments, kept, strict=True)
+    return replace(found, segments=tuple(own if k else read for own, read, k in segments))
 
 
 def _sections(
@@ -213,7 +229,7 @@ def _segment(file: elf.ElfFile, program: elf.ProgramHeader, note: SegmentNote) -
     return Segment(
         note.section,
         program.address,
-        file.bytes_at(program.offset, program.file_size, f"segment {note.section}"),
+        file.segment(program, f"segment {note.section}"),
         program.memory_size,
         flags.get(program.flags, f"{program.flags:#x}"),
     )

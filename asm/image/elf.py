@@ -6,6 +6,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tx8isa.tools.files import Bytes
+
 from .types import ImageError
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -23,6 +25,8 @@ PT_LOAD, PT_NOTE = 1, 4
 PROGBITS, SYMTAB, STRTAB, NOTE, NOBITS = 1, 2, 3, 7, 8
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 FLAG_BITS = {"r": 4, "rw": 6, "rx": 5}
+COPIED = 1 << 20
+"""Bytes of data below which a segment is copied out of its file."""
 PAGE = 4096
 """File offset and address of a segment with bytes agree modulo this, so that a loader may map the file."""
 
@@ -33,7 +37,7 @@ class ElfSection:
 
     name: str
     type: int
-    data: bytes
+    data: Bytes
     flags: int = 0
     address: int = 0
     size: int = 0
@@ -67,7 +71,7 @@ class Loadable:
     section: int
 
 
-def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[bytes]:
+def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[Bytes]:
     """The pieces of an executable of these sections, to be joined; null section and .shstrtab are added.
 
     The bytes of each section are a piece of their own, the very object that the section holds.
@@ -75,7 +79,7 @@ def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], fla
     names = ElfSection(".shstrtab", STRTAB, b"")
     sections = [*sections, names]
     names.data = b"\0" + b"".join(section.name.encode() + b"\0" for section in sections)
-    parts: list[bytes] = [b""]
+    parts: list[Bytes] = [b""]
     position = _HEADER.size + _PROGRAM.size * len(loadables)
     offsets = []
     for section in sections:
@@ -135,7 +139,7 @@ def _padded(data: bytes) -> bytes:
 class ElfFile:
     """The headers of an executable that was read; every range is checked before it is used."""
 
-    def __init__(self, data: bytes, name: str) -> None:
+    def __init__(self, data: Bytes, name: str) -> None:
         self.data = data
         self.name = name
         header = self._identify()
@@ -176,12 +180,22 @@ class ElfFile:
 
     def bytes_at(self, offset: int, size: int, what: str) -> bytes:
         """A range of the file; ImageError when the file ends before."""
+        self._check(offset, size, what)
+        return bytes(self.data[offset : offset + size])
+
+    def _check(self, offset: int, size: int, what: str) -> None:
         if offset + size > len(self.data):
             raise ImageError(
                 f"{self.name}: truncated image: {what} ends at byte {offset + size}, "
                 f"the file has {len(self.data)}"
             )
-        return self.data[offset : offset + size]
+
+    def segment(self, program: ProgramHeader, what: str) -> Bytes:
+        """The bytes of a segment; those of large data are not copied. ImageError as above."""
+        if program.file_size < COPIED or program.flags == FLAG_BITS["rx"]:
+            return self.bytes_at(program.offset, program.file_size, what)
+        self._check(program.offset, program.file_size, what)
+        return memoryview(self.data)[program.offset : program.offset + program.file_size].toreadonly()
 
     def _table(
         self, entry: struct.Struct, offset: int, size: int, count: int, what: str

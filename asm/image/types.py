@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.command_line import one_line
+from tx8isa.tools.files import Bytes
 
 VERSION = 2
 """The format version that this package writes and reads."""
@@ -63,7 +64,7 @@ class Segment:
 
     section: str
     address: int
-    data: bytes
+    data: Bytes
     size: int
     flags: str
 

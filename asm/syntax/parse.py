@@ -80,6 +80,7 @@ class Operands:
 
 
 _NAMED = re.compile(r"\s*(?:([A-Za-z_][\w.$]*)\s*=\s*)?")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*')
 _TERM = re.compile(r"\s*(-?)\s*([\w.$]+)\s*")
 
 
@@ -88,8 +89,8 @@ def parse_operands(text: str, start: int = 0, slow: Callable[[int], None] | None
 
     ``slow`` is told how many characters need the grammar, which takes some microseconds for each.
 
-    Sums of atoms, alone, as offsets of a base and in brackets, are parsed here: most programs hold nothing
-    else, and need not wait for the import of Lark.
+    Strings, and sums of atoms, alone, as offsets of a base and in brackets, are parsed here: most programs
+    hold nothing else, and need not wait for the import of Lark.
     """
     plain = _Plain(text, start).operands()
     if plain is not None:
@@ -134,9 +135,21 @@ class _Plain:
         match = _NAMED.match(self.text, self.at)
         assert match is not None  # it may be empty
         begin = self.at = match.end()
-        term = self._lanes() if self.text.startswith("[", begin) else self._value()
+        if self.text.startswith('"', begin):
+            term: Term | None = self._string()
+        else:
+            term = self._lanes() if self.text.startswith("[", begin) else self._value()
         name = match[1] or ""
         return None if term is None else Operand(name, term, match.start(1) if name else begin)
+
+    def _string(self) -> String | None:
+        """A quoted string; what is like an atom in it counts as one, as everywhere in the text."""
+        start, match = self.at, _STRING.match(self.text, self.at)
+        if match is None:
+            return None
+        self.atoms += ATOM.findall(self.text, match.start(1), match.end(1))
+        self.at = match.end()
+        return String(match[1], start)
 
     def _value(self) -> Term | None:
         """A sum, perhaps with a base after it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from asm.diagnostics import Diagnostic, Fault, character_notes, shortened
+from tx8isa.tools.files import Bytes
 
 _BLOCK_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:\\.|[^\'\\\n])\'|#[^\n]*|//[^\n]*|/\*.*?\*/|/\*.*', re.DOTALL
@@ -114,7 +115,7 @@ class Source:
         return Diagnostic(self.name, self.first + index, at + 1, message, line, notes)
 
 
-def checksum(data: bytes) -> str:
+def checksum(data: Bytes) -> str:
     """The checksum of a file as the directive ``.checksum`` has it: 16 bytes of BLAKE2b, in hexadecimal."""
     from hashlib import blake2b  # few programs need it
 
@@ -127,16 +128,16 @@ class IncludedFiles:
     ``given`` holds the bytes of files that need not exist, by the name under which the program includes them.
     """
 
-    def __init__(self, folders: Sequence[str | Path] = (), given: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, folders: Sequence[str | Path] = (), given: Mapping[str, Bytes] | None = None) -> None:
         self._folders = [Path(folder) for folder in folders]
         self._given = given or {}
-        self._read: dict[Path, bytes] = {}
+        self._read: dict[Path, Bytes] = {}
 
     def paths(self) -> list[Path]:
         """The files that were read."""
         return list(self._read)
 
-    def find(self, name: str, beside: Path) -> tuple[Path, bytes]:
+    def find(self, name: str, beside: Path) -> tuple[Path, Bytes]:
         """Path and bytes of a file that a file in the folder ``beside`` names; Fault when there is none."""
         if name in self._given:
             return Path(name), self._given[name]

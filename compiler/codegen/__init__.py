@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tx8isa.tools.files import made_folder, write_together
+from tx8isa.tools.files import Bytes, made_folder, write_together
 
 CONSTANTS_FILE = "prog.const"
 """File with the data of the constants, which the assembly text of a program includes."""
@@ -19,15 +19,15 @@ DEFAULT_TILES = 16
 def write_program(
     folder: Path,
     text: str,
-    constants: bytes,
-    image: Sequence[bytes] | None,
-    more: Mapping[Path, Sequence[bytes]] | None = None,
+    constants: Bytes,
+    image: Sequence[Bytes] | None,
+    more: Mapping[Path, Sequence[Bytes]] | None = None,
 ) -> None:
     """Write prog.s, prog.const, prog.bin if there is an ``image``, and ``more`` files, given in pieces.
 
     Either all files are written or none.
     """
-    files: dict[Path, Sequence[bytes]] = {
+    files: dict[Path, Sequence[Bytes]] = {
         folder / CONSTANTS_FILE: [constants],
         folder / "prog.s": [text.encode()],
     }

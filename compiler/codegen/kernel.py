@@ -14,7 +14,7 @@ from tx8isa.numbers.formats import Format
 from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
 from .moves import within_scratchpad
-from .phase import Constant, Scratch, Target
+from .phase import Constant, Origin, Scratch, Target
 from .registers import TILE, Registers
 from .spilling import Spills
 from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
@@ -114,13 +114,12 @@ class Kernel:
         """The address of constant data in DDR."""
         return self.lazy_constant(name, fmt, data.size, lambda: data)
 
-    def lazy_constant(self, name: str, fmt: Format, size: int, make: Callable[[], Array]) -> Address:
-        """The address of constant data of ``size`` elements, which ``make`` computes if they are needed.
-
-        The search generates code for many candidates; only the program that is kept needs the data.
-        """
+    def lazy_constant(
+        self, name: str, fmt: Format, size: int, make: Callable[[], Array], origin: Origin | None = None
+    ) -> Address:
+        """The address of ``size`` elements, which ``make`` computes if a program is kept, once an origin."""
         symbol = self._unique(name)
-        self.constants.append(Constant(symbol, fmt, size, make))
+        self.constants.append(Constant(symbol, fmt, size, make, origin))
         return Address(symbol)
 
     def scratch(self, name: str, size: int) -> Address:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,22 @@ class Target:
         return max(self.machine.spm.bytes - self.spm_bytes, 0)
 
 
+Source = tuple[object, ...]
+"""What decides the data of a constant, as long as the array of which they are made is alive."""
+
+
+def source_key(array: Array, fmt: Format, *way: object) -> Source:
+    """The source of data in a format that are made of an array in a certain way."""
+    return array.ctypes.data, array.shape, array.strides, array.dtype.str, fmt, *way
+
+
+class Origin(NamedTuple):
+    """The array of which constant data are made, and how: all that is made of it in that way is the same."""
+
+    source: Array
+    way: tuple[object, ...]
+
+
 @dataclass(frozen=True)
 class Constant:
     """Constant data of a phase in DDR: ``size`` elements, which ``make`` computes, in any shape.
@@ -44,11 +61,16 @@ class Constant:
     fmt: Format
     size: int
     make: Callable[[], Array]
+    origin: Origin | None = None
 
-    @cached_property
-    def data(self) -> Array:
-        """One-dimensional, in the storage dtype of ``fmt``."""
+    def compute(self) -> Array:
+        """The data: one-dimensional, in the storage dtype of ``fmt``."""
         return np.ascontiguousarray(self.make()).reshape(-1)
+
+    @property
+    def key(self) -> Source | None:
+        """What decides the data, if they have an origin."""
+        return None if self.origin is None else source_key(self.origin.source, self.fmt, *self.origin.way)
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from asm.instructions.text import quote
+from asm.place import SECTION_GRAIN
 from asm.syntax.source import checksum
 from compiler.codegen import CONSTANTS_FILE
 from compiler.graph import Array, Shape
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.tools.files import Bytes
 
 from .emitter import Emitter
+from .phase import Source
 from .registers import TILE
 
 START = "_start"
@@ -24,7 +27,6 @@ SHAPE_BLOCK = "io.shapes"
 """The symbol of the shape block: sizes of a run, which its inputs or the program decide."""
 SHAPE_WORD = 8
 """Bytes of a size in it."""
-_ALIGNMENT = 64
 _FIRST_COPY = "first.copy"
 """Symbol of the DDR for ``first_copy``: a line that all tiles read, and one that each tile writes."""
 
@@ -38,16 +40,17 @@ class Data:
     large: int = 0
     """Bytes from which a constant is large; 0: those of a bank."""
     out: Emitter = field(default_factory=Emitter)
-    pieces: list[bytes | memoryview] = field(default_factory=list)
-    """Content of the constants' file; views of the arrays, because these may be large."""
-    size: int = 0
-    """Bytes of the constants' file."""
-    _known: dict[tuple[Format, bytes], list[tuple[str, Array]]] = field(default_factory=dict)
+    _bytes: bytearray = field(default_factory=bytearray)
+    """The bytes of the constants' file."""
+    _known: dict[tuple[Format, bytes], list[tuple[str, int]]] = field(default_factory=dict)
+    """Symbols and places in the file of constants that are perhaps equal."""
+    _sources: dict[Source, str] = field(default_factory=dict)
+    """Symbols of constants that were made of known data in a known way."""
 
     @property
-    def blob(self) -> bytes:
-        """The bytes of the constants' file."""
-        return b"".join(self.pieces)
+    def blob(self) -> Bytes:
+        """The constants' file. It is the section .ddr as well, so neither assembler nor image copy it."""
+        return memoryview(self._bytes).toreadonly()
 
     def interface(self, kind: str, name: str, fmt: Format, shape: Shape, dtype: str) -> None:
         """A graph input or output under its own name; ``kind`` is input or output."""
@@ -65,43 +68,70 @@ class Data:
         self.out.directive(f".equ {symbol}, {base}{offset:+#x}")
 
     def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array, own: bool = False) -> None:
-        """Constant data, appended to the constants' file unless it has them already, or in any case (own)."""
+        """Constant data, appended to the constants' file unless it has them already, or in any case (own).
+
+        The assembler puts them at the same place in the section .ddr as they have in the file.
+        """
         alike = [] if own else self._known.setdefault((fmt, sample(data)), [])
-        first = next((other for other, known in alike if same_bits(known, data)), None)
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        first = next((other for other, begin in alike if self._has(begin, flat)), None)
         if first is not None:
             self.part(symbol, first, 0)
             return
-        alike.append((symbol, data))
         if data.nbytes >= (self.large or self.bank):
             self.out.directive(".section .ddr")
             self.out.directive(f".balign {self.bank}")
-        padding = -self.size % _ALIGNMENT
-        offset = self.size + padding
-        self.pieces += [bytes(padding), np.ascontiguousarray(data).reshape(-1).view(np.uint8).data]
-        self.size = offset + data.nbytes
+        self._bytes += bytes(-len(self._bytes) % SECTION_GRAIN)
+        offset = len(self._bytes)
+        alike.append((symbol, offset))
+        self._bytes += flat.data
         self.out.directive(f'.const {symbol}, {fmt.token}, {extents(shape)}, "{CONSTANTS_FILE}", {offset}')
 
+    def made(self, symbol: str, fmt: Format, key: Source | None, make: Callable[[], Array]) -> None:
+        """Constant data that ``make`` computes, unless there is a constant with the same ``key`` already."""
+        first = self._sources.get(key) if key else None
+        if first is not None:
+            self.part(symbol, first, 0)
+            return
+        if key:
+            self._sources[key] = symbol
+        data = make()
+        self.constant(symbol, fmt, data.shape, data)
 
-def checksums(constants: bytes) -> list[str]:
+    def _has(self, begin: int, data: Array) -> bool:
+        """Whether the file has these bytes at a place; no view of it stays, or it could not grow."""
+        return same_bits(np.frombuffer(self._bytes, np.uint8, data.size, begin), data)
+
+
+def checksums(constants: Bytes) -> list[str]:
     """Lines by which the assembler refuses constants that were not written with the text."""
     return [f'    .checksum "{CONSTANTS_FILE}", "{checksum(constants)}"'] if constants else []
 
 
 _SAMPLES = 64
+_COMPARED = 1 << 20
+"""Elements that are compared at a time, so that what differs early is found early."""
 
 
 def sample(data: Array) -> bytes:
     """A key of an array, equal for equal arrays: dtype, size and some of the elements."""
-    flat = data.reshape(-1)
-    some = flat[:: max(1, flat.size // _SAMPLES)]
-    return f"{data.dtype.str} {flat.size} ".encode() + np.ascontiguousarray(some).tobytes()
+    size = data.size
+    some = data.flat[:: max(1, size // _SAMPLES)] if size else data.reshape(-1)
+    return f"{data.dtype.str} {size} ".encode() + np.ascontiguousarray(some).tobytes()
 
 
 def same_bits(one: Array, other: Array) -> bool:
     """Whether two arrays have the same elements bit by bit; their shapes do not matter."""
+    if one.dtype != other.dtype or one.size != other.size:
+        return False
+    if one.shape == other.shape and one.strides == other.strides and one.ctypes.data == other.ctypes.data:
+        return True  # the same memory, as constants have that several networks read from one file
     bits = np.dtype(f"u{one.dtype.itemsize}")
     flat = [np.ascontiguousarray(array).reshape(-1).view(bits) for array in (one, other)]
-    return one.dtype == other.dtype and np.array_equal(flat[0], flat[1])
+    return all(
+        np.array_equal(flat[0][begin : begin + _COMPARED], flat[1][begin : begin + _COMPARED])
+        for begin in range(0, one.size, _COMPARED)
+    )
 
 
 def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:

@@ -23,6 +23,7 @@ from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
+from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
@@ -133,7 +134,7 @@ def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
     step.run(context, module)
 
 
-def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:
+def written(context: Context, module: ModuleOp) -> tuple[str, Bytes, Image]:
     """The text of a program whose passes have run, the bytes of its constants' file, and its image."""
     text, constants = program_text([(context, module)])
     context.data.clear()  # the constants' file has them now
@@ -147,7 +148,7 @@ def written(context: Context, module: ModuleOp) -> tuple[str, bytes, Image]:
     return text, constants, image
 
 
-def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[str, bytes, Image]:
+def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[str, Bytes, Image]:
     """The text of a program of several networks by name, whose passes have run, with the results of
     ``written``; the contexts have different scopes. GraphError when they cannot share their states."""
     text, constants = program_text([*networks.values()])
@@ -164,7 +165,7 @@ def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[
     return _sealed(text, constants) + records, constants, image
 
 
-def _sealed(text: str, constants: bytes) -> str:
+def _sealed(text: str, constants: Bytes) -> str:
     """A text that names the checksum of its constants; the assembler need not compute it here once more."""
     return "".join(f"{line}\n" for line in (text.rstrip("\n"), *checksums(constants)))
 
@@ -178,8 +179,8 @@ def _recorded(records: str, machine: Machine) -> Image:
 
 
 def written_for_chips(
-    parts: Mapping[tuple[int, ...], tuple[str, bytes, Image]], machine: Machine
-) -> tuple[str, bytes, Image]:
+    parts: Mapping[tuple[int, ...], tuple[str, Bytes, Image]], machine: Machine
+) -> tuple[str, Bytes, Image]:
     """The program of all chips, from those of the chips that have the same constants, chip 0 first.
 
     GraphError if their texts differ: constants of special values make other code.
@@ -196,7 +197,7 @@ def written_for_chips(
     return text, constants, _assemble(text, constants, machine)
 
 
-def _assemble(text: str, constants: bytes, machine: Machine) -> Image:
+def _assemble(text: str, constants: Bytes, machine: Machine) -> Image:
     try:
         return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
     except AsmError as error:

@@ -11,11 +11,12 @@ from xdsl.dialects.builtin import ModuleOp
 from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
+from compiler.codegen.phase import source_key
 from compiler.codegen.slices.precision import stored
 from compiler.dialect.ops import ControlOperation, GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
-from compiler.graph import Tensor
+from compiler.graph import Array, Tensor
 from compiler.lowering.movement.chips.opening import greeting, opening
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
@@ -30,6 +31,7 @@ from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
+from tx8isa.tools.files import Bytes
 
 from .base import Context, computes, in_storage_order, operations
 from .work import symbol_of
@@ -42,7 +44,7 @@ Network = tuple[Context, ModuleOp]
 """A network whose passes have run."""
 
 
-def program_text(networks: Sequence[Network]) -> tuple[str, bytes]:
+def program_text(networks: Sequence[Network]) -> tuple[str, Bytes]:
     """The assembly text, without the checksum of the constants' file, and the bytes of that file.
 
     Several networks share equal constants, and the states that have the same name; each has a scope of its
@@ -137,7 +139,7 @@ def _constants_of(context: Context, data: program.Data, sources: Sequence[Tensor
             _replaceable(context, data, operation)
     for entry in context.data:
         if isinstance(entry, Constant):
-            data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
+            data.made(entry.symbol, entry.fmt, entry.key, entry.compute)
 
 
 def _declare_body(data: program.Data, operation: ControlOperation, context: Context, body: ModuleOp) -> None:
@@ -205,10 +207,13 @@ def _copies(phase: tuple[str, list[str]]) -> bool:
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:
     kind = operation.results[0].type
     fmt, order = format_of(kind), order_of(kind)
-    array = stored(in_storage_order(constant_in(context, operation), order), fmt)
-    if order is Order.BLOCKED:
-        array = pack(array, fmt, Layout.NCX).view(array.dtype)
-    data.constant(operation.symbol, fmt, array.shape, array)
+    source = constant_in(context, operation)
+
+    def arranged() -> Array:
+        array = stored(in_storage_order(source, order), fmt)
+        return pack(array, fmt, Layout.NCX).view(array.dtype) if order is Order.BLOCKED else array
+
+    data.made(operation.symbol, fmt, source_key(source, fmt, order), arranged)
 
 
 def _replaceable(context: Context, data: program.Data, operation: InputOp) -> None:

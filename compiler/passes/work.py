@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
@@ -259,7 +259,7 @@ def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
     order, shape = order_of(value.type), shape_in(context, value)
     stored = tuple(shape[axis] for axis in storage_permutation(len(shape), order))
     data = None
-    if isinstance(value.owner, LoadConstOp) and not is_ranged(context, value):
+    if isinstance(value.owner, LoadConstOp) and not is_ranged(context, value) and not _is_table(value):
         data = in_storage_order(context.constants[value.owner.node.data], order)
     last = order in (Order.CHANNELS_LAST, Order.BLOCKED)
     return DdrTensor(
@@ -270,6 +270,26 @@ def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
         order is Order.BLOCKED,
         channels_last=last and len(shape) > 2,
     )
+
+
+def _is_table(value: SSAValue) -> bool:
+    """Whether a constant is the table of a Gather and otherwise only an operand of products.
+
+    As a language model has its embedding. It is stored in rows, once: products read it as they read a
+    computed matrix.
+    """
+    operators = {member.op for use in value.uses for member in _readers(use.operation, value)}
+    return "Gather" in operators and operators <= _READERS_OF_TABLES
+
+
+_READERS_OF_TABLES = {"Gather", "MatMul", "Gemm"}
+
+
+def _readers(operation: Operation, value: SSAValue) -> Sequence[TensorOperation]:
+    """The members of a group that read a value, or an operation itself."""
+    if isinstance(operation, GroupOp):
+        return [m for m in operation.members if any(operation.outer(each) is value for each in m.operands)]
+    return [operation] if isinstance(operation, TensorOperation) else []
 
 
 def operand_positions(operation: TensorOperation) -> list[int]:

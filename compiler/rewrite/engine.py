@@ -85,6 +85,11 @@ class RewrittenGraph:
         """The data of a constant."""
         return self.constants.get(name)
 
+    def tables(self) -> tuple[str, ...]:
+        """The constants whose rows a Gather takes."""
+        found = (node.inputs[0] for node in self.nodes if node.op == "Gather" and not node.attrs.get("axis"))
+        return tuple(dict.fromkeys(name for name in found if name in self.constants))
+
     def number(self, name: str) -> float | None:
         """The value of a constant of one element."""
         array = self.constants.get(name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from compiler.graph import Node
+import math
+
+from compiler.codegen.program import same_bits, sample
+from compiler.graph import Array, Node
 from compiler.operators.expansion.parts import reshaped
 from compiler.operators.shapes.movement import permutation
 
@@ -27,6 +30,33 @@ def _transposed(graph: RewrittenGraph, node: Node) -> Replacement | None:
     build = graph.builder(node)
     attrs = {**dict(node.attrs), **dict(zip(_TRANSPOSED, transposed, strict=True))}
     return replacement(build, build("Gemm", *operands, **attrs))
+
+
+def _of_table(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A product with the transposed table of a Gather, as the last one of a language model, reads the table.
+
+    So the program has it once.
+    """
+    x, weights, *_ = node.inputs
+    array, shape = graph.array(weights), graph.shape(x)
+    if array is None or array.ndim != 2 or not graph.tensor(x).is_float or len(shape) < 2:
+        return None
+    table = next((name for name in graph.tables() if same_bits_transposed(graph.array(name), array)), None)
+    if table is None:
+        return None
+    build = graph.builder(node)
+    rows = x if len(shape) == 2 else reshaped(build, x, math.prod(shape[:-1]), shape[-1])
+    result = build("Gemm", rows, table, transB=1)
+    if len(shape) > 2:
+        result = reshaped(build, result, *shape[:-1], array.shape[1])
+    return replacement(build, result)
+
+
+def same_bits_transposed(table: Array | None, weights: Array) -> bool:
+    """Whether weights [k, n] are a table [n, k]."""
+    if table is None or table.ndim != 2 or table.shape[::-1] != weights.shape:
+        return False
+    return sample(table.T) == sample(weights) and same_bits(table.T, weights)
 
 
 def _added(graph: RewrittenGraph, node: Node) -> Replacement | None:
@@ -66,7 +96,7 @@ def _flattened(graph: RewrittenGraph, node: Node) -> Replacement | None:
     if product.op == "Gemm":
         call, array = graph.call(product), graph.array(weights)
         plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
-        if not plain or (call.integer("transB") and array is None):
+        if not plain or (call.integer("transB") and (array is None or weights in graph.tables())):
             return None
         if call.integer("transB") and array is not None:
             weights = build.constant(array.T, graph.tensor(weights).dtype)
@@ -77,6 +107,7 @@ def _flattened(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 REWRITES = (
+    Rewrite("product-of-table", ("MatMul",), _of_table),
     Rewrite("flattened-product", ("Reshape",), _flattened),
     Rewrite("transpose-into-product", ("MatMul", "Gemm"), _transposed),
     Rewrite("addend-into-product", ("Add",), _added),

@@ -17,7 +17,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from compiler.driver import Program
     from compiler.graph import Array, Graph
     from tx8isa.machine.description import Machine
+    from tx8isa.tools.files import Bytes
 
 log = logging.getLogger(__name__)
 
@@ -213,13 +214,14 @@ def _newest_source() -> float:
     return max(path.stat().st_mtime for path in _sources())
 
 
-def _packed(program: Program) -> list[bytes]:
+def _packed(program: Program) -> list[Bytes]:
     core = program.core_work
     fields = {"dtype": program.dtype, "tiles": program.tiles, "states": program.states}
     fields["core"] = core and [core.phases, core.share]
     fields["wide"] = program.wide and dict(program.wide.values)
     header = json.dumps(fields).encode()
-    parts = [[header], [program.text.encode()], [program.constants], program.image_file]
+    texts: list[Sequence[Bytes]] = [[header], [program.text.encode()]]
+    parts = [*texts, [program.constants], program.image_file]
     lengths = (sum(map(len, pieces)) for pieces in parts)
     return [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
 

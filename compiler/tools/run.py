@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from asm.image import read_image, write_image
+from asm.image import read_again
 from compiler.driver import Program
 from compiler.evaluation.judgement import Judgement, judged
 from compiler.evaluation.tolerance import Verdict
@@ -137,7 +137,7 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
     from emulator.timing.replay import TimeRange
     from emulator.watch.stats.result import make_report
 
-    image = read_image(write_image(program.image), "prog.bin")
+    image = read_again(program.image, "prog.bin")
     loaded = emulator.Program(image, program.machine)
     if program.spread is not None:
         return _run_on_chips(loaded, program.spread, inputs, threads, watch)

@@ -200,7 +200,7 @@ def _check_window(segment: Segment, machine: Machine) -> None:
         )
 
 
-def _copy(code: Code, address: int, data: bytes) -> None:
+def _copy(code: Code, address: int, data: bytes | memoryview) -> None:
     at = address - code.base
     code.text[at : at + len(data)] = np.frombuffer(data, dtype=np.uint8)
 

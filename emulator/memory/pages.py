@@ -1,7 +1,8 @@
 """Pages that the memories of several chips have in common until one of them writes to a page.
 
-The large segments of a program are kept in a file without a name in the memory of the host, and mapped into
-each DDR privately: a page that is written becomes a page of the memory that wrote it.
+The large segments of a program are kept in a file without a name in the memory of the host, that of the
+program itself where it was read from one (``image_file``), and mapped into each DDR privately: a page that is
+written becomes a page of the memory that wrote it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import ctypes
 import mmap
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 from weakref import finalize
 
 from .areas import Bytes, HostMemoryError
+from .image_file import LEAST, ImageFile
 
-LEAST = 1 << 20
-"""Bytes of a segment from which on sharing it is worth a mapping of its own."""
 _FIXED = 0x10
 """MAP_FIXED of Linux: the mapping replaces what is mapped at its address."""
 _CHUNK = 1 << 26
@@ -28,22 +29,35 @@ class SharedSegments:
     HostMemoryError when the host refuses the memory.
     """
 
-    def __init__(self, segments: Mapping[str, tuple[int, bytes]]) -> None:
+    def __init__(self, segments: Mapping[str, tuple[int, bytes | memoryview]]) -> None:
         large = {name: pair for name, pair in segments.items() if len(pair[1]) >= LEAST}
+        self._places: dict[str, _Place] = {}
+        copied: dict[str, tuple[int, bytes | memoryview]] = {}
+        for name, (offset, data) in large.items():
+            begin = _place_in_file(data)
+            if begin is None or (begin - offset) % mmap.PAGESIZE:
+                copied[name] = offset, data
+            else:
+                assert isinstance(data, memoryview) and isinstance(data.obj, ImageFile)
+                self._places[name] = _Place(data.obj.descriptor, begin, offset, data)
+        if copied:
+            self._copy(copied)
+
+    def _copy(self, segments: Mapping[str, tuple[int, bytes | memoryview]]) -> None:
+        """Copy segments that are not in a file of the host's memory into one."""
         try:
             self._file = os.memfd_create("segments of a program")
         except OSError as error:
             raise HostMemoryError(f"the host refuses a file in memory: {error.strerror}") from None
         finalize(self, os.close, self._file)
-        self._places: dict[str, tuple[int, int, bytes]] = {}
         end = 0
-        for name, (offset, data) in large.items():
+        for name, (offset, data) in segments.items():
             begin = end + offset % mmap.PAGESIZE
-            self._places[name] = (begin, offset, data)
+            self._places[name] = _Place(self._file, begin, offset, data)
             self._write(data, begin)
             end = begin + len(data) + -(begin + len(data)) % mmap.PAGESIZE
 
-    def _write(self, data: bytes, at: int) -> None:
+    def _write(self, data: bytes | memoryview, at: int) -> None:
         """Write bytes to a place of the file; HostMemoryError when there is no memory for them."""
         rest = memoryview(data)
         try:
@@ -58,7 +72,7 @@ class SharedSegments:
         """Map a segment into DDR; False for one that is not here. HostMemoryError when the host refuses."""
         if name not in self._places:
             return False
-        begin, offset, data = self._places[name]
+        file, begin, offset, data = self._places[name]
         before = -offset % mmap.PAGESIZE
         whole = (len(data) - before) // mmap.PAGESIZE * mmap.PAGESIZE
         found = _map_fixed()(
@@ -66,7 +80,7 @@ class SharedSegments:
             whole,
             mmap.PROT_READ | mmap.PROT_WRITE,
             mmap.MAP_PRIVATE | _FIXED,
-            self._file,
+            file,
             begin + before,
         )
         if found != ddr.ctypes.data + offset + before:
@@ -74,6 +88,21 @@ class SharedSegments:
         for first, end in ((0, before), (before + whole, len(data))):
             ddr[offset + first : offset + end] = memoryview(data)[first:end]
         return True
+
+
+class _Place(NamedTuple):
+    """A segment: the descriptor of a file and where it is there, its offset in DDR, and its bytes."""
+
+    file: int
+    begin: int
+    offset: int
+    data: bytes | memoryview
+
+
+def _place_in_file(data: bytes | memoryview) -> int | None:
+    """Where an ``ImageFile`` has some bytes; None for others."""
+    file = data.obj if isinstance(data, memoryview) else None
+    return file.offset_of(data) if isinstance(file, ImageFile) and isinstance(data, memoryview) else None
 
 
 def _map_fixed() -> ctypes._NamedFuncPointer:

@@ -173,3 +173,26 @@ def test_bytes_that_are_given_need_no_file(tmp_path: Path) -> None:
         asm.assemble(text.replace("w.bin", "v.bin"), str(tmp_path / "p.s"), given=given)
     with pytest.raises(AsmError, match=r"w\.bin has 3 bytes, bytes 2\.\.6 are needed"):
         asm.assemble(text, str(tmp_path / "p.s"), given={"w.bin": b"012"})
+
+
+def test_a_section_that_is_the_beginning_of_a_file_is_not_copied(tmp_path: Path) -> None:
+    """Constants at the places that they have in the section, and zeros between them."""
+    given = {"w.bin": bytes(range(1, 9)) + bytes(4096 - 8) + b"next"}
+    text = 'nop\n.const w, int8, 8, "w.bin", 0\n.const v, int8, 4, "w.bin", 4096\n'
+    image = asm.assemble(text, str(tmp_path / "p.s"), given=given)
+    (data,) = (segment.data for segment in image.segments if segment.section == ".ddr")
+    assert isinstance(data, memoryview)
+    assert data.obj is given["w.bin"]
+    assert data == given["w.bin"]
+
+
+@pytest.mark.parametrize(
+    ("gap", "second"), [(b"\1", 4096), (b"\0", 4097)], ids=["no zeros between", "another place"]
+)
+def test_other_parts_of_a_file_are_copied(tmp_path: Path, gap: bytes, second: int) -> None:
+    given = {"w.bin": b"12345678" + gap + bytes(4096 - 9) + b"-next"}
+    text = f'nop\n.const w, int8, 8, "w.bin", 0\n.const v, int8, 4, "w.bin", {second}\n'
+    image = asm.assemble(text, str(tmp_path / "p.s"), given=given)
+    (data,) = (segment.data for segment in image.segments if segment.section == ".ddr")
+    assert isinstance(data, bytes)
+    assert data == b"12345678" + bytes(4096 - 8) + given["w.bin"][second : second + 4]

@@ -133,7 +133,7 @@ def length(word: int) -> int:
     return COMPRESSED_BYTES if is_compressed(word) else SCALAR_BYTES
 
 
-def decode_at(text: bytes, at: int) -> tuple[Encoding, dict[str, int]] | None:
+def decode_at(text: bytes | memoryview, at: int) -> tuple[Encoding, dict[str, int]] | None:
     """The scalar instruction, compressed or not, at a byte of some text; None when there is none."""
     size = length(text[at]) if at < len(text) else COMPRESSED_BYTES
     if at + size > len(text):

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -80,7 +80,7 @@ class SealedFolder:
             return None
         return content
 
-    def write(self, name: str, parts: list[bytes]) -> bool:
+    def write(self, name: str, parts: Sequence[bytes | memoryview]) -> bool:
         """Store an entry; False when that is not possible."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -165,7 +165,7 @@ def _say_once(title: str, fault: str) -> None:
     )
 
 
-def _seal(secret: bytes, name: str, parts: Iterable[bytes]) -> bytes:
+def _seal(secret: bytes, name: str, parts: Iterable[bytes | memoryview]) -> bytes:
     digest = hashlib.blake2b(name.encode() + b"\0", key=secret, digest_size=SEAL_BYTES)
     for part in parts:
         digest.update(part)

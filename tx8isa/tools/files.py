@@ -50,7 +50,10 @@ def as_text(data: bytes, name: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-Content = Sequence[bytes] | Callable[[IO[bytes]], object]
+Bytes = bytes | memoryview
+"""Bytes that are read: of large constants several objects see the same ones."""
+
+Content = Sequence[Bytes] | Callable[[IO[bytes]], object]
 """The content of a file: its bytes in pieces, or a function that writes them to the open file."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -176,6 +177,10 @@ def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
     head = f"{source}: {what}"
     if tensor.data_type not in helper.get_all_tensor_dtypes():
         raise GraphError([f"{head}: damaged tensor: element type {tensor.data_type} is not known"])
+    place = _external_place(tensor, source)
+    known = _EXTERNAL.get(place) if place else None
+    if known is not None:
+        return known
     try:
         array = numpy_helper.to_array(tensor, str(source.parent))
     except Exception as error:  # NumPy, the C++ code and onnx's Python raise errors of many classes
@@ -186,7 +191,27 @@ def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
         raise GraphError([f"{head}: {beyond}"])
     if array.shape != tuple(tensor.dims):
         raise GraphError([f"{head}: has {list(array.shape)} values, declares {list(tensor.dims)}"])
+    if place:
+        array.setflags(write=False)
+        _EXTERNAL[place] = array
     return array
+
+
+_EXTERNAL: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
+"""Arrays of external data that are in use: several models may have the same weights in a file, once."""
+
+
+def _external_place(tensor: TensorProto, source: Path) -> tuple[object, ...] | None:
+    """The file that has the data of a tensor as it is now, and where; None for data of the model itself."""
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return None
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    try:
+        found = (source.parent / fields.get("location", "")).stat()
+    except (OSError, ValueError):
+        return None
+    state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return *state, fields.get("offset"), fields.get("length"), tensor.data_type, *tensor.dims
 
 
 def _beyond(tensor: TensorProto, array: Array) -> str | None:

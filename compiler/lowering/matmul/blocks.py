@@ -39,7 +39,7 @@ from tx8isa.numbers.layouts import Layout, batch_bytes
 from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
-from .product import Matrix, Product
+from .product import ConstantPlanes, Matrix, PlaneBox, Product, constant_planes, in_planes
 from .result import ResultBlock, finish, sums_format
 
 Prepared = TypeVar("Prepared")
@@ -256,6 +256,8 @@ def as_operand(kernel: Kernel, name: str, product: Product, loaded: Aligned) -> 
 
 def right_operand(kernel: Kernel, product: Product, columns: Stretch, inner: list[Stretch]) -> Right:
     """How blocks of the right operand get into the scratchpad, of these columns and stretches of k."""
+    if in_planes(product, columns):
+        return _plane_blocks(kernel, constant_planes(kernel, product), columns)
     if product.packed:
         return _constant_blocks(kernel, product, columns, inner)
 
@@ -264,6 +266,21 @@ def right_operand(kernel: Kernel, product: Product, columns: Stretch, inner: lis
         k0 = step * stretch.size + stretch.start
         x = OperandRange(batch, n0, columns.size, columns.size)
         return load_operand(kernel, "b", product, product.right, x, k0, stretch.size)
+
+    return load
+
+
+def _plane_blocks(kernel: Kernel, planes: ConstantPlanes, columns: Stretch) -> Right:
+    """Blocks of a constant that is in planes."""
+
+    def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
+        row = step * stretch.size + stretch.start
+        box = PlaneBox(column * columns.size + columns.start, columns.size, row, stretch.size)
+        fmt = planes.tensors[0].fmt
+        size = batch_bytes(stretch.size, columns.size, fmt.bits)
+        addresses = [kernel.buffer("b", size) for _ in planes.tensors]
+        planes.load(kernel, addresses, box)
+        return addresses
 
     return load
 

@@ -7,27 +7,22 @@ of all. Pieces of several planes are loaded in long runs (``codegen.slices.long_
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-
-import numpy as np
+from functools import cached_property, lru_cache
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.long_runs import CompactSlice, into_planes, reorders
-from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
+from compiler.codegen.slices.precision import engine_format, part_count
+from compiler.codegen.slices.tensors import BLOCK, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.team import Team, own_parts, send
-from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, Layout
-from tx8isa.numbers.packing import pack
+from tx8isa.numbers.layouts import LINE_BYTES
 
-from .product import Matrix, Product
+from .product import ConstantPlanes, Matrix, PlaneBox, Product
 
 _CONVERTED = 1 << 14
 """Elements that a tile loads for itself and converts at a time."""
@@ -140,36 +135,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Source:
-    """An operand in DDR: a matrix; or blocks packed when compiling, one tensor for each part."""
+    """An operand in DDR: a matrix, or planes in which it was laid out when compiling."""
 
     matrix: Matrix
-    packed: tuple[DdrTensor, ...] = ()
-    chunks: int = 1
-    """Blocks along k, if packed."""
-
-
-def pack_blocks(
-    kernel: Kernel, product: Product, start: int, sizes: tuple[int, int], counts: tuple[int, int]
-) -> Source:
-    """The constant right operand from column ``start`` on: block by block, of (columns, k) ``sizes``."""
-    fmt, parts = engine_format(product.compute), part_count(product.compute)
-    size = counts[0] * counts[1] * sizes[0] * sizes[1]
-
-    def image(part: int) -> Array:
-        matrix = product.constant()
-        blocks = []
-        for column, chunk in itertools.product(range(counts[0]), range(counts[1])):
-            n0, k0 = start + column * sizes[0], chunk * sizes[1]
-            data = constant_parts(matrix[k0 : k0 + sizes[1], n0 : n0 + sizes[0]], product.compute)[part]
-            blocks.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
-        return np.concatenate(blocks)
-
-    symbols = [
-        kernel.lazy_constant("weights", fmt, size, partial(image, part)).symbol for part in range(parts)
-    ]
-    tensors = [DdrTensor(symbol, fmt, (size,)) for symbol in symbols]
-    packed = Matrix(product.right.tensor, product.n, product.k, False, product.right.batch_steps)
-    return Source(packed, tuple(tensors), counts[1])
+    planes: ConstantPlanes | None = None
 
 
 class Feed:
@@ -242,11 +211,12 @@ class Feed:
     def _load(self, chunk: Chunk, piece: Value, targets: Sequence[Value]) -> None:
         """Load a piece and convert it; one target for each part."""
         n = self._elements(chunk)
-        if self.source.packed:
-            block = chunk.block * self.source.chunks + chunk.number
-            first = block * (self.shape.rows * self.shape.lanes) + n * piece
-            for tensor, target in zip(self.source.packed, targets, strict=True):
-                self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=n)
+        if self.source.planes is not None:
+            plane, rows = piece // self.shape.splits * (self.shape.group * BLOCK), self.shape.rows
+            rows //= self.shape.splits
+            row = chunk.k + piece % self.shape.splits * rows
+            box = PlaneBox(chunk.x + plane, self.shape.group * BLOCK, row, rows)
+            self.source.planes.load(self.kernel, targets, box)
         elif self.converted:
             tensor = self.source.matrix.tensor
             raw = self.kernel.buffer("raw", self.shape.piece_elements * tensor.bytes_each)

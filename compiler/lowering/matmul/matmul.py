@@ -24,7 +24,7 @@ from compiler.lowering.record import Cut, Engine, Work, lowering, of_integers
 from tx8isa.numbers.formats import Format
 
 from .blocks import multiply_blocks
-from .plan import MatmulPlan, MatmulProblem, cost, plan_of, problem_of, ranked
+from .plan import DDR_RATE, MEETING, MatmulPlan, MatmulProblem, cost, plan_of, problem_of, ranked
 from .product import Matrix, Product, ProductEpilogue
 from .shared_right import WAY as BY_ROWS
 from .shared_right import RowBlocks, multiply_rows, row_blocks, row_blocks_of
@@ -44,6 +44,9 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt.
 
+    With few rows also the cheapest of each kind whose chunks have all terms: the fewer steps, the less of the
+    time of DDR is lost between them.
+
     Before them, whole rows for each tile if all can keep the right operand.
     """
     if work.output.fmt.is_float:
@@ -58,18 +61,27 @@ def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     likely = dealt and (not plans or dealt[0][0] < cost(problem, plans[0]))
     if likely:
         yield from (split.cut() for _, split in dealt)
-    if product.m < _FEWEST_PLANNED_ROWS:
+    few = product.m < _FEWEST_PLANNED_ROWS
+    if few:
         yield _BLOCKS
     yield from (blocks.cut() for blocks in row_blocks(product, target.tiles, target.spm_bytes, problem.extra))
-    kinds: set[tuple[str, str]] = set()
+    kinds: set[tuple[str, str, bool]] = set()
     for plan in plans:
-        if (plan.stay, plan.team_loads) not in kinds:
-            kinds.add((plan.stay, plan.team_loads))
+        kind = plan.stay, plan.team_loads, few and plan.k == problem.k
+        if kind not in kinds and not (few and _meets_in_vain(problem, plan)):
+            kinds.add(kind)
             yield plan.cut()
-    if product.m >= _FEWEST_PLANNED_ROWS:
+    if not few:
         yield _BLOCKS
     if not likely:
         yield from (split.cut() for _, split in dealt)
+
+
+def _meets_in_vain(problem: MatmulProblem, plan: MatmulPlan) -> bool:
+    """Whether tiles meet in every step for less than the meeting takes, as with a row and many weights."""
+    teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
+    saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
+    return plan.has_teams and saved * math.prod(plan.grid) / DDR_RATE < MEETING
 
 
 @lowering(

@@ -317,8 +317,8 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
 
 
 # Rough figures in cycles that rank plans.
-_MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
-_ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
+_MACS, DDR_RATE, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
+_ISSUE, _COPY, MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
 _SHORT_RUN = 8.0
 """An element of a column, which is a run of its own in DDR."""
 _RUN, _MOVE = 4.3, 2.0
@@ -335,8 +335,8 @@ def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
     again = {"left": other, "right": turns, "none": 1}[plan.stay]
     first = steps // again
     slow, fast = _step(problem, plan, True), _step(problem, plan, False)
-    sums = plan.m * plan.n * problem.out_bytes * tiles / _DDR
-    load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / _DDR
+    sums = plan.m * plan.n * problem.out_bytes * tiles / DDR_RATE
+    load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / DDR_RATE
     begin = _FIRST_COPY if plan.has_teams else 0
     return (
         begin
@@ -366,7 +366,7 @@ def _left_cost(problem: MatmulProblem, columns: int) -> float:
     left = problem.m * problem.k * ceil_div(columns, MOST_COLUMNS) * (problem.left_raw or 2)
     right = columns * problem.k * ceil_div(problem.m, MOST_ROWS) * (problem.right_raw or 2)
     return _FIRST_COPY + 2 * max(
-        ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / _DDR
+        ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / DDR_RATE
     )
 
 
@@ -395,5 +395,5 @@ def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
             copies += _COPY + shape.team * shape.piece_elements * shape.each / _LINK
     vectors = problem.passes * plan.m * plan.n / (_VECTORS * chunks) + moves * _MOVE
     issue += problem.passes * _ISSUE / chunks
-    parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR + runs * _RUN, copies + issue
-    return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.has_teams else 0)
+    parts = ne, vectors, own / _TILE_DMA, all_bytes / DDR_RATE + runs * _RUN, copies + issue
+    return max(parts) + _UNHIDDEN * sum(parts) + (MEETING if plan.has_teams else 0)

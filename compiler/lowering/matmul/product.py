@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.phase import Origin
 from compiler.codegen.slices.aligned import ChannelVector
-from compiler.codegen.slices.tensors import DdrTensor, unravel
+from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch, dma_loops, unravel
 from compiler.graph import Array
 from compiler.lowering.record import Step
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, batch_bytes, full_blocks, tail_width
+from tx8isa.numbers.packing import pack
 
 
 @dataclass(frozen=True)
@@ -111,3 +117,64 @@ class Product:
     def place(self, batch: Value, row: Value, column: Value) -> Value:
         """The element of the result at (row, column) of a batch."""
         return self.row(batch, row) * self.n + column
+
+
+@dataclass(frozen=True)
+class ConstantPlanes:
+    """A constant right operand [k, n] in DDR as the matrix engine takes it: planes of 64 columns.
+
+    Every product with the same operand can have it in this order, however it is divided: so a program has one
+    copy of it. ``tensors``: one for each part of FP32, else one.
+    """
+
+    tensors: tuple[DdrTensor, ...]
+    k: int
+    n: int
+
+    def load(self, kernel: Kernel, targets: Sequence[Value], box: PlaneBox) -> None:
+        """Load a part into consecutive bytes, one target for each part of FP32."""
+        planes, tail = full_blocks(box.columns, BLOCK), tail_width(box.columns, BLOCK)
+        first = box.column * self.k
+        for tensor, target in zip(self.tensors, targets, strict=True):
+            mnemonic, each = f"rdma.{tensor.fmt.token}", tensor.bytes_each
+            if planes:
+                loops = dma_loops((self.k * BLOCK, 1), (planes, box.rows * BLOCK))
+                kernel.emit(mnemonic, dst=target, src=tensor.at(first + box.row * BLOCK), **loops)
+            if tail:
+                begin = first + planes * (self.k * BLOCK) + box.row * tail
+                after = target + planes * BLOCK * each * box.rows
+                kernel.emit(mnemonic, dst=after, src=tensor.at(begin), n=box.rows * tail)
+
+
+@dataclass(frozen=True)
+class PlaneBox:
+    """A part of a right operand: ``columns`` from ``column`` on, of ``rows`` terms from ``row`` on."""
+
+    column: Value
+    columns: int
+    row: Value
+    rows: int
+
+
+def in_planes(product: Product, columns: Stretch) -> bool:
+    """Whether blocks of columns of a constant right operand are whole planes of 64, or the last ones."""
+    at_end = columns.count == 1 and columns.start + columns.size == product.n
+    return product.packed and columns.start % BLOCK == 0 and (columns.size % BLOCK == 0 or at_end)
+
+
+def constant_planes(kernel: Kernel, product: Product) -> ConstantPlanes:
+    """The constant right operand of a product in planes."""
+    fmt, k, n = engine_format(product.compute), product.k, product.n
+    value = np.asarray(product.right.tensor.value)
+    size = batch_bytes(k, n, fmt.bits) * 8 // fmt.bits
+
+    def image(part: int) -> Array:
+        data = constant_parts(product.constant(), product.compute)[part]
+        return pack(data, fmt, Layout.CX).view(data.dtype)
+
+    tensors = []
+    for part in range(part_count(product.compute)):
+        origin = Origin(value, ("planes", product.right.along_k, product.compute, n, part))
+        symbol = kernel.lazy_constant("weights", fmt, size, partial(image, part), origin).symbol
+        tensors.append(DdrTensor(symbol, fmt, (size,)))
+    return ConstantPlanes(tuple(tensors), k, n)

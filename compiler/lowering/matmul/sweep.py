@@ -23,9 +23,9 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .blocks import OperandRange, load_operand, right_operand
-from .feed import Chunk, Feed, Source, pack_blocks
+from .feed import Chunk, Feed, Source
 from .plan import MatmulPlan, MatmulProblem
-from .product import Product
+from .product import Product, constant_planes
 from .result import ResultBlock, finish, sums_format
 from .row_blocks import first_row, row_count
 from .tail import TailColumns
@@ -34,10 +34,7 @@ from .tail import TailColumns
 def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: MatmulPlan) -> int:
     """The code of a plan; the number of columns that it computes."""
     columns = plan.columns(problem)
-    right = Source(product.right)
-    if product.packed:
-        counts = columns // plan.n, plan.chunks(problem)
-        right = pack_blocks(kernel, product, 0, (plan.n, plan.k), counts)
+    right = Source(product.right, constant_planes(kernel, product) if product.packed else None)
     with tile_grid(kernel, plan.grid) as grid, _if_rows(kernel, problem, plan, grid):
         _Sweep(kernel, product, problem, plan, grid, right).run()
     return columns + plan.tail(problem)

@@ -64,7 +64,7 @@ def weights_run(kernel: Kernel, order: Sequence[Stage]) -> StackWeights | None:
             size += tensor.size
 
     def joined() -> Array:
-        return np.concatenate([constant.data for constant in made])
+        return np.concatenate([constant.compute() for constant in made])
 
     run = DdrTensor(kernel.lazy_constant("weights", fmt, size, joined).symbol, fmt, (size,))
     return StackWeights(run, kernel.buffer("w", size * each), offsets)

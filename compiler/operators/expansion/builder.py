@@ -37,7 +37,9 @@ class Builder:
 
     def _name(self) -> str:
         self.count += 1
-        return f"{self.prefix}.{self.count}"
+        while (name := f"{self.prefix}.{self.count}") in self.tensors:  # a value of the model itself
+            self.count += 1
+        return name
 
     def constant(self, value: Array, dtype: str) -> str:
         """A constant of a dtype; values are rounded to it."""

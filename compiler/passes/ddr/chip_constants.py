@@ -13,6 +13,7 @@ from asm.image.chips import REPLACED
 from compiler.codegen import CONSTANTS_FILE
 from compiler.codegen.program import checksums
 from compiler.graph import GraphError
+from tx8isa.tools.files import Bytes
 
 _CHECKSUM = ".checksum "
 
@@ -27,11 +28,12 @@ def _without_checksum(text: str) -> list[str]:
 
 
 def with_chips(
-    text: str, constants: bytes, image: Image, others: Mapping[tuple[int, ...], Image]
-) -> tuple[str, bytes]:
+    text: str, constants: Bytes, image: Image, others: Mapping[tuple[int, ...], Image]
+) -> tuple[str, Bytes]:
     """Text and constants of a program for the first chips, with those of other chips behind them."""
     own = _segment(image)
-    lines, pieces = _without_checksum(text), [constants]
+    pieces: list[Bytes] = [constants]
+    lines = _without_checksum(text)
     for chips, other in others.items():
         replaced = _segment(other)
         if (own is None) != (replaced is None) or (own and replaced and own.size != replaced.size):

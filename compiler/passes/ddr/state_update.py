@@ -21,7 +21,14 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.passes.base import Context, StateUpdate, computes, is_alias, main_member, operations
 from compiler.passes.groups.dependences import Edges, in_order
-from compiler.passes.groups.views import concat_offsets, memory_root, outside, same_memory, sole_member
+from compiler.passes.groups.views import (
+    concat_offsets,
+    memory_root,
+    outside,
+    readers_of,
+    same_memory,
+    sole_member,
+)
 
 
 class StateUpdatePass:
@@ -63,6 +70,8 @@ class _Updater:
         self.context, self.module, self.block = context, module, subgraph.body.block
         self.before: dict[TensorOperation, set[TensorOperation]] = defaultdict(set)
         self.writers: set[TensorOperation] = set()
+        self.found: dict[SSAValue, list[TensorOperation]] | None = None
+        """The operations that read the memory of a value; None until they are looked for."""
 
     def run(self) -> None:
         states = list(self._states())
@@ -153,11 +162,12 @@ class _Updater:
 
     def _readers(self, value: SSAValue) -> Iterator[TensorOperation]:
         """The operations that read the memory of a value, also in another shape or a part of it."""
-        for operation in operations(self.module):
-            if any(memory_root(operand) is value for operand in operation.operands):
-                own = isinstance(operation, OutputOp) and operation.state is not None
-                if not own and not is_alias(operation):
-                    yield operation
+        if self.found is None:
+            self.found = readers_of(list(operations(self.module)))
+        for operation in self.found.get(value, ()):
+            own = isinstance(operation, OutputOp) and operation.state is not None
+            if not own and not is_alias(operation):
+                yield operation
 
     def _reader_after(self, state: _State, writers: Sequence[TensorOperation]) -> str:
         """Why what reads the old value cannot be placed before it is overwritten."""
@@ -182,6 +192,7 @@ class _Updater:
         attributes = {"node": node, "layout_str": StringAttr(order_of(value.type).value)}
         made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
         self.block.insert_op_before(made, state.present)
+        self.found = None
         return made
 
 

@@ -144,14 +144,26 @@ def memory_root(value: SSAValue) -> SSAValue:
     return value
 
 
+def readers_of(found: Sequence[TensorOperation]) -> dict[SSAValue, list[TensorOperation]]:
+    """The operations that read the memory of each value, also in another shape or a part of it, in order."""
+    readers: dict[SSAValue, list[TensorOperation]] = {}
+    for each in found:
+        for root in dict.fromkeys(map(memory_root, each.operands)):
+            readers.setdefault(root, []).append(each)
+    return readers
+
+
 def state_edges(found: Sequence[TensorOperation]) -> Edges:
     """The edges by which what makes the new value of a state comes after what reads the old one."""
     inputs = {each.node.data: each.results[0] for each in found if isinstance(each, InputOp)}
+    if not any(isinstance(each, OutputOp) and each.state is not None for each in found):
+        return defaultdict(set)
+    reading = readers_of(found)
     edges: dict[TensorOperation, set[TensorOperation]] = defaultdict(set)
     for each in found:
         if isinstance(each, OutputOp) and each.state is not None:
             old, writer = inputs[each.state.data], same_memory(each.operands[0]).owner
-            readers = {other for other in found if any(memory_root(value) is old for value in other.operands)}
+            readers = set(reading.get(old, ()))
             if isinstance(writer, TensorOperation):
                 edges[writer] |= readers - {writer, each}
     return edges

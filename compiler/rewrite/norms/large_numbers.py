@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.evaluation.storage import extremes
 from compiler.graph import DTYPES, Array, Graph, Node
 from compiler.operators import call_of
 from compiler.rewrite.engine import RESHAPES
@@ -85,7 +86,7 @@ def _of_constant(array: Array) -> float:
     """The largest magnitude of the finite numbers of a constant that are no masks."""
     if not array.size:
         return 0.0
-    high, low = float(array.max()), float(array.min())
+    low, high = extremes(array)
     if math.isfinite(high) and low >= _MASK:
         return max(high, -low)
     wide = array[np.isfinite(array) & (array >= _MASK)].astype(np.float64)
@@ -166,7 +167,8 @@ def _product(graph: Graph, node: Node, sizes: Sizes) -> float:
     axes = tuple(range(1, weights.ndim)) if along_rows else (weights.ndim - 2,)
     operand = sizes.get(node.inputs[0], _ORDINARY)
     terms = math.prod(weights.shape[axis] for axis in axes)
-    most = max(float(weights.max()), -float(weights.min()))
+    low, high = extremes(weights)
+    most = max(high, -low)
     if math.isfinite(most) and _ROUNDED * operand * most * math.sqrt(terms) <= LARGEST:
         return _ORDINARY  # as for nearly all weights; the sums take seconds for those of a language model
     wide = np.abs(weights).astype(np.float64)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compiler.codegen.slices.precision import stored
-from compiler.evaluation.storage import STORAGE, all_finite, within_range
+from compiler.evaluation.storage import STORAGE, all_finite, extremes, within_range
 from compiler.graph import Array
 from compiler_harness import NodeSpec, assert_right, draw, graph
 from tx8isa.numbers.formats import Format
@@ -94,3 +94,19 @@ def test_programs_agree_with_the_reference(
     nodes: list[NodeSpec], constants: dict[str, Array], dtype: str
 ) -> None:
     assert_right(graph(nodes, {"x": (5, 8)}, constants), dtype, 2, inputs={"x": draw(5, 8)})
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+@pytest.mark.parametrize(
+    "numbers", [[0.5, -3, 2], [-0.5, -3, -2], [0.5, 3], [-0.0, 0.0], [1, np.inf], [-np.inf, -1]]
+)
+def test_extremes(numbers: list[float], dtype: type) -> None:
+    low, high = extremes(np.array(numbers, dtype))
+    assert (low, high) == (min(numbers), max(numbers))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_extremes_of_what_has_no_number(dtype: type, sign: float) -> None:
+    array = np.array([1, np.copysign(np.nan, sign), -np.inf], dtype)
+    assert np.isnan(extremes(array)).all()

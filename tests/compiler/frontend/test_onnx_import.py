@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -226,3 +227,25 @@ def test_reading_graph_json_does_not_load_onnx() -> None:
     code = "import sys, compiler.cli, compiler.frontend.json.reader; print('onnx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_models_share_external_data_of_one_file_as_long_as_it_stays(tmp_path: Path) -> None:
+    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": (2, 64)}, constants=draw({"w": (64, 32)}))
+    external_data_helper.convert_model_to_external_data(made, location="weights.bin", size_threshold=16)
+    onnx.save(made, tmp_path / "m.onnx")
+    first, second = load(tmp_path / "m.onnx"), load(tmp_path / "m.onnx")
+    assert first.constants["w"] is second.constants["w"]
+    data = np.fromfile(tmp_path / "weights.bin", np.float32)
+    (data + 1).tofile(tmp_path / "weights.bin")
+    os.utime(tmp_path / "weights.bin", ns=(1, 1))
+    changed = load(tmp_path / "m.onnx").constants["w"]
+    assert (changed == first.constants["w"] + np.float32(1)).all()
+
+
+def test_names_of_values_that_look_like_those_of_an_expansion(tmp_path: Path) -> None:
+    """A Split that is named as its results are, with numbers."""
+    nodes = [
+        node("Split", ["x"], ["s.1", "s.2"], name="s", num_outputs=2),
+        node("Sub", ["s.1", "s.2"], ["y"]),
+    ]
+    assert_same(model(nodes, {"x": (4, 3)}), {"x": (4, 3)}, tmp_path)

@@ -87,7 +87,7 @@ def assembled(cases: Sequence[Case], tiles: int, spm: int, where: Path) -> Progr
         work = case.work(number)
         kernel = generate(f"p{number}", work, Target(tiles, spm, case.formats[1]))
         for constant in kernel.constants:
-            data.constant(constant.symbol, constant.fmt, constant.data.shape, constant.data)
+            data.made(constant.symbol, constant.fmt, constant.key, constant.compute)
         lines += [directive("input", work.input(0)), directive("output", work.output)]
         phases += program.phase("n", kernel.text())
     text = [*data.out.lines, *lines, *program.prologue(tiles, 16), *phases, *program.epilogue()]

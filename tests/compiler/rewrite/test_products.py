@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tx8
+from compiler.evaluation.reference import run_reference
 from compiler.graph import Array
 from compiler.rewrite import rewrite_graph
 from compiler_harness import NodeSpec, draw, graph, ints
@@ -73,3 +76,33 @@ def test_columns_that_are_taken_apart_stay() -> None:
 def test_weights_that_are_computed_and_transposed_stay() -> None:
     nodes = linear(("Gemm", ["f", "g"], ["p"], {"transB": 1}))
     stays(nodes, {**X, "g": (7, 6)}, {name: CONSTANTS[name] for name in ("flat", "apart")})
+
+
+TABLE = np.random.default_rng(8).standard_normal((9, 6)).astype(np.float32)
+
+
+def with_table(weights: Array, *rows: int) -> list[str]:
+    """The operators of a product of rows with weights, beside a Gather of rows of the table."""
+    build = tx8.GraphBuilder("tied")
+    build.output(build.Gather(TABLE, build.input("tokens", "int64", (3,))), "embedded")
+    build.output(build.input("x", "float32", (*rows, 6)) @ weights, "logits")
+    before = build.build()
+    after = rewrite_graph(before)
+    x = np.random.default_rng(9).standard_normal((*rows, 6)).astype(np.float32)
+    inputs = {"tokens": np.array([4, 0, 8]), "x": x}
+    for name, found in run_reference(after, inputs).items():
+        np.testing.assert_allclose(found, run_reference(before, inputs)[name])
+    return [op for op in ops(after) if op != "Identity"]
+
+
+@pytest.mark.parametrize("weights", [TABLE.T, TABLE.T.copy()], ids=["view", "copy"])
+def test_a_product_with_a_transposed_table_reads_its_rows(weights: Array) -> None:
+    assert with_table(weights, 4) == ["Gather", "Gemm"]
+    assert with_table(weights, 2, 4) == ["Gather", "Reshape", "Gemm", "Reshape"]
+
+
+def test_a_product_with_other_weights_than_the_table_stays() -> None:
+    other = TABLE.T.copy()
+    other[5, 8] += 1
+    assert with_table(other, 4) == ["Gather", "MatMul"]
+    assert with_table(TABLE.T[:, ::-1], 4) == ["Gather", "MatMul"]

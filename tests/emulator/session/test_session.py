@@ -13,7 +13,7 @@ import asm
 from chip_bench import W, chip
 from emulator import Fault, InputError, Program
 from emulator.memory.areas import GRANULE_SHIFT
-from emulator.memory.pages import LEAST
+from emulator.memory.image_file import LEAST
 from emulator.session import ProgramSession, SessionError, StateFileError
 
 MACHINE = chip(2, 0x4000)

@@ -70,7 +70,7 @@ def phase_program(
         else:
             data.out.lines.append(_directive("input", tensor))
     for constant in kernel.constants:
-        data.constant(constant.symbol, constant.fmt, constant.data.shape, constant.data)
+        data.made(constant.symbol, constant.fmt, constant.key, constant.compute)
     data.out.lines.append(_directive("output", output))
     for scratch in kernel.scratches:
         data.space(scratch.symbol, scratch.size)

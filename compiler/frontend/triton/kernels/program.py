@@ -20,6 +20,7 @@ from compiler.codegen.spm import SpmOverflow
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
+from tx8isa.tools.files import Bytes
 
 from .engines.memory import symbol_of
 from .launch import DTYPES, KernelLaunch, check_launch, name_behind
@@ -41,7 +42,7 @@ class KernelProgram:
 
     name: str
     text: str
-    constants: bytes
+    constants: Bytes
     image: Image
     machine: Machine
     addresses: Mapping[str, int]
@@ -54,7 +55,7 @@ class KernelProgram:
         return f"{self.summary}: {lines:,} lines of assembly, {len(self.constants):,} bytes of constants"
 
     @cached_property
-    def image_file(self) -> Sequence[bytes]:
+    def image_file(self) -> Sequence[Bytes]:
         """The bytes of prog.bin in pieces."""
         return image_parts(self.image)
 
@@ -139,7 +140,7 @@ class _Text:
         machine = self.code.target.machine
         data = program.Data(bank=machine.ddr.bank_bytes)
         for constant in self.code.constants:
-            data.constant(constant.symbol, constant.fmt, constant.data.shape, constant.data)
+            data.made(constant.symbol, constant.fmt, constant.key, constant.compute)
         for name, shape in self.launch.arrays.items():
             size = _bytes(shape, self.elements[name])
             data.space(symbol_of(name), size)
@@ -206,5 +207,5 @@ def _bytes(shape: Shape, element: str) -> int:
     return size
 
 
-def _assembled(text: str, constants: bytes, machine: Machine) -> Image:
+def _assembled(text: str, constants: Bytes, machine: Machine) -> Image:
     return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
