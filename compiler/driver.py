@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from .graph import Graph
     from .search import SearchProgress
+    from .search.plan import Plan
 
 _Written = tuple[str, bytes, Image]
 """The assembly text, the bytes of the constants and the image."""
@@ -96,6 +97,8 @@ class EntryProgram:
     machine: Machine
     states: tuple[str, ...]
     """A line for each state of each graph, as ``Program.states``."""
+    chosen: ChosenDegrees | None = None
+    """How several chips share the graphs; None on one."""
 
     def __repr__(self) -> str:
         return f"<compiler.EntryProgram {', '.join(self.graphs)}: {self.dtype}, {self.tiles} tiles>"
@@ -115,6 +118,7 @@ def compile_entries(
     patterns: str = "default",
     search: str = "fast",
     residency: str = "on",
+    parallel: Degrees | None = None,
 ) -> EntryProgram:
     """Compile several checked graphs into one image; the keys are the names of its entries.
 
@@ -124,22 +128,48 @@ def compile_entries(
     compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
-    from compiler.passes.compilation import context_of, default_dtype, run_passes, written_together
+    from compiler.passes.compilation import context_of, default_dtype, written_for_chips, written_together
 
     found = with_states_of_entries(graphs, states or {})
     dtype = dtype or default_dtype(next(iter(found.values())))
-    networks: dict[str, tuple[Context, ModuleOp]] = {}
-    for name, graph in found.items():
-        try:
-            context = context_of(graph, dtype, tiles, machine, patterns, search, residency=residency)
-            context.prefix = f"{name}."
-            networks[name] = context, run_passes(context, {}, None)
-        except GraphError as error:
-            raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
-    made = written_together(networks)
+    machine = load_machine(None) if machine is None else machine
+    options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    plans: dict[str, Plan] = {}
+    if parallel is not None or machine.chip_count > 1:
+        chosen = chosen_degrees(found, dtype, tiles, machine, parallel, begin)
+        each = {
+            chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
+            for chips, places in chosen.places.items()
+        }
+        networks = next(iter(each.values()))
+        made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
+    else:
+        chosen, networks = None, _networks(found, begin, plans)
+        made = written_together(networks)
     context = next(iter(networks.values()))[0]
     lines = tuple(f"entry {name}: {each}" for name, (of, _) in networks.items() for each in of.updates)
-    return EntryProgram(found, context.compute.token, context.tiles, *made, context.machine, lines)
+    return EntryProgram(found, context.compute.token, context.tiles, *made, machine, lines, chosen)
+
+
+def _networks(
+    graphs: Mapping[str, Graph], begin: Callable[..., Context], plans: dict[str, Plan], spread: bool = False
+) -> dict[str, tuple[Context, ModuleOp]]:
+    """The networks of a program after all passes; ``plans`` has the decisions about them, or gets them."""
+    from compiler.passes.compilation import run_passes
+    from compiler.passes.report import decisions
+
+    networks = {}
+    for name, graph in graphs.items():
+        try:
+            context = begin(graph, spread=spread)
+            context.prefix, context.plan = f"{name}.", plans.get(name)
+            module = run_passes(context, {}, None)
+        except GraphError as error:
+            raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
+        networks[name] = context, module
+        plans.setdefault(name, decisions(context, module))
+    return networks
 
 
 def compile_graph(
@@ -181,7 +211,7 @@ def compile_graph(
     }
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
     if parallel is not None or machine.chip_count > 1:
-        chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
+        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
         return _compile_for_chips(chosen, machine, begin, after_pass)
     context = begin(graph)
     context.search_progress = search_progress
@@ -238,7 +268,7 @@ def estimate_graph(
     )
     chosen, local = None, graph
     if parallel is not None or machine.chip_count > 1:
-        chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
+        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
         local = chosen.spread.graph_of((0, 0))
     phases = estimated_phases(run_passes(begin(local, spread=chosen is not None), {}, None))
     bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
@@ -247,36 +277,52 @@ def estimate_graph(
 
 
 def chosen_degrees(
-    graph: Graph,
+    graphs: Mapping[str, Graph],
     dtype: str | None,
     tiles: int | None,
     machine: Machine,
     parallel: Degrees | None,
     begin: Callable[..., Context],
 ) -> ChosenDegrees:
-    """The graph divided over the chips of a machine, by given degrees or by those that are estimated best.
+    """Graphs divided over the chips of a machine, by given degrees or by those that are estimated best.
 
-    ``begin`` makes the context of a graph.
+    The keys are names of entries; a single graph has an empty one. ``begin`` makes the context of a graph.
     """
     from compiler.passes.compilation import compute_format, default_dtype, run_passes
     from compiler.passes.report import estimated_phases
-    from compiler.search.chips import ChosenDegrees, choose_degrees, possible_degrees, spread_graph
+    from compiler.search.chips import (
+        ChosenDegrees,
+        SpreadGraphs,
+        checked_states,
+        choose_degrees,
+        possible_degrees,
+        spread_graph,
+    )
 
-    bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
+    first = next(iter(graphs.values()))
+    bytes_each = compute_format(dtype or default_dtype(first)).bits // 8
 
-    def divide(degrees: Degrees) -> SpreadGraph:
-        return spread_graph(graph, machine, degrees, bytes_each, tiles or DEFAULT_TILES)
+    def divide(degrees: Degrees) -> SpreadGraphs:
+        found = {}
+        for name, graph in graphs.items():
+            try:
+                found[name] = spread_graph(graph, machine, degrees, bytes_each, tiles or DEFAULT_TILES)
+            except GraphError as error:
+                entry = f"entry {name}: " if name else ""
+                raise GraphError([f"{entry}{problem}" for problem in error.messages]) from None
+        return checked_states(found)
 
-    def estimate(spread: SpreadGraph) -> tuple[int, int]:
-        context = begin(spread.graph_of((0, 0)), spread=True, search="fast")
-        phases = estimated_phases(run_passes(context, {}, None))
+    def estimate(spreads: SpreadGraphs) -> tuple[int, int]:
+        contexts = (begin(each.graph_of((0, 0)), spread=True, search="fast") for each in spreads.values())
+        phases = [phase for each in contexts for phase in estimated_phases(run_passes(each, {}, None))]
         exchanges = sum(phase.cycles for phase in phases if phase.exchange)
         return sum(phase.cycles for phase in phases), exchanges
 
     if parallel is not None:
         return ChosenDegrees(divide(parallel), ())
     assert machine.chips is not UNSET
-    return choose_degrees(graph, possible_degrees(machine.chips), divide, estimate)
+    title = f"entries {', '.join(graphs)}" if first is not graphs.get("") else f"graph '{first.name}'"
+    return choose_degrees(title, possible_degrees(machine.chips), divide, estimate)
 
 
 def _compile_for_chips(

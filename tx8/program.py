@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from compiler.graph import Graph
     from compiler.passes.base import RangedSource
     from compiler.quantise import DecisionTable, Settings
+    from compiler.search.chips import Degrees, SpreadGraph
     from emulator.session.runs import RepeatedRuns
 
 
@@ -41,8 +42,11 @@ class Program:
         name: str,
         compiled: Compiled | None = None,
         formats: DecisionTable | None = None,
+        spreads: Mapping[str, SpreadGraph] | None = None,
     ) -> None:
         self.image, self.machine, self.name = image, machine, name
+        self.spreads = spreads
+        """How several chips share its networks, by entry; None on one chip, and for a program from a file."""
         self.formats = formats
         """Which node computes in which format; None for a program that was not quantised here."""
         self.compiled = compiled
@@ -67,7 +71,8 @@ class Program:
 
     def entry(self, name: str) -> Program:
         """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
-        return Program(image_of_entry(self.image, name), self.machine, f"{self.name}.{name}")
+        image, own = image_of_entry(self.image, name), self.spreads and {"": self.spreads[name]}
+        return Program(image, self.machine, f"{self.name}.{name}", spreads=own)
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
@@ -98,6 +103,11 @@ class Program:
         if self.entries:
             raise Tx8Error(
                 f"the program has the entries {', '.join(self.entries)}: run entry(NAME), or a session"
+            )
+        if self.emulated.chips > 1:
+            raise Tx8Error(
+                f"the program runs on {self.emulated.chips} chips: run it in a session, "
+                "tx8.Session(program).run(...), or by tx8emu"
             )
         arrays = bind(self.inputs, inputs, named)
         return start(self._repeated, self.name, arrays, threads, max_instructions, timed)
@@ -154,6 +164,8 @@ def compile(
     metric: Callable[[dict[str, Any]], float] | None = None,
     formats: str | Path | None = None,
     integers: str | None = None,
+    chips: tuple[int, int] | None = None,
+    parallel: str | None = None,
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
@@ -164,7 +176,8 @@ def compile(
     most steps of loops that collect results, by the names of their nodes; ``state``: inputs that are the same
     memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
     (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
-    ``search`` and ``residency`` as the options of tx8cc.
+    ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x and y, and
+    ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best (docs/chips.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
@@ -182,14 +195,16 @@ def compile(
 
     ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
     graph = graph_at(None if ranges is None else ranges.ranges.usual)
-    target = _machine(machine)
+    target = _machine(machine, chips)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
+    options["parallel"] = _degrees(parallel)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    return Program(program.image, program.machine, graph.name, program, made.table)
+    spreads = None if program.spread is None else {"": program.spread}
+    return Program(program.image, program.machine, graph.name, program, made.table, spreads)
 
 
 def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:
@@ -226,6 +241,8 @@ def compile_entries(
     patterns: str = "default",
     search: str = "fast",
     residency: str = "on",
+    chips: tuple[int, int] | None = None,
+    parallel: str | None = None,
 ) -> Program:
     """Compile several models into one program, whose entries have the names of ``models``.
 
@@ -237,8 +254,17 @@ def compile_entries(
 
     graphs = {name: graph_of(model, (), None) for name, model in models.items()}
     options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
-    program = compile_entries(graphs, state or {}, dtype=dtype, machine=_machine(machine), **options)
-    return Program(program.image, program.machine, "_".join(graphs))
+    options |= {"machine": _machine(machine, chips), "parallel": _degrees(parallel)}
+    program = compile_entries(graphs, state or {}, dtype=dtype, **options)
+    spreads = None if program.chosen is None else program.chosen.spreads
+    return Program(program.image, program.machine, "_".join(graphs), spreads=spreads)
+
+
+def _degrees(parallel: str | None) -> Degrees | None:
+    """How chips share the work, from text; GraphError for a text that says nothing of it."""
+    from compiler.search.chips import parsed_degrees
+
+    return None if parallel is None else parsed_degrees(parallel)
 
 
 def assemble(
@@ -280,8 +306,9 @@ def _path(path: object, what: str) -> Path:
     return Path(path)
 
 
-def _machine(machine: Machine | str | Path | None) -> Machine:
-    return machine if isinstance(machine, Machine) else load_machine(machine)
+def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None = None) -> Machine:
+    found = machine if isinstance(machine, Machine) else load_machine(machine)
+    return found if chips is None else found.of_chips(*chips)
 
 
 def _signature(buffers: Sequence[Buffer], image: Image) -> str:

@@ -176,7 +176,8 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
         exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         start += opening(context.machine)
-        code[first] = [*program.phase("", greeting(context.machine, chips, sorted(exchanges))), *code[first]]
+        hello = greeting(context.machine, chips, sorted(exchanges), context.prefix)
+        code[first] = [*program.phase("", hello), *code[first]]
     return start, code
 
 

@@ -5,7 +5,14 @@ The result is one graph that all chips compute, with operators that exchange val
 """
 
 from .bounds import ChipBounds, bounds_of, priced_machine
-from .candidates import ChosenDegrees, TriedDegrees, choose_degrees, possible_degrees
+from .candidates import (
+    ChosenDegrees,
+    SpreadGraphs,
+    TriedDegrees,
+    checked_states,
+    choose_degrees,
+    possible_degrees,
+)
 from .degrees import Degrees, parsed_degrees
 from .spread import SpreadGraph, spread_graph
 
@@ -14,8 +21,10 @@ __all__ = [
     "ChosenDegrees",
     "Degrees",
     "SpreadGraph",
+    "SpreadGraphs",
     "TriedDegrees",
     "bounds_of",
+    "checked_states",
     "choose_degrees",
     "parsed_degrees",
     "possible_degrees",
