@@ -243,13 +243,13 @@ def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) ->
     if not options.quiet:
         lines, size = program.text.count("\n"), len(program.constants)
         what = f"entries {', '.join(graphs)}, {program.dtype}, {program.tiles} tiles"
-        tried = ()
+        notes = [*program.states]
         if program.chosen is not None:
             what += f" of each of {machine.chip_count} chips ({program.chosen.spread.degrees})"
-            tried = program.chosen.tried
+            notes = [*(f"tried {each}" for each in program.chosen.tried), *notes]
         made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
         say(options, one_line(f"{path.stem}: {what}; {made}"))
-        for line in (*(f"tried {each}" for each in tried), *program.states):
+        for line in notes:
             say(options, line)
     return 0
 

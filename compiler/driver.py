@@ -168,7 +168,8 @@ def _networks(
         except GraphError as error:
             raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
         networks[name] = context, module
-        plans.setdefault(name, decisions(context, module))
+        if name not in plans and (plan := decisions(context, module)).templates:
+            plans[name] = plan
     return networks
 
 
@@ -341,7 +342,7 @@ def _compile_for_chips(
     first: tuple[Context, Report] | None = None
     for place, chips in spread.parts.items():
         context = begin(spread.graph_of(place), spread=True)
-        if first is not None:
+        if first is not None and first[1].plan.templates:
             context.plan = first[1].plan
         module = run_passes(context, timing, after_pass if first is None else None)
         parts[chips] = written(context, module)

@@ -65,7 +65,7 @@ class SpreadSteps:
 
     @property
     def constants(self) -> dict[str, Buffer]:
-        """None: programs for several chips have no constants that can be replaced."""
+        """The constants that the program names, of each chip."""
         return self._session.constants
 
     @property
@@ -108,7 +108,7 @@ class SpreadSteps:
         self._session.begin_with(self._dealt_states(arrays))
 
     def replace(self, constants: Arrays) -> None:
-        """SessionError for any name."""
+        """Give constants of chips other values, by names such as ``chip1.w``."""
         self._session.replace(constants)
 
     # -- whole arrays and their parts --------------------------------------------------------------------
