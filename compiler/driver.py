@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from asm.image import Image, image_parts
@@ -29,7 +28,14 @@ if TYPE_CHECKING:
     from compiler.passes.base import Context, RangedSource
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import EstimatedPhase, Report
-    from compiler.search.chips import ChipBounds, ChosenDegrees, Degrees, SpreadGraph, TriedDegrees
+    from compiler.search.chips import (
+        ChipBounds,
+        ChosenDegrees,
+        Degrees,
+        PipelinedGraph,
+        SpreadGraph,
+        TriedDegrees,
+    )
 
     from .graph import Graph
     from .search import SearchProgress
@@ -60,7 +66,7 @@ class Program:
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
     wide: WideValues | None = None
     """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
-    spread: SpreadGraph | None = None
+    spread: SpreadGraph | PipelinedGraph | None = None
     """How several chips share the graph; None on one."""
     tried: tuple[TriedDegrees, ...] = ()
     """The degrees of parallelism that a search has tried."""
@@ -211,6 +217,8 @@ def compile_graph(
         "ranges": ranges,
     }
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    if parallel is not None and parallel.pp > 1:
+        return _compile_pipeline(graph, machine, parallel, begin, after_pass)
     if parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
         return _compile_for_chips(chosen, machine, begin, after_pass)
@@ -287,52 +295,26 @@ def chosen_degrees(
 ) -> ChosenDegrees:
     """Graphs divided over the chips of a machine, by given degrees or by those that are estimated best.
 
-    The keys are names of entries; a single graph has an empty one. ``begin`` makes the context of a graph.
+    The keys are names of entries; a single graph has an empty one.
     """
     from compiler.passes.compilation import compute_format, default_dtype, run_passes
     from compiler.passes.report import estimated_phases
-    from compiler.search.chips import (
-        ChosenDegrees,
-        SpreadGraphs,
-        checked_states,
-        choose_degrees,
-        possible_degrees,
-        spread_graph,
-    )
+    from compiler.search.chips import choose_degrees
 
-    first = next(iter(graphs.values()))
-    bytes_each = compute_format(dtype or default_dtype(first)).bits // 8
-
-    def divide(degrees: Degrees) -> SpreadGraphs:
-        found = {}
-        for name, graph in graphs.items():
-            try:
-                found[name] = spread_graph(graph, machine, degrees, bytes_each, tiles or DEFAULT_TILES)
-            except GraphError as error:
-                entry = f"entry {name}: " if name else ""
-                raise GraphError([f"{entry}{problem}" for problem in error.messages]) from None
-        return checked_states(found)
-
-    def estimate(spreads: SpreadGraphs) -> tuple[int, int]:
-        contexts = (begin(each.graph_of((0, 0)), spread=True, search="fast") for each in spreads.values())
-        phases = [phase for each in contexts for phase in estimated_phases(run_passes(each, {}, None))]
+    def estimate(local: Graph) -> tuple[int, int]:
+        phases = estimated_phases(run_passes(begin(local, spread=True, search="fast"), {}, None))
         exchanges = sum(phase.cycles for phase in phases if phase.exchange)
         return sum(phase.cycles for phase in phases), exchanges
 
-    if parallel is not None:
-        return ChosenDegrees(divide(parallel), ())
-    assert machine.chips is not UNSET
-    title = f"entries {', '.join(graphs)}" if first is not graphs.get("") else f"graph '{first.name}'"
-    return choose_degrees(title, possible_degrees(machine.chips), divide, estimate)
+    first = next(iter(graphs.values()))
+    bytes_each = compute_format(dtype or default_dtype(first)).bits // 8
+    return choose_degrees(graphs, machine, parallel, bytes_each, tiles or DEFAULT_TILES, estimate)
 
 
 def _compile_for_chips(
     chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
 ) -> Program:
-    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0.
-
-    ``begin`` makes the context of a graph.
-    """
+    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
     from compiler.passes.compilation import run_passes, written, written_for_chips
     from compiler.passes.report import report_of
 
@@ -351,8 +333,44 @@ def _compile_for_chips(
     start = time.perf_counter()
     made = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
-    report = replace(first[1], degrees=list(chosen.tried)) if chosen.tried else first[1]
-    return _program(spread.graph, first[0], made, timing, report, chosen)
+    report = replace(first[1], degrees=[*chosen.tried]) if chosen.tried else first[1]
+    return _program(spread.graph, first[0], made, timing, report, spread, chosen.tried)
+
+
+def _compile_pipeline(
+    graph: Graph,
+    machine: Machine,
+    parallel: Degrees,
+    begin: Callable[..., Context],
+    after_pass: AfterPass | None,
+) -> Program:
+    """One program of several stages, each with a compilation for each set of its constants."""
+    from compiler.passes.compilation import run_passes, written_in_stages
+    from compiler.passes.report import decisions, estimated_phases, report_of
+    from compiler.search.chips import node_prices, pipelined_graph
+
+    def prices(part: Graph) -> dict[str, float]:
+        alone = begin(part, spread=True, patterns="none", search="fast", residency="off")
+        phases = estimated_phases(run_passes(alone, {}, None))
+        return node_prices(part, {phase.name: phase.cycles for phase in phases})
+
+    pipeline = pipelined_graph(graph, machine, parallel, begin(graph, spread=True).compute.bits // 8, prices)
+    timing: dict[str, float] = {}
+    stages: list[dict[tuple[int, ...], tuple[Context, ModuleOp]]] = []
+    for number, sets in enumerate(pipeline.parts):
+        plan: Plan | None = None
+        stages.append({})
+        for chips, batch in sets.items():
+            context = begin(pipeline.stage_graph(number, batch), spread=True)
+            context.prefix, context.plan = f"s{number}.", plan if plan and plan.templates else None
+            module = run_passes(context, timing, after_pass if chips == (0,) else None)
+            plan = decisions(context, module)
+            stages[-1][chips] = context, module
+    start = time.perf_counter()
+    made = written_in_stages(stages, machine)
+    timing["assemble"] = time.perf_counter() - start
+    first = next(iter(stages[0].values()))
+    return _program(graph, first[0], made, timing, report_of(*first, made[2]), spread=pipeline)
 
 
 def _program(
@@ -361,7 +379,8 @@ def _program(
     made: _Written,
     timing: dict[str, float],
     report: Report,
-    chosen: ChosenDegrees | None = None,
+    spread: SpreadGraph | PipelinedGraph | None = None,
+    tried: tuple[TriedDegrees, ...] = (),
 ) -> Program:
     return Program(
         graph,
@@ -374,6 +393,6 @@ def _program(
         tuple(map(str, report.states)),
         report.core_work,
         context.wide,
-        None if chosen is None else chosen.spread,
-        () if chosen is None else chosen.tried,
+        spread,
+        tried,
     )

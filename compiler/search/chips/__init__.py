@@ -13,20 +13,25 @@ from .candidates import (
     choose_degrees,
     possible_degrees,
 )
+from .cuts import node_prices
 from .degrees import Degrees, parsed_degrees
+from .pipeline import PipelinedGraph, pipelined_graph
 from .spread import SpreadGraph, spread_graph
 
 __all__ = [
     "ChipBounds",
     "ChosenDegrees",
     "Degrees",
+    "PipelinedGraph",
     "SpreadGraph",
     "SpreadGraphs",
     "TriedDegrees",
     "bounds_of",
     "checked_states",
     "choose_degrees",
+    "node_prices",
     "parsed_degrees",
+    "pipelined_graph",
     "possible_degrees",
     "priced_machine",
     "spread_graph",

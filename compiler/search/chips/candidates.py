@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
+from msgspec import UNSET
 
 from compiler.graph import Graph, GraphError
 from tx8isa.machine.chips import Chips
+from tx8isa.machine.description import Machine
 
 from .degrees import MOST_SHARING, Degrees
-from .spread import SpreadGraph
+from .spread import SpreadGraph, spread_graph
 
 
 class TriedDegrees(msgspec.Struct, frozen=True):
@@ -85,30 +87,51 @@ def checked_states(spreads: SpreadGraphs) -> SpreadGraphs:
 
 
 def choose_degrees(
-    title: str,
-    candidates: Sequence[Degrees],
-    divide: Callable[[Degrees], SpreadGraphs],
-    estimate: Callable[[SpreadGraphs], tuple[int, int]],
+    graphs: Mapping[str, Graph],
+    machine: Machine,
+    parallel: Degrees | None,
+    bytes_each: int,
+    tiles: int,
+    estimate: Callable[[Graph], tuple[int, int]],
 ) -> ChosenDegrees:
-    """The candidate with the fewest estimated cycles; of equal ones the first. GraphError if none fits.
+    """The degrees that are given, or else those with the fewest estimated cycles; of equal ones the first.
 
-    ``estimate`` gives the cycles of divided networks, and those of exchanges among them; ``title`` is for the
-    message.
+    The keys of ``graphs`` are names of entries. ``estimate`` gives the cycles of what a chip computes, and
+    those of exchanges among them. The other arguments are those of ``spread_graph``. GraphError if none fits.
     """
+    if parallel is not None:
+        return ChosenDegrees(_spread(graphs, machine, parallel, bytes_each, tiles), ())
+    if machine.chips is UNSET:
+        raise GraphError([f"machine {machine.name} has no links between chips"])
     tried: list[TriedDegrees] = []
     best: tuple[int, SpreadGraphs] | None = None
-    for degrees in candidates:
+    for degrees in possible_degrees(machine.chips):
         try:
-            spreads = divide(degrees)
-            cycles, exchanges = estimate(spreads)
+            spreads = _spread(graphs, machine, degrees, bytes_each, tiles)
+            each = [estimate(spread.graph_of((0, 0))) for spread in spreads.values()]
         except GraphError as error:
             problem = str(error).partition("\n")[0]
             tried.append(TriedDegrees(str(degrees), None, 0, problem.removeprefix(f"{degrees}: ")))
             continue
+        cycles, exchanges = (sum(numbers) for numbers in zip(*each, strict=True))
         tried.append(TriedDegrees(str(degrees), cycles, exchanges, ""))
         if best is None or cycles < best[0]:
             best = cycles, spreads
     if best is None:
-        found = "; ".join(map(str, tried))
-        raise GraphError([f"{title}: no degrees of parallelism fit the chips: {found}"])
+        title = f"graph '{graphs[''].name}'" if "" in graphs else f"entries {', '.join(graphs)}"
+        raise GraphError([f"{title}: no degrees of parallelism fit the chips: {'; '.join(map(str, tried))}"])
     return ChosenDegrees(best[1], tuple(tried))
+
+
+def _spread(
+    graphs: Mapping[str, Graph], machine: Machine, degrees: Degrees, bytes_each: int, tiles: int
+) -> SpreadGraphs:
+    """All networks divided; GraphError, with the entry, for one that cannot be."""
+    found = {}
+    for name, graph in graphs.items():
+        try:
+            found[name] = spread_graph(graph, machine, degrees, bytes_each, tiles)
+        except GraphError as error:
+            entry = f"entry {name}: " if name else ""
+            raise GraphError([f"{entry}{problem}" for problem in error.messages]) from None
+    return checked_states(found)

@@ -112,20 +112,22 @@ def spread_graph(
     if chips is UNSET:
         raise GraphError([f"machine {machine.name} has no links between chips"])
     degrees.check(chips)
+    if degrees.pp > 1:
+        raise GraphError([f"{degrees}: only the program of a single network has stages; try tp or dp"])
     if graph.replaceable:
         raise GraphError(["--parallel: programs with replaceable constants are for one chip"])
     flow = next((node for node in graph.nodes if node.bodies), None)
     if flow is not None:
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
     split = with_split_products(graph) if degrees.tp > 1 else graph
-    batch = _batch_dealt(split, degrees.dp) if degrees.dp > 1 else None
+    batch = batch_dealt(split, degrees.dp) if degrees.dp > 1 else None
     local = split if batch is None else batch.graph_of(split, 0)
     groups = ChipGroups(machine, tuple(degrees.rings(chips)), bytes_each, tiles)
     tensor = _products_shared(local, groups) if degrees.tp > 1 else None
     return SpreadGraph(graph, degrees, tuple(degrees.places(chips)), batch, tensor, split)
 
 
-def _batch_dealt(graph: Graph, count: int) -> ChipDivision:
+def batch_dealt(graph: Graph, count: int) -> ChipDivision:
     """The batch in ``count`` parts; chips exchange nothing. Inputs without a batch are those of all chips."""
     parts = ChipParts(graph, count)
     common = [tensor for tensor in graph.inputs if not tensor.shape or tensor.shape[0] == 1]
