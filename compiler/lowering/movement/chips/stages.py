@@ -27,7 +27,7 @@ def _message(kernel: Kernel, tensor: DdrTensor, tiles: int) -> tuple[int, int]:
     return kernel.target.machine.spm.reserved + _PLACE, part
 
 
-@lowering(SEND, engines=(Engine.DMA,))
+@lowering(SEND, engines=(Engine.DMA,), gives_fp32=True)
 def send(kernel: Kernel, work: Work) -> None:
     """Every tile loads its part of the tensor and writes it to the other chip."""
     source = work.input(0)
