@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from compiler.graph import Array, AttrValue, Graph, GraphError, Node, Tensor
-from compiler.operators.domains.chips.collectives import RECEIVE, SEND
+from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
 from compiler.operators.record import OPERATORS, resolve
 from tx8isa.cost.instructions import chip_link_rate
 from tx8isa.machine.description import Machine
@@ -115,7 +115,11 @@ class _Stage:
         self.coming = crossing(whole, begin) if begin else []
         self.going = crossing(whole, end) if stage + 1 < pipeline.stages else []
         self.inputs = {tensor.name: tensor for tensor in local.inputs}
+        made = {name for node in self.nodes for name in node.outputs}
+        self.own = [tensor.name for tensor in local.outputs if tensor.name in made]
         self.constants: dict[str, Array] = {}
+        self._sent = self._received = self._done = ""
+        """The last that was sent and received, and a value that is there when a part of the batch is done."""
         self.made: list[Node] = []
         self.tensors: dict[str, Tensor] = {}
 
@@ -124,17 +128,16 @@ class _Stage:
         used = {name for node in self.nodes for name in node.inputs}
         inputs = tuple(tensor for name, tensor in self.inputs.items() if name in used)
         self.tensors = {tensor.name: tensor for tensor in inputs}
-        after = {RECEIVE: "", SEND: ""}
         for number in range(self.parts.count):
             part = self.pipeline.micro.graph_of(self.local, number)
             self._constants_of(part, number)
-            for node in self._nodes_of(part, number, after):
+            for node in self._nodes_of(part, number):
                 self._add(node)
-        own = [t.name for t in self.local.outputs if any(t.name in node.outputs for node in self.nodes)]
-        for name in own:
+            self._done = self._end_of(number)
+        for name in self.own:
             self._join(name)
-        sent = [after[SEND]] if after[SEND] else []
-        outputs = tuple(self.tensors[name] for name in (*own, *sent))
+        sent = [self._sent] if self._sent else []
+        outputs = tuple(self.tensors[name] for name in (*self.own, *sent))
         return replace(
             self.local,
             inputs=inputs,
@@ -156,41 +159,40 @@ class _Stage:
         alike = name in self.local.constants or name in self.parts.literals
         return name if not name or common or alike else f"{name}.part{number}"
 
-    def _nodes_of(self, part: Graph, number: int, after: dict[str, str]) -> Iterator[Node]:
+    def _nodes_of(self, part: Graph, number: int) -> Iterator[Node]:
         for name in [n for n in self.tensors if n in self.inputs and n in self.parts.axes]:
-            yield self._slice(name, number)
+            yield self._take(name, number)
         for name in self.coming:
-            tensor, before = part.tensors[name], after[RECEIVE]
-            after[RECEIVE] = own = self._named(name, number)
+            tensor, before = part.tensors[name], (self._received, self._done)
+            self._received = own = self._named(name, number)
             attrs = {**self._attrs(self.stage - 1), "shape": tensor.shape, "dtype": tensor.dtype}
-            yield Node(RECEIVE, f"{own}.receive", (before,) if before else (), (own,), attrs)
+            yield Node(RECEIVE, f"{own}.receive", before, (own,), attrs)
         for node in self.nodes:
             inputs = tuple(self._named(name, number) for name in node.inputs)
             outputs = tuple(self._named(name, number) for name in node.outputs)
             yield replace(node, name=f"{node.name}.part{number}", inputs=inputs, outputs=outputs)
         for name in self.going:
-            own, before = self._named(name, number), after[SEND]
-            after[SEND] = f"{SENT}.{own}"
-            inputs = (own, before) if before else (own,)
-            yield Node(SEND, f"{own}.send", inputs, (after[SEND],), self._attrs(self.stage))
+            own, before = self._named(name, number), self._sent
+            self._sent = f"{SENT}.{own}"
+            yield Node(SEND, f"{own}.send", (own, before), (self._sent,), self._attrs(self.stage))
+
+    def _end_of(self, number: int) -> str:
+        """A value that is there when all of a part of the batch is computed, as far as there is one."""
+        floats = [name for name in self.own if self.local.tensors[name].is_float]
+        return self._sent or (self._named(floats[-1], number) if floats else self._done)
 
     def _attrs(self, stage: int) -> dict[str, AttrValue]:
         pairs = self.pipeline.pairs[stage]
         return {"chips": tuple(chip for pair in pairs for chip in pair), "members": 2}
 
-    def _slice(self, name: str, number: int) -> Node:
-        """The part of an input."""
+    def _take(self, name: str, number: int) -> Node:
+        """The part of an input; its batch is the first axis."""
         way = self.parts.division(name)
         assert way is not None
-        begin, end = self.parts.box(self.inputs[name].shape, way, number).intervals[way.axis]
-        bounds = [self._integer(f"chips.at{value}", value) for value in (begin, end, way.axis)]
+        assert way.axis == 0
+        begin, end = self.parts.box(self.inputs[name].shape, way, number).intervals[0]
         own = self._named(name, number)
-        return Node("Slice", f"{own}.slice", (name, *bounds), (own,), {})
-
-    def _integer(self, name: str, value: int) -> str:
-        self.constants[name] = np.array([value], np.int64)
-        self.tensors[name] = Tensor(name, "int64", (1,))
-        return name
+        return Node(TAKE, f"{own}.take", (name, self._done), (own,), {"begin": begin, "end": end})
 
     def _join(self, name: str) -> None:
         """An output from its parts."""

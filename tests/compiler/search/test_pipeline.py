@@ -10,7 +10,7 @@ import pytest
 from compiler.evaluation.reference import run_reference
 from compiler.evaluation.states import with_states
 from compiler.graph import Array, Graph, GraphError
-from compiler.operators.domains.chips.collectives import RECEIVE, SEND
+from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
 from compiler.search.chips import PipelinedGraph, parsed_degrees, pipelined_graph
 from compiler.search.chips.cuts import balanced_cuts, crossing, node_prices
 from compiler_harness import draw, graph, ints
@@ -95,7 +95,8 @@ def run_stage(
     """What a stage sends, and its outputs: receptions become inputs."""
     received = [node for node in local.nodes if node.op == RECEIVE]
     sent = [node for node in local.nodes if node.op == SEND]
-    nodes = tuple(node for node in local.nodes if node.op not in (SEND, RECEIVE))
+    kept = (node for node in local.nodes if node.op not in (SEND, RECEIVE))
+    nodes = tuple(replace(n, inputs=n.inputs[:1]) if n.op == TAKE else n for n in kept)
     more = [local.tensors[node.outputs[0]] for node in received]
     outputs = [tensor for tensor in local.outputs if not tensor.name.startswith("chips.")]
     values = [local.tensors[node.inputs[0]] for node in sent]

@@ -7,9 +7,9 @@ cut a tensor in the same way, whatever else is in their scratchpads.
 from __future__ import annotations
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.tensors import DdrTensor, dma_format
-from compiler.lowering.record import Engine, Work, lowering
-from compiler.operators.domains.chips.collectives import RECEIVE, SEND
+from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, dma_format, whole
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
+from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
 from tx8isa.numbers.division import ceil_div, round_up
 
 from .collectives import GRAIN, blocks_of, member_of
@@ -53,3 +53,11 @@ def receive(kernel: Kernel, work: Work) -> None:
         member.written(WRITTEN, 0)
         kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=count)
         kernel.emit("ncc.wait")
+
+
+@lowering(TAKE, types=EVERY_TYPE, engines=(Engine.DMA,))
+def take(kernel: Kernel, work: Work) -> None:
+    """A copy of some rows."""
+    source, target = work.input(0), work.output
+    view = View(source, source.strides, work.spec.integer("begin") * source.strides[0])
+    copy_views(kernel, target.shape, view, whole(target))
