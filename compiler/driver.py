@@ -28,14 +28,7 @@ if TYPE_CHECKING:
     from compiler.passes.base import Context, RangedSource
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import EstimatedPhase, Report
-    from compiler.search.chips import (
-        ChipBounds,
-        ChosenDegrees,
-        Degrees,
-        PipelinedGraph,
-        SpreadGraph,
-        TriedDegrees,
-    )
+    from compiler.search.chips import ChipBounds, ChosenDegrees, Degrees, SharedGraph, TriedDegrees
 
     from .graph import Graph
     from .search import SearchProgress
@@ -66,7 +59,7 @@ class Program:
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
     wide: WideValues | None = None
     """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
-    spread: SpreadGraph | PipelinedGraph | None = None
+    spread: SharedGraph | None = None
     """How several chips share the graph; None on one."""
     tried: tuple[TriedDegrees, ...] = ()
     """The degrees of parallelism that a search has tried."""
@@ -379,7 +372,7 @@ def _program(
     made: _Written,
     timing: dict[str, float],
     report: Report,
-    spread: SpreadGraph | PipelinedGraph | None = None,
+    spread: SharedGraph | None = None,
     tried: tuple[TriedDegrees, ...] = (),
 ) -> Program:
     return Program(

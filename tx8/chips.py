@@ -21,7 +21,7 @@ from tx8isa.tools.suggestions import hint
 
 if TYPE_CHECKING:
     from compiler.graph import Tensor
-    from compiler.search.chips import SpreadGraph
+    from compiler.search.chips import SharedGraph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -30,7 +30,7 @@ Arrays = Mapping[str, Array]
 class SpreadSteps:
     """``ProgramSession`` with whole arrays; ``spreads``: how chips share each network, by its entry."""
 
-    def __init__(self, session: ProgramSession, spreads: Mapping[str, SpreadGraph]) -> None:
+    def __init__(self, session: ProgramSession, spreads: Mapping[str, SharedGraph]) -> None:
         self._session, self._spreads = session, spreads
         self._results: dict[tuple[str, str], Array] = {}
         """Arrays that are bound to outputs, by entry and name."""
@@ -116,7 +116,7 @@ class SpreadSteps:
     def _name(self, entry: str | None) -> str:
         return next(iter(self._spreads)) if entry is None else entry
 
-    def _spread(self, entry: str | None) -> SpreadGraph:
+    def _spread(self, entry: str | None) -> SharedGraph:
         """How chips share an entry; ImageError for an unknown name."""
         self._session.inputs(entry)
         return self._spreads[self._name(entry)]
@@ -127,7 +127,7 @@ class SpreadSteps:
         tensors = {tensor.name: tensor for tensor in self._spread(entry).graph.outputs}
         return {buffer.name: _whole(buffer, tensors[buffer.name]) for buffer in buffers}
 
-    def _of_states(self) -> dict[str, SpreadGraph]:
+    def _of_states(self) -> dict[str, SharedGraph]:
         """A network that has it, by state."""
         pairs = [(past, each) for each in self._spreads.values() for past, _ in each.graph.states]
         return {past: each for past, each in pairs if _has(self._session.states, past)}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from compiler.graph import Graph
     from compiler.passes.base import RangedSource
     from compiler.quantise import DecisionTable, Settings
-    from compiler.search.chips import Degrees, SpreadGraph
+    from compiler.search.chips import Degrees, SharedGraph
     from emulator.session.runs import RepeatedRuns
 
 
@@ -42,7 +42,7 @@ class Program:
         name: str,
         compiled: Compiled | None = None,
         formats: DecisionTable | None = None,
-        spreads: Mapping[str, SpreadGraph] | None = None,
+        spreads: Mapping[str, SharedGraph] | None = None,
     ) -> None:
         self.image, self.machine, self.name = image, machine, name
         self.spreads = spreads
@@ -203,7 +203,7 @@ def compile(
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    spreads = None if program.spread is None else {"": program.spread}
+    spreads: dict[str, SharedGraph] | None = None if program.spread is None else {"": program.spread}
     return Program(program.image, program.machine, graph.name, program, made.table, spreads)
 
 

@@ -12,7 +12,7 @@ import emulator
 import tx8
 from chip_nets import CACHES, decoder
 from compiler.driver import compile_graph
-from compiler.graph import Graph
+from compiler.graph import Array, Graph
 from compiler.search.chips import parsed_degrees
 from emulator.cli.command import main
 from emulator.session import ProgramSession, SessionError
@@ -35,7 +35,7 @@ def on_one(made: Graph, dtype: str = "fp16") -> Program:
     return Program(found.image, found.machine, "decoder", found)
 
 
-def steps(batch: int, count: int = 3) -> list[dict[str, np.ndarray]]:
+def steps(batch: int, count: int = 3) -> list[dict[str, Array]]:
     random = np.random.default_rng(4)
     rows = random.standard_normal((count, batch, 1, 64)).astype(np.float32)
     return [{"x": row, "at": np.full(batch, at)} for at, row in enumerate(rows)]

@@ -15,7 +15,7 @@ from .candidates import (
 )
 from .cuts import node_prices
 from .degrees import Degrees, parsed_degrees
-from .pipeline import PipelinedGraph, pipelined_graph
+from .pipeline import PipelinedGraph, SharedGraph, pipelined_graph
 from .spread import SpreadGraph, spread_graph
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ChosenDegrees",
     "Degrees",
     "PipelinedGraph",
+    "SharedGraph",
     "SpreadGraph",
     "SpreadGraphs",
     "TriedDegrees",

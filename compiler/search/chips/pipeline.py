@@ -103,6 +103,10 @@ class PipelinedGraph:
         return next(stage for stage in range(self.stages) if at < self.cuts[stage + 1])
 
 
+SharedGraph = SpreadGraph | PipelinedGraph
+"""A graph that several chips compute."""
+
+
 class _Stage:
     """Writes the graph of a stage: for each part of the batch what comes, the nodes, and what goes."""
 
