@@ -209,32 +209,38 @@ def written_in_stages(
     """
     networks = [next(iter(sets.values())) for sets in stages]
     numbers = {chip: stage for stage, sets in enumerate(stages) for chips in sets for chip in chips}
-    placed = [
-        {chips: _placed(constants_of(network), machine) for chips, network in sets.items()} for sets in stages
-    ]
-    for sets in placed:
-        (chips, first), *others = sets.items()
-        wrong = next((each for each, other in others if other.places != first.places), None)
-        if wrong is not None:
-            what = "some of its constants are alike, or zeros, only there"
-            raise GraphError([f"chip {wrong[0]} would need other code than chip {chips[0]}: {what}"])
+    lines, constants = with_overlaid([_placed_alike(sets, machine) for sets in stages])
     code = stages_text(networks, [numbers[chip] for chip in range(len(numbers))])
-    for sets in stages:
-        for context, _ in sets.values():
+    for each in stages:
+        for context, _ in each.values():
             context.data.clear()
-    name = " ".join(networks[0][0].graph.name.split())
-    text, constants = with_overlaid(placed)
-    text = "\n".join([f"# {name} in {networks[0][0].compute.token}, made by tx8cc", "", *text, *code])
+    first, _ = networks[0]
+    head = [f"# {' '.join(first.graph.name.split())} in {first.compute.token}, made by tx8cc", ""]
+    text = "\n".join([*head, *lines, *code])
     image = _assemble(text, constants, machine)
-    records = "".join(
+    buffers = [
         record
         for context, module in networks
         for record in foreign_buffers(context, module, image).splitlines(keepends=True)
         if SENT not in record
-    )
-    records = "".join(dict.fromkeys(records.splitlines(keepends=True)))
+    ]
+    records = "".join(dict.fromkeys(buffers))
     image = replace(image, buffers=_recorded(records, machine).buffers)
     return _sealed(text, constants) + records, constants, image
+
+
+def _placed_alike(
+    sets: Mapping[tuple[int, ...], tuple[Context, ModuleOp]], machine: Machine
+) -> dict[tuple[int, ...], PlacedConstants]:
+    """The constants of the chips of a stage; GraphError if these would need different code."""
+    found = {chips: _placed(constants_of(network), machine) for chips, network in sets.items()}
+    phases = {chips: [lines for _, lines in context.phases] for chips, (context, _) in sets.items()}
+    first, *others = sets
+    for chips in others:
+        if found[chips].places != found[first].places or phases[chips] != phases[first]:
+            what = "some of its constants are alike, or zeros, only there"
+            raise GraphError([f"chip {chips[0]} would need other code than chip {first[0]}: {what}"])
+    return found
 
 
 def _placed(data: Data, machine: Machine) -> PlacedConstants:

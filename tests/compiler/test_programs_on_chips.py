@@ -91,7 +91,7 @@ def test_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def layers(count: int = 3, batch: int = 4) -> Graph:
-    """Normalizations and products, of which the first ones are added to the last."""
+    """Normalizations and products with residuals; the last stage of a pipeline reads the input, too."""
     nodes: list[Any] = []
     weights = {"g": draw(64)}
     for at in range(count):
@@ -101,8 +101,9 @@ def layers(count: int = 3, batch: int = 4) -> Graph:
             ("MatMul", [f"n{at}", f"w{at}"], [f"h{at}"], {}),
             ("Relu", [f"h{at}"], [f"r{at}"], {}),
             ("MatMul", [f"r{at}", f"v{at}"], [f"d{at}"], {}),
-            ("Add", [f"d{at}", f"x{at}" if at else "x"], [f"x{at + 1}" if at + 1 < count else "y"], {}),
+            ("Add", [f"d{at}", f"x{at}" if at else "x"], [f"x{at + 1}"], {}),
         ]
+    nodes.append(("Add", [f"x{count}", "x"], ["y"], {}))
     return graph(nodes, {"x": (batch, 8, 64)}, weights, opset=23)
 
 

@@ -176,9 +176,9 @@ class _Stage:
             outputs = tuple(self._named(name, number) for name in node.outputs)
             yield replace(node, name=f"{node.name}.part{number}", inputs=inputs, outputs=outputs)
         for name in self.going:
-            own, before = self._named(name, number), self._sent
+            own, last = self._named(name, number), self._sent
             self._sent = f"{SENT}.{own}"
-            yield Node(SEND, f"{own}.send", (own, before), (self._sent,), self._attrs(self.stage))
+            yield Node(SEND, f"{own}.send", (own, last), (self._sent,), self._attrs(self.stage))
 
     def _end_of(self, number: int) -> str:
         """A value that is there when all of a part of the batch is computed, as far as there is one."""
