@@ -45,7 +45,7 @@ class Program:
         spreads: Mapping[str, SharedGraph] | None = None,
     ) -> None:
         self.image, self.machine, self.name = image, machine, name
-        self.spreads = spreads
+        self.spreads = {"": compiled.spread} if compiled and compiled.spread else spreads
         """How several chips share its networks, by entry; None on one chip, and for a program from a file."""
         self.formats = formats
         """Which node computes in which format; None for a program that was not quantised here."""
@@ -195,16 +195,14 @@ def compile(
 
     ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
     graph = graph_at(None if ranges is None else ranges.ranges.usual)
-    target = _machine(machine, chips)
-    options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
-    options["residency"] = residency
+    options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
+    options |= {"search": search, "residency": residency}
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
-    options["parallel"] = _degrees(parallel)
+    options["parallel"] = _degrees(parallel, options["machine"], made.table is None and ranges is None)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    spreads: dict[str, SharedGraph] | None = None if program.spread is None else {"": program.spread}
-    return Program(program.image, program.machine, graph.name, program, made.table, spreads)
+    return Program(program.image, program.machine, graph.name, program, made.table)
 
 
 def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:
@@ -254,16 +252,23 @@ def compile_entries(
 
     graphs = {name: graph_of(model, (), None) for name, model in models.items()}
     options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
-    options |= {"machine": _machine(machine, chips), "parallel": _degrees(parallel)}
+    target = _machine(machine, chips)
+    options |= {"machine": target, "parallel": _degrees(parallel, target, True)}
     program = compile_entries(graphs, state or {}, dtype=dtype, **options)
     spreads = None if program.chosen is None else program.chosen.spreads
     return Program(program.image, program.machine, "_".join(graphs), spreads=spreads)
 
 
-def _degrees(parallel: str | None) -> Degrees | None:
-    """How chips share the work, from text; GraphError for a text that says nothing of it."""
+def _degrees(parallel: str | None, machine: Machine, plain: bool) -> Degrees | None:
+    """How chips share the work, from text; GraphError for a text that says nothing of it.
+
+    ``plain``: a program of one size, in a format of floats. GraphError for another one on several chips.
+    """
+    from compiler.graph import GraphError
     from compiler.search.chips import parsed_degrees
 
+    if not plain and (parallel is not None or machine.chip_count > 1):
+        raise GraphError(["programs for several chips have one size and a format of floats for all nodes"])
     return None if parallel is None else parsed_degrees(parallel)
 
 

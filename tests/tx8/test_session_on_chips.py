@@ -27,7 +27,7 @@ def on_chips(made: Graph, mesh: tuple[int, int], degrees: str, dtype: str = "fp1
     machine = load_machine(None).of_chips(*mesh)
     found = compile_graph(made, dtype, machine=machine, parallel=parsed_degrees(degrees), search="off")
     assert found.spread is not None
-    return Program(found.image, machine, "decoder", found, spreads={"": found.spread})
+    return Program(found.image, machine, "decoder", found)
 
 
 def on_one(made: Graph, dtype: str = "fp16") -> Program:
@@ -141,6 +141,14 @@ def test_what_a_session_on_chips_cannot_do_is_refused(program: Program) -> None:
             assert str(error.value).startswith(message)
     with pytest.raises(tx8.Error, match=r"the program runs on 2 chips: run it in a session, tx8.Session"):
         program.run(step)
+
+
+def test_programs_of_several_sizes_or_of_bytes_are_refused_on_chips() -> None:
+    graph = tx8.GraphBuilder("product")
+    graph.output(graph.input("x", "float32", (8, 32)) @ np.ones((32, 32), np.float32), "y")
+    samples = {"x": np.ones((2, 8, 32), np.float32)}
+    with pytest.raises(tx8.Error, match="programs for several chips have one size and a format of floats"):
+        tx8.compile(graph, dtype="int8", calibrate=samples, parallel="tp=2")
 
 
 def test_a_session_from_a_shell(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

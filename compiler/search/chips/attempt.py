@@ -11,7 +11,7 @@ from compiler.operators.boxes.forms import elementwise
 from compiler.operators.domains.chips.collectives import ALL_GATHER, PART
 
 from .products import ChipGroups, added_up, both_sum_over, by_columns, by_rows, sums_over, weights_of
-from .rules import ChipParts, Division, NeedsWhole, StateToDivide, UnevenHeads, divided
+from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, UnevenHeads, divided
 from .stage import ChipDivision
 
 
@@ -23,7 +23,7 @@ class Choices:
     """Products that every chip computes whole."""
     repeats: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Products of which several neighbours have the same columns: how many, and the heads that want it."""
-    states: dict[str, tuple[Division, frozenset[str]]] = field(default_factory=dict)
+    states: dict[str, tuple[DividedAxis, frozenset[str]]] = field(default_factory=dict)
     """States of which each chip has a part, and the products because of which it has."""
 
 

@@ -11,7 +11,7 @@ from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_REDUCE, REDUCE_SCATTER
 from tx8isa.machine.description import Machine
 
-from .rules import ChipParts, Division, NeedsWhole, constants_divided, with_parts_of_constants
+from .rules import ChipParts, DividedAxis, NeedsWhole, constants_divided, with_parts_of_constants
 
 LARGE_SUM = 1 << 20
 """Bytes of a sum from which on its rows are dealt to chips, which then normalize and add only their own."""
@@ -34,7 +34,7 @@ def by_columns(parts: ChipParts, node: Node, repeat: int = 1) -> Node | None:
     So many neighbours have the same columns.
     """
     shape = parts.graph.tensors[node.outputs[0]].shape
-    way = Division(len(shape) - 1, repeat)
+    way = DividedAxis(len(shape) - 1, repeat)
     if shape[way.axis] % parts.pieces(way):
         return None
     constants = constants_divided(parts, node, call_of(parts.graph, node), 0, way)

@@ -52,12 +52,12 @@ class UnevenHeads(NeedsWhole):
 class StateToDivide(Exception):
     """A node could be computed in parts if each chip had its part of a state."""
 
-    def __init__(self, node: Node, name: str, way: Division) -> None:
+    def __init__(self, node: Node, name: str, way: DividedAxis) -> None:
         super().__init__(f"{node} needs a part of state '{name}'")
         self.node, self.name, self.way = node, name, way
 
 
-class Division(NamedTuple):
+class DividedAxis(NamedTuple):
     """An axis that is divided, and how many neighbouring places have the same part."""
 
     axis: int
@@ -73,26 +73,26 @@ class ChipParts:
     axes: dict[str, int] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
     """Of some values: how many neighbouring places have the same part; of others each has its own."""
-    constants: dict[str, tuple[str, Division]] = field(default_factory=dict)
+    constants: dict[str, tuple[str, DividedAxis]] = field(default_factory=dict)
     """Constants of which every chip has a part: the whole one, and how it is divided."""
     literals: dict[str, Array] = field(default_factory=dict)
     """Constants that are made anew."""
 
-    def divide(self, name: str, way: Division) -> None:
+    def divide(self, name: str, way: DividedAxis) -> None:
         """Note that a value is divided."""
         self.axes[name] = way.axis
         if way.repeat > 1:
             self.repeats[name] = way.repeat
 
-    def division(self, name: str) -> Division | None:
+    def division(self, name: str) -> DividedAxis | None:
         """How a value is divided; None if every chip has it whole."""
-        return Division(self.axes[name], self.repeats.get(name, 1)) if name in self.axes else None
+        return DividedAxis(self.axes[name], self.repeats.get(name, 1)) if name in self.axes else None
 
-    def pieces(self, way: Division) -> int:
+    def pieces(self, way: DividedAxis) -> int:
         """How many different parts there are."""
         return self.count // way.repeat
 
-    def box(self, shape: Shape, way: Division, number: int) -> Box:
+    def box(self, shape: Shape, way: DividedAxis, number: int) -> Box:
         """The part of a tensor that a place has."""
         step, at = shape[way.axis] // self.pieces(way), number // way.repeat
         return Box.whole(shape).along(way.axis, at * step, (at + 1) * step)
@@ -102,14 +102,14 @@ class ChipParts:
         shape, way = self.graph.tensors[name].shape, self.division(name)
         return shape if way is None else self.shape_of(shape, way)
 
-    def shape_of(self, shape: Shape, way: Division) -> Shape:
+    def shape_of(self, shape: Shape, way: DividedAxis) -> Shape:
         axis = way.axis
         return (*shape[:axis], shape[axis] // self.pieces(way), *shape[axis + 1 :])
 
     def part_of_constant(self, name: str, axis: int, repeat: int = 1) -> str:
         """The name of the parts of a constant."""
         part = f"{name}.part{axis}" if repeat == 1 else f"{name}.part{axis}.for{repeat}"
-        self.constants[part] = name, Division(axis, repeat)
+        self.constants[part] = name, DividedAxis(axis, repeat)
         return part
 
     def literal(self, name: str, value: Array) -> str:
@@ -139,7 +139,7 @@ def divided(parts: ChipParts, node: Node) -> Node:
     return with_parts_of_constants(parts, node, inputs)
 
 
-def with_parts_of_constants(parts: ChipParts, node: Node, ways: Mapping[int, Division]) -> Node:
+def with_parts_of_constants(parts: ChipParts, node: Node, ways: Mapping[int, DividedAxis]) -> Node:
     """The node with the chip's parts of the constants that are divided."""
     names = list(node.inputs)
     for at, way in ways.items():
@@ -147,12 +147,14 @@ def with_parts_of_constants(parts: ChipParts, node: Node, ways: Mapping[int, Div
     return replace(node, inputs=tuple(names))
 
 
-def _way_of(parts: ChipParts, node: Node, call: Call, number: int) -> tuple[Division, dict[int, Division]]:
+def _way_of(
+    parts: ChipParts, node: Node, call: Call, number: int
+) -> tuple[DividedAxis, dict[int, DividedAxis]]:
     """How a result is divided, and how the constant operands that are."""
     shape = parts.graph.tensors[node.outputs[number]].shape
     for repeat in sorted({1, *(parts.repeats.get(name, 1) for name in node.inputs)}):
         for axis, extent in enumerate(shape):
-            way = Division(axis, repeat)
+            way = DividedAxis(axis, repeat)
             if extent and extent % parts.pieces(way) == 0 and _same_everywhere(parts, node, call, axis):
                 constants = constants_divided(parts, node, call, number, way)
                 if constants is not None:
@@ -178,8 +180,8 @@ def _same_everywhere(parts: ChipParts, node: Node, call: Call, axis: int) -> boo
 
 
 def constants_divided(
-    parts: ChipParts, node: Node, call: Call, number: int, way: Division
-) -> dict[int, Division] | None:
+    parts: ChipParts, node: Node, call: Call, number: int, way: DividedAxis
+) -> dict[int, DividedAxis] | None:
     """How the constant operands are divided, if a result can be; None if it cannot.
 
     Every part of the result must need the same part of each divided operand, along its axis, and of the other
@@ -191,8 +193,8 @@ def constants_divided(
         boxes: list[Box | None] = [None] * len(node.outputs)
         boxes[number] = parts.box(shape, way, place)
         needs.append(OPERATORS[node.op].needed(call, boxes))
-    found: dict[int, Division] = {}
-    states: list[tuple[str, Division]] = []
+    found: dict[int, DividedAxis] = {}
+    states: list[tuple[str, DividedAxis]] = []
     pasts = {past for past, _ in parts.graph.states}
     for at, name in enumerate(node.inputs):
         needed, known = [each[at] for each in needs], parts.division(name)
@@ -201,7 +203,7 @@ def constants_divided(
                 return None
         elif any(box != needed[0] for box in needed):
             own = name in parts.graph.constants or name in pasts
-            ways = [Division(a, way.repeat) for a in range(parts.graph.tensors[name].rank if own else 0)]
+            ways = [DividedAxis(a, way.repeat) for a in range(parts.graph.tensors[name].rank if own else 0)]
             fitting = [each for each in ways if _are_parts(parts, name, needed, each)]
             if not fitting:
                 return None
@@ -214,7 +216,7 @@ def constants_divided(
     return found
 
 
-def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], way: Division) -> bool:
+def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], way: DividedAxis) -> bool:
     """Whether the boxes of an operand are its parts along an axis."""
     shape = parts.graph.tensors[name].shape
     if shape[way.axis] % parts.pieces(way):
@@ -235,7 +237,7 @@ def _reshaped(parts: ChipParts, node: Node) -> Node:
             if extent % pieces:
                 text = f"{node} makes {extent} heads; expected a multiple of {pieces}"
                 raise UnevenHeads(text, extent)
-            parts.divide(result, Division(axis, way.repeat))
+            parts.divide(result, DividedAxis(axis, way.repeat))
             shape = parts.literal(f"{node.name}.shape", np.array(parts.local(result), np.int64))
             return Node("Reshape", node.name, (source, shape), node.outputs, {"allowzero": 0})
     raise NeedsWhole(f"{node} has no axis that begins with the divided one")
@@ -249,6 +251,6 @@ def _expanded(parts: ChipParts, node: Node) -> Node:
     axis = way.axis + len(after) - len(before)
     if after[axis] != before[way.axis]:
         raise NeedsWhole(f"{node} repeats along the divided axis")
-    parts.divide(target, Division(axis, way.repeat))
+    parts.divide(target, DividedAxis(axis, way.repeat))
     shape = parts.literal(f"{node.name}.shape", np.array(parts.local(target), np.int64))
     return replace(node, inputs=(source, shape))

@@ -16,7 +16,7 @@ from tx8isa.machine.description import Machine
 from .attempt import Attempt, Choices
 from .degrees import Degrees
 from .products import ChipGroups
-from .rules import ChipParts, Division, NeedsWhole, StateToDivide, divided
+from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, divided
 from .splits import with_split_products
 from .stage import ChipDivision
 
@@ -55,7 +55,7 @@ class SpreadGraph:
         both = (self.batch, self.tensor)
         return [(each.parts, number) for number, each in enumerate(both) if each is not None]
 
-    def ways_of(self, name: str) -> list[tuple[ChipParts, Division]]:
+    def ways_of(self, name: str) -> list[tuple[ChipParts, DividedAxis]]:
         """How an input or output is divided, by the batch and then by the products."""
         return [(parts, way) for parts, _ in self.divisions if (way := parts.division(name)) is not None]
 
@@ -136,7 +136,7 @@ def batch_dealt(graph: Graph, count: int) -> ChipDivision:
         if not tensor.shape or tensor.shape[0] % count:
             found = f"input '{tensor.name}' is {'x'.join(map(str, tensor.shape)) or 'a scalar'}"
             raise GraphError([f"dp={count}: {found}; its first axis must be a multiple of {count}"])
-        parts.divide(tensor.name, Division(0))
+        parts.divide(tensor.name, DividedAxis(0))
     nodes = []
     for node in graph.nodes:
         try:

@@ -13,7 +13,7 @@ from compiler.evaluation.states import with_states
 from compiler.graph import Graph, GraphError
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE
 from compiler.search.chips import SpreadGraph, checked_states, parsed_degrees, spread_graph
-from compiler.search.chips.rules import Division
+from compiler.search.chips.rules import DividedAxis
 from compiler.search.chips.splits import with_split_products
 from compiler_harness import draw, graph, ints
 from tx8isa.machine.description import load_machine
@@ -39,7 +39,7 @@ def test_chips_that_share_heads_of_keys_have_the_same_cache() -> None:
     """Four heads of queries, two of keys, on four chips: two of them have the same keys."""
     found, cache = spread(decoder(), 2, 2, "tp=4"), draw(1, 2, 16, 16)
     assert found.tensor is not None
-    assert found.tensor.parts.division("keys") == Division(1, 2)
+    assert found.tensor.parts.division("keys") == DividedAxis(1, 2)
     ring = [chip for _, chip in sorted((place, chip) for chip, (_, place) in enumerate(found.places))]
     dealt = found.dealt({"keys": cache})
     for place, chip in enumerate(ring):
