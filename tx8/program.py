@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
     from compiler.graph import Graph
     from compiler.passes.base import RangedSource
-    from compiler.quantise import DecisionTable, Settings
+    from compiler.quantise import Chosen, DecisionTable, Settings
     from compiler.search.chips import Degrees, SharedGraph
     from emulator.session.runs import RepeatedRuns
 
@@ -200,9 +200,14 @@ def compile(
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
     options["parallel"] = _degrees(parallel, options["machine"], made.table is None and ranges is None)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
+    return _with_choices(program, graph.name, made)
+
+
+def _with_choices(program: Compiled, name: str, made: Chosen) -> Program:
+    """The program, with what was decided of formats before it was compiled."""
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    return Program(program.image, program.machine, graph.name, program, made.table)
+    return Program(program.image, program.machine, name, program, made.table)
 
 
 def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:

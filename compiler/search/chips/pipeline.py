@@ -167,7 +167,9 @@ class _Stage:
         for name in [n for n in self.tensors if n in self.inputs and n in self.parts.axes]:
             yield self._take(name, number)
         for name in self.coming:
-            tensor, before = part.tensors[name], (self._received, self._done)
+            tensor = part.tensors[name]
+            # Without any operand, rather than with omitted ones: a node on constants would become one.
+            before = (self._received, self._done) if self._received else ()
             self._received = own = self._named(name, number)
             attrs = {**self._attrs(self.stage - 1), "shape": tensor.shape, "dtype": tensor.dtype}
             yield Node(RECEIVE, f"{own}.receive", before, (own,), attrs)
