@@ -21,6 +21,7 @@ from compiler.tools.execution import (
     compile_options,
     execute,
     inputs_of,
+    parallel_of,
     ranged_source,
     report_text,
     say,
@@ -151,13 +152,17 @@ def _estimate(options: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _run(options: argparse.Namespace, path: Path) -> int:
-    ranges, read = _reading(options, path)
+def _machine(options: argparse.Namespace) -> Machine:
+    """The machine, with as many chips as --chips says."""
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)
-    if options.chips is not None:
-        machine = machine.of_chips(*options.chips)
+    return machine if options.chips is None else machine.of_chips(*options.chips)
+
+
+def _run(options: argparse.Namespace, path: Path) -> int:
+    ranges, read = _reading(options, path)
+    machine = _machine(options)
     graph = stateful(options, read(path))
     check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if (options.run or options.verify_nodes) and ranges is None else {}
@@ -214,8 +219,6 @@ def _entries(path: Path) -> EntryFile | None:
 
 def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) -> int:
     """Compile several networks into one program."""
-    from tx8isa.machine.description import load_machine
-
     from .driver import compile_entries
     from .frontend import load
     from .tools.options import beside_entries
@@ -223,24 +226,30 @@ def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) ->
     if other := beside_entries(options):
         raise Tx8Error(f"{path}: {other} is about one graph, this file has several entries")
     graphs = {name: load(model) for name, model in entries.models(path).items()}
+    machine = _machine(options)
     program = compile_entries(
         graphs,
         {**entries.state, **dict(options.state)},
         dtype=options.dtype,
         tiles=options.tiles,
-        machine=load_machine(options.machine),
+        machine=machine,
         patterns=options.patterns,
         search=options.search,
         residency=options.residency,
+        parallel=parallel_of(options),
     )
     folder = program_folder(options, path)
     program.write(folder, options.text_only)
     if not options.quiet:
         lines, size = program.text.count("\n"), len(program.constants)
         what = f"entries {', '.join(graphs)}, {program.dtype}, {program.tiles} tiles"
+        notes = [*program.states]
+        if program.chosen is not None:
+            what += f" of each of {machine.chip_count} chips ({program.chosen.spread.degrees})"
+            notes = [*(f"tried {each}" for each in program.chosen.tried), *notes]
         made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
         say(options, one_line(f"{path.stem}: {what}; {made}"))
-        for line in program.states:
+        for line in notes:
             say(options, line)
     return 0
 

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from asm.image import Image, image_parts
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
     from compiler.passes.base import Context, RangedSource
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import EstimatedPhase, Report
-    from compiler.search.chips import ChipBounds, ChosenDegrees, Degrees, SpreadGraph, TriedDegrees
+    from compiler.search.chips import ChipBounds, ChosenDegrees, Degrees, SharedGraph, TriedDegrees
 
     from .graph import Graph
     from .search import SearchProgress
+    from .search.plan import Plan
 
 _Written = tuple[str, Bytes, Image]
 """The assembly text, the bytes of the constants and the image."""
@@ -60,7 +60,7 @@ class Program:
     """What the kernel core computes element by element, which is slow; None if that hardly counts."""
     wide: WideValues | None = None
     """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
-    spread: SpreadGraph | None = None
+    spread: SharedGraph | None = None
     """How several chips share the graph; None on one."""
     tried: tuple[TriedDegrees, ...] = ()
     """The degrees of parallelism that a search has tried."""
@@ -97,6 +97,8 @@ class EntryProgram:
     machine: Machine
     states: tuple[str, ...]
     """A line for each state of each graph, as ``Program.states``."""
+    chosen: ChosenDegrees | None = None
+    """How several chips share the graphs; None on one."""
 
     def __repr__(self) -> str:
         return f"<compiler.EntryProgram {', '.join(self.graphs)}: {self.dtype}, {self.tiles} tiles>"
@@ -116,6 +118,7 @@ def compile_entries(
     patterns: str = "default",
     search: str = "fast",
     residency: str = "on",
+    parallel: Degrees | None = None,
 ) -> EntryProgram:
     """Compile several checked graphs into one image; the keys are the names of its entries.
 
@@ -126,7 +129,7 @@ def compile_entries(
     """
     from compiler.evaluation.states import with_states_of_entries
     from compiler.operators.reductions.found import sized_outputs
-    from compiler.passes.compilation import context_of, default_dtype, run_passes, written_together
+    from compiler.passes.compilation import context_of, default_dtype, written_for_chips, written_together
 
     found = with_states_of_entries(graphs, states or {})
     for name, graph in found.items():
@@ -134,18 +137,45 @@ def compile_entries(
             what = f"data decides the size of output '{output}', which a program of one network can report"
             raise GraphError([f"entry {name}: {what}: compile it alone"])
     dtype = dtype or default_dtype(next(iter(found.values())))
-    networks: dict[str, tuple[Context, ModuleOp]] = {}
-    for name, graph in found.items():
-        try:
-            context = context_of(graph, dtype, tiles, machine, patterns, search, residency=residency)
-            context.prefix = f"{name}."
-            networks[name] = context, run_passes(context, {}, None)
-        except GraphError as error:
-            raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
-    made = written_together(networks)
+    machine = load_machine(None) if machine is None else machine
+    options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    plans: dict[str, Plan] = {}
+    if parallel is not None or machine.chip_count > 1:
+        chosen = chosen_degrees(found, dtype, tiles, machine, parallel, begin)
+        each = {
+            chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
+            for chips, places in chosen.places.items()
+        }
+        networks = next(iter(each.values()))
+        made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
+    else:
+        chosen, networks = None, _networks(found, begin, plans)
+        made = written_together(networks)
     context = next(iter(networks.values()))[0]
     lines = tuple(f"entry {name}: {each}" for name, (of, _) in networks.items() for each in of.updates)
-    return EntryProgram(found, context.compute.token, context.tiles, *made, context.machine, lines)
+    return EntryProgram(found, context.compute.token, context.tiles, *made, machine, lines, chosen)
+
+
+def _networks(
+    graphs: Mapping[str, Graph], begin: Callable[..., Context], plans: dict[str, Plan], spread: bool = False
+) -> dict[str, tuple[Context, ModuleOp]]:
+    """The networks of a program after all passes; ``plans`` has the decisions about them, or gets them."""
+    from compiler.passes.compilation import run_passes
+    from compiler.passes.report import decisions
+
+    networks = {}
+    for name, graph in graphs.items():
+        try:
+            context = begin(graph, spread=spread)
+            context.prefix, context.plan = f"{name}.", plans.get(name)
+            module = run_passes(context, {}, None)
+        except GraphError as error:
+            raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
+        networks[name] = context, module
+        if name not in plans and (plan := decisions(context, module)).templates:
+            plans[name] = plan
+    return networks
 
 
 def compile_graph(
@@ -186,8 +216,10 @@ def compile_graph(
         "ranges": ranges,
     }
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    if parallel is not None and parallel.pp > 1:
+        return _compile_pipeline(graph, machine, parallel, begin, after_pass)
     if parallel is not None or machine.chip_count > 1:
-        chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
+        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
         return _compile_for_chips(chosen, machine, begin, after_pass)
     context = begin(graph)
     context.search_progress = search_progress
@@ -244,7 +276,7 @@ def estimate_graph(
     )
     chosen, local = None, graph
     if parallel is not None or machine.chip_count > 1:
-        chosen = chosen_degrees(graph, dtype, tiles, machine, parallel, begin)
+        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
         local = chosen.spread.graph_of((0, 0))
     phases = estimated_phases(run_passes(begin(local, spread=chosen is not None), {}, None))
     bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
@@ -253,45 +285,35 @@ def estimate_graph(
 
 
 def chosen_degrees(
-    graph: Graph,
+    graphs: Mapping[str, Graph],
     dtype: str | None,
     tiles: int | None,
     machine: Machine,
     parallel: Degrees | None,
     begin: Callable[..., Context],
 ) -> ChosenDegrees:
-    """The graph divided over the chips of a machine, by given degrees or by those that are estimated best.
+    """Graphs divided over the chips of a machine, by given degrees or by those that are estimated best.
 
-    ``begin`` makes the context of a graph.
+    The keys are names of entries; a single graph has an empty one.
     """
     from compiler.passes.compilation import compute_format, default_dtype, run_passes
     from compiler.passes.report import estimated_phases
-    from compiler.search.chips import ChosenDegrees, choose_degrees, possible_degrees, spread_graph
+    from compiler.search.chips import choose_degrees
 
-    bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
-
-    def divide(degrees: Degrees) -> SpreadGraph:
-        return spread_graph(graph, machine, degrees, bytes_each, tiles or DEFAULT_TILES)
-
-    def estimate(spread: SpreadGraph) -> tuple[int, int]:
-        context = begin(spread.graph_of((0, 0)), spread=True, search="fast")
-        phases = estimated_phases(run_passes(context, {}, None))
+    def estimate(local: Graph) -> tuple[int, int]:
+        phases = estimated_phases(run_passes(begin(local, spread=True, search="fast"), {}, None))
         exchanges = sum(phase.cycles for phase in phases if phase.exchange)
         return sum(phase.cycles for phase in phases), exchanges
 
-    if parallel is not None:
-        return ChosenDegrees(divide(parallel), ())
-    assert machine.chips is not UNSET
-    return choose_degrees(graph, possible_degrees(machine.chips), divide, estimate)
+    first = next(iter(graphs.values()))
+    bytes_each = compute_format(dtype or default_dtype(first)).bits // 8
+    return choose_degrees(graphs, machine, parallel, bytes_each, tiles or DEFAULT_TILES, estimate)
 
 
 def _compile_for_chips(
     chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
 ) -> Program:
-    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0.
-
-    ``begin`` makes the context of a graph.
-    """
+    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
     from compiler.passes.compilation import run_passes, written, written_for_chips
     from compiler.passes.report import report_of
 
@@ -301,7 +323,7 @@ def _compile_for_chips(
     first: tuple[Context, Report] | None = None
     for place, chips in spread.parts.items():
         context = begin(spread.graph_of(place), spread=True)
-        if first is not None:
+        if first is not None and first[1].plan.templates:
             context.plan = first[1].plan
         module = run_passes(context, timing, after_pass if first is None else None)
         parts[chips] = written(context, module)
@@ -310,8 +332,44 @@ def _compile_for_chips(
     start = time.perf_counter()
     made = written_for_chips(parts, machine)
     timing["assemble"] = time.perf_counter() - start
-    report = replace(first[1], degrees=list(chosen.tried)) if chosen.tried else first[1]
-    return _program(spread.graph, first[0], made, timing, report, chosen)
+    report = replace(first[1], degrees=[*chosen.tried]) if chosen.tried else first[1]
+    return _program(spread.graph, first[0], made, timing, report, spread, chosen.tried)
+
+
+def _compile_pipeline(
+    graph: Graph,
+    machine: Machine,
+    parallel: Degrees,
+    begin: Callable[..., Context],
+    after_pass: AfterPass | None,
+) -> Program:
+    """One program of several stages, each with a compilation for each set of its constants."""
+    from compiler.passes.compilation import run_passes, written_in_stages
+    from compiler.passes.report import decisions, estimated_phases, report_of
+    from compiler.search.chips import node_prices, pipelined_graph
+
+    def prices(part: Graph) -> dict[str, float]:
+        alone = begin(part, spread=True, patterns="none", search="fast", residency="off")
+        phases = estimated_phases(run_passes(alone, {}, None))
+        return node_prices(part, {phase.name: phase.cycles for phase in phases})
+
+    pipeline = pipelined_graph(graph, machine, parallel, begin(graph, spread=True).compute.bits // 8, prices)
+    timing: dict[str, float] = {}
+    stages: list[dict[tuple[int, ...], tuple[Context, ModuleOp]]] = []
+    for number, sets in enumerate(pipeline.parts):
+        plan: Plan | None = None
+        stages.append({})
+        for chips, batch in sets.items():
+            context = begin(pipeline.stage_graph(number, batch), spread=True)
+            context.prefix, context.plan = f"s{number}.", plan if plan and plan.templates else None
+            module = run_passes(context, timing, after_pass if chips == (0,) else None)
+            plan = decisions(context, module)
+            stages[-1][chips] = context, module
+    start = time.perf_counter()
+    made = written_in_stages(stages, machine)
+    timing["assemble"] = time.perf_counter() - start
+    first = next(iter(stages[0].values()))
+    return _program(graph, first[0], made, timing, report_of(*first, made[2]), spread=pipeline)
 
 
 def _program(
@@ -320,7 +378,8 @@ def _program(
     made: _Written,
     timing: dict[str, float],
     report: Report,
-    chosen: ChosenDegrees | None = None,
+    spread: SharedGraph | None = None,
+    tried: tuple[TriedDegrees, ...] = (),
 ) -> Program:
     return Program(
         graph,
@@ -333,6 +392,6 @@ def _program(
         tuple(map(str, report.states)),
         report.core_work,
         context.wide,
-        None if chosen is None else chosen.spread,
-        () if chosen is None else chosen.tried,
+        spread,
+        tried,
     )

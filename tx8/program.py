@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
     from compiler.graph import Graph
     from compiler.passes.base import RangedSource
-    from compiler.quantise import DecisionTable, Settings
+    from compiler.quantise import Chosen, DecisionTable, Settings
+    from compiler.search.chips import Degrees, SharedGraph
     from emulator.session.runs import RepeatedRuns
 
 
@@ -41,8 +42,11 @@ class Program:
         name: str,
         compiled: Compiled | None = None,
         formats: DecisionTable | None = None,
+        spreads: Mapping[str, SharedGraph] | None = None,
     ) -> None:
         self.image, self.machine, self.name = image, machine, name
+        self.spreads = {"": compiled.spread} if compiled and compiled.spread else spreads
+        """How several chips share its networks, by entry; None on one chip, and for a program from a file."""
         self.formats = formats
         """Which node computes in which format; None for a program that was not quantised here."""
         self.compiled = compiled
@@ -67,7 +71,8 @@ class Program:
 
     def entry(self, name: str) -> Program:
         """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
-        return Program(image_of_entry(self.image, name), self.machine, f"{self.name}.{name}")
+        image, own = image_of_entry(self.image, name), self.spreads and {"": self.spreads[name]}
+        return Program(image, self.machine, f"{self.name}.{name}", spreads=own)
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
@@ -98,6 +103,11 @@ class Program:
         if self.entries:
             raise Tx8Error(
                 f"the program has the entries {', '.join(self.entries)}: run entry(NAME), or a session"
+            )
+        if self.emulated.chips > 1:
+            raise Tx8Error(
+                f"the program runs on {self.emulated.chips} chips: run it in a session, "
+                "tx8.Session(program).run(...), or by tx8emu"
             )
         arrays = bind(self.inputs, inputs, named)
         return start(self._repeated, self.name, arrays, threads, max_instructions, timed)
@@ -154,6 +164,8 @@ def compile(
     metric: Callable[[dict[str, Any]], float] | None = None,
     formats: str | Path | None = None,
     integers: str | None = None,
+    chips: tuple[int, int] | None = None,
+    parallel: str | None = None,
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
@@ -165,7 +177,8 @@ def compile(
     the nodes; ``state``: inputs that are the same
     memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
     (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
-    ``search`` and ``residency`` as the options of tx8cc.
+    ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x and y, and
+    ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best (docs/chips.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
@@ -183,14 +196,19 @@ def compile(
 
     ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
     graph = graph_at(None if ranges is None else ranges.ranges.usual)
-    target = _machine(machine)
-    options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
-    options["residency"] = residency
+    options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
+    options |= {"search": search, "residency": residency}
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
+    options["parallel"] = _degrees(parallel, options["machine"], made.table is None and ranges is None)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
+    return _with_choices(program, graph.name, made)
+
+
+def _with_choices(program: Compiled, name: str, made: Chosen) -> Program:
+    """The program, with what was decided of formats before it was compiled."""
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    return Program(program.image, program.machine, graph.name, program, made.table)
+    return Program(program.image, program.machine, name, program, made.table)
 
 
 def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:
@@ -227,6 +245,8 @@ def compile_entries(
     patterns: str = "default",
     search: str = "fast",
     residency: str = "on",
+    chips: tuple[int, int] | None = None,
+    parallel: str | None = None,
 ) -> Program:
     """Compile several models into one program, whose entries have the names of ``models``.
 
@@ -238,8 +258,24 @@ def compile_entries(
 
     graphs = {name: graph_of(model, (), None) for name, model in models.items()}
     options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
-    program = compile_entries(graphs, state or {}, dtype=dtype, machine=_machine(machine), **options)
-    return Program(program.image, program.machine, "_".join(graphs))
+    target = _machine(machine, chips)
+    options |= {"machine": target, "parallel": _degrees(parallel, target, True)}
+    program = compile_entries(graphs, state or {}, dtype=dtype, **options)
+    spreads = None if program.chosen is None else program.chosen.spreads
+    return Program(program.image, program.machine, "_".join(graphs), spreads=spreads)
+
+
+def _degrees(parallel: str | None, machine: Machine, plain: bool) -> Degrees | None:
+    """How chips share the work, from text; GraphError for a text that says nothing of it.
+
+    ``plain``: a program of one size, in a format of floats. GraphError for another one on several chips.
+    """
+    from compiler.graph import GraphError
+    from compiler.search.chips import parsed_degrees
+
+    if not plain and (parallel is not None or machine.chip_count > 1):
+        raise GraphError(["programs for several chips have one size and a format of floats for all nodes"])
+    return None if parallel is None else parsed_degrees(parallel)
 
 
 def assemble(
@@ -281,8 +317,9 @@ def _path(path: object, what: str) -> Path:
     return Path(path)
 
 
-def _machine(machine: Machine | str | Path | None) -> Machine:
-    return machine if isinstance(machine, Machine) else load_machine(machine)
+def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None = None) -> Machine:
+    found = machine if isinstance(machine, Machine) else load_machine(machine)
+    return found if chips is None else found.of_chips(*chips)
 
 
 def _extents(buffer: Buffer, image: Image) -> Iterator[str]:

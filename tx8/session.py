@@ -15,6 +15,7 @@ from emulator.memory.buffers import InputError
 from emulator.session import ProgramSession, SessionError
 
 from .arrays import convert
+from .chips import SpreadSteps
 from .program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,6 +29,9 @@ class Session:
     ``max_instructions``: of a tile in a step. A program of several networks has a step for each of its
     entries, which ``entry`` names, by default the first; states of the same name are one. Several sessions of
     one program share the pages of its constants. docs/sessions.md is the tour.
+
+    On several chips a session takes and gives whole inputs, outputs and states, and deals them to the chips.
+    Of a program that was loaded from a file, it knows the parts only: they have names such as ``chip1.x``.
     """
 
     def __init__(
@@ -42,9 +46,10 @@ class Session:
         if not isinstance(program, Program):
             raise SessionError(f"a session is one of a tx8.Program, not of {type(program).__name__}")
         self.program = program
-        self._steps = ProgramSession(
+        steps = ProgramSession(
             program.emulated, max_instructions=max_instructions, threads=threads, timed=timed or None
         )
+        self._steps = steps if program.spreads is None else SpreadSteps(steps, program.spreads)
         if state:
             self._steps.begin_with(_converted(state, self._steps.states))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,8 @@ SHAPE_BLOCK = "io.shapes"
 """The symbol of the shape block: sizes of a run, which its inputs or the program decide."""
 SHAPE_WORD = 8
 """Bytes of a size in it."""
+_STAGES = "chips.stages"
+"""Symbol of the table that has the stage of each chip."""
 _FIRST_COPY = "first.copy"
 """Symbol of the DDR for ``first_copy``: a line that all tiles read, and one that each tile writes."""
 
@@ -177,6 +179,36 @@ def prologue(tiles: int, machine_tiles: int, scope: str = "") -> list[str]:
 
 _PRIORITY = 0x760
 """Register of a worker: the smallest number is served first (docs/isa.md, Registers of the NCC)."""
+
+
+def dispatch(stages: Sequence[int], tiles: int, scopes: Sequence[str]) -> list[str]:
+    """The start of a program whose chips begin at different places: ``stages`` is the number of each.
+
+    ``scopes`` begin the symbols of the places.
+    """
+    out = Emitter()
+    out.directive(".section .rodata")
+    out.directive(".balign 4")
+    out.label(_STAGES)
+    out.directive(f".word {', '.join(map(str, stages))}")
+    out.directive(".text")
+    out.directive(f".globl {START}")
+    out.label(START)
+    out.instruction("csrr", "t0", "mhartid")
+    out.instruction("li", "t1", str(tiles))
+    out.instruction("divu", "t0", "t0", "t1")
+    out.instruction("slli", "t0", "t0", "2")
+    out.instruction("la", "t1", _STAGES)
+    out.instruction("add", "t1", "t1", "t0")
+    out.instruction("lw", "t0", "0(t1)")
+    for number, scope in enumerate(scopes):
+        out.instruction("li", "t1", str(number))
+        out.instruction("bne", "t0", "t1", "1f")
+        out.instruction("la", "t2", f"{scope}{START}")
+        out.instruction("jr", "t2")
+        out.label("1")
+    _exit(out)
+    return out.lines
 
 
 def background_workers(machine: Machine) -> list[str]:

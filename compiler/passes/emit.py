@@ -64,6 +64,30 @@ def program_text(networks: Sequence[Network]) -> tuple[str, Bytes]:
     return "\n".join([*head, *data.out.lines, *codes, ""]), data.blob
 
 
+def constants_of(network: Network) -> program.Data:
+    """The constants of a network alone: the lines that declare them, and their bytes."""
+    context, module = network
+    data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
+    _constants(context, module, data)
+    return data
+
+
+def stages_text(networks: Sequence[Network], stages: Sequence[int]) -> list[str]:
+    """The memory and the code of networks, one for each stage of a pipeline, without constants.
+
+    ``stages`` has the stage of each chip, which begins with the code of that stage. Inputs that several
+    stages read are the same memory.
+    """
+    first, _ = networks[0]
+    data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
+    shared = shared_states(networks, [tensor.name for each, _ in networks for tensor in each.graph.inputs])
+    for network in networks:
+        _memory(*network, data, shared)
+    codes = [line for network in networks for line in _code(*network, data)]
+    start = program.dispatch(stages, first.machine.tiles, [context.prefix for context, _ in networks])
+    return [*data.out.lines, "", *start, *codes, ""]
+
+
 def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
     """Declare the constants of a network."""
     sources = [operation for operation in operations(module) if operation.results]
@@ -179,7 +203,8 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
         exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         start += opening(context.machine)
-        code[first] = [*program.phase("", greeting(context.machine, chips, sorted(exchanges))), *code[first]]
+        hello = greeting(context.machine, chips, sorted(exchanges), context.prefix)
+        code[first] = [*program.phase("", hello), *code[first]]
     return start, code
 
 

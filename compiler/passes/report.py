@@ -171,10 +171,15 @@ def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
     ]
 
 
+def decisions(context: Context, module: ModuleOp) -> Plan:
+    """The decisions of a compilation whose passes have run, for another one."""
+    contexts = [context, *(inner for _, inner, _ in context.all_regions(module))]
+    return plan_of([result for each in contexts for result in _results(each)])
+
+
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
     """The report of a compilation whose passes have run."""
     contexts = [context, *(inner for _, inner, _ in context.all_regions(module))]
-    results = [result for each in contexts for result in _results(each)]
     return Report(
         context.graph.name,
         context.compute.token,
@@ -184,7 +189,7 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         [template for each in contexts for template in _templates(each)],
         list(_ddr(image)),
         context.updates,
-        plan_of(results),
+        decisions(context, module),
     )
 
 

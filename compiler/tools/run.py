@@ -28,7 +28,7 @@ from tx8isa.tools.suggestions import hint
 if TYPE_CHECKING:
     import emulator
     from compiler.quantise import Samples
-    from compiler.search.chips import SpreadGraph
+    from compiler.search.chips import SharedGraph
     from emulator.chip.system import System
     from emulator.cli.verdict import HazardData
     from emulator.watch.stats.types import Report as StatsReport
@@ -164,7 +164,7 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
 
 
 def _run_on_chips(
-    loaded: emulator.Program, spread: SpreadGraph, inputs: Mapping[str, Array], threads: int, watch: Watch
+    loaded: emulator.Program, spread: SharedGraph, inputs: Mapping[str, Array], threads: int, watch: Watch
 ) -> _Run:
     """Run all chips; inputs and outputs are those of the whole graph."""
     import emulator

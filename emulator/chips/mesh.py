@@ -41,7 +41,8 @@ class ChipMesh:
     """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives what passes links.
 
     ``numbers`` are those of the chips that are emulated here, in ascending order; without it all are. Who
-    emulates the others is up to a subclass. ``pages`` as for ``Memories``: what chips share.
+    emulates the others is up to a subclass. ``pages`` as for ``Memories``: what chips share. ``memories``:
+    those of all chips after loading, for runs again and again; without them new ones are made.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class ChipMesh:
         passed: Callable[[Passage], None] | None = None,
         numbers: Iterable[int] | None = None,
         pages: SharedSegments | None = None,
+        memories: Sequence[Memories] = (),
         **options: Unpack[RunOptions],
     ) -> None:
         if machine.chips is UNSET:
@@ -63,8 +65,9 @@ class ChipMesh:
         for number in range(machine.chips.count) if numbers is None else numbers:
             own: RunOptions = {**options, "sinks": watch(number) if watch else ()}
             loaded = image_of_chip(image, number)
-            memories = Memories(loaded, machine, self.chips[0].memories if self.chips else None, pages)
-            chip = LinkedChip(loaded, machine, machine.chips, number, memories, **own)
+            first = self.chips[0].memories if self.chips else None
+            kept = memories[number] if memories else Memories(loaded, machine, first, pages)
+            chip = LinkedChip(loaded, machine, machine.chips, number, kept, **own)
             chip.show = partial(_keep, self._printed, chip.time, number, count())
             self.chips.append(chip)
         self._here = {chip.number: chip for chip in self.chips}

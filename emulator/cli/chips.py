@@ -45,6 +45,8 @@ _FOR_ONE_CHIP = {"gdb": None, "explore": 0, "save_state": None, "load_state": No
 
 def check_options(options: argparse.Namespace, program: Program) -> None:
     """Tx8Error for what cannot be done with several chips, or for a chip that is not there."""
+    if options.session:
+        raise Tx8Error("--session runs in one process, also on several chips: start it without mpiexec")
     for name, default in _FOR_ONE_CHIP.items():
         if getattr(options, name) != default:
             option = f"--{name.replace('_', '-')}"

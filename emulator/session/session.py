@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self, TypeVar, Unpack
 
 import numpy as np
 
-from asm.image import Buffer, image_of_entry
+from asm.image import Buffer, image_of_chip, image_of_entry
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
+from emulator.chips.mesh import ChipMesh
 from emulator.debug.snapshot.chip import program_digest
+from emulator.memory.areas import Bytes
 from emulator.memory.buffers import Array
-from emulator.memory.keeping import AFTER_RESET, KEEP, PUT_BACK, Keeping
-from emulator.program import Program
+from emulator.program import Program, chip_name
 from tx8isa.tools.command_line import interrupts_held
 
+from .chip import SessionChip
 from .entry import SessionEntry, SessionError, named
 from .file import SavedStates, read, write
-from .kept import KeptBytes
 from .tensors import BoundTensor
+
+Found = TypeVar("Found")
+Tensors = dict[str, tuple[SessionChip, str, BoundTensor]]
+"""By name: the chip that has it, its name there, and the tensor."""
 
 
 class ProgramSession:
@@ -38,19 +43,19 @@ class ProgramSession:
 
     A program of several networks has a step for each of its entries, which ``entry`` names, by default the
     first. States of the same name are one state of all of them.
+
+    On several chips the names are those of a run there: input or state ``x`` is that of every chip, and
+    ``chip1.x`` that of chip 1; outputs and states that are asked for are those of the chips.
     """
 
     def __init__(
         self, program: Program, *, max_instructions: int | None = None, **options: Unpack[RunOptions]
     ) -> None:
-        if program.chips > 1:
-            raise SessionError(f"a session runs on one chip, the program on {program.chips}")
         if options.get("strict"):
             raise SessionError(
                 "the sanitizer looks at single runs: tx8emu --strict, or Program.run(strict=True)"
             )
         self.program, self._limit = program, max_instructions
-        self._memories = Memories(program.image, program.machine, pages=program.pages)
         self._options = options
         self._lock = threading.RLock()
         self._queue: ThreadPoolExecutor | None = None
@@ -59,32 +64,28 @@ class ProgramSession:
         """Complete steps since the states were set; ``load`` and ``reset`` set it too."""
         self.cycles: int | None = None
         """Simulated cycles of the last step; None without simulated time."""
-        networks = {name: program.of_entry(name) for name in program.entries} or {"": program}
-        self._entries = {
-            name: SessionEntry(each, self._memories, self._tensor) for name, each in networks.items()
-        }
-        self._states = {name: found for each in self._entries.values() for name, found in each.states.items()}
-        self._constants = {b.name: self._tensor(b) for b in program.image.buffers if b.kind == "constant"}
-        self._kept = {name: self._keep(tensor) for name, tensor in self._states.items()}
-        self._replaced: dict[str, KeptBytes] = {}
-        self._keeping = self._all_kept()
-        self._first = {name: kept.saved.copy() for name, kept in self._kept.items()}
+        self._networks = {name: program.of_entry(name) for name in program.entries} or {"": program}
+        self._chips = [SessionChip(program, self._networks, each) for each in _memories(program)]
+        self._states = self._of_chips(lambda chip: chip.states)
+        self._constants = self._of_chips(lambda chip: chip.constants)
+        self._first = {name: chip.saved(own).copy() for name, (chip, own, _) in self._states.items()}
 
     # -- what there is ---------------------------------------------------------------------------------
 
     def inputs(self, entry: str | None = None) -> dict[str, Buffer]:
         """The inputs of an entry that are not states, by name."""
-        return {name: tensor.buffer for name, tensor in self._entry(entry).inputs.items()}
+        found = self._entry(entry)
+        return _buffers(self._of_chips(lambda chip: chip.entries[found].inputs))
 
     @property
     def states(self) -> dict[str, Buffer]:
         """The states, by the names of their inputs."""
-        return {name: tensor.buffer for name, tensor in self._states.items()}
+        return _buffers(self._states)
 
     @property
     def constants(self) -> dict[str, Buffer]:
         """The constants that the program names."""
-        return {name: tensor.buffer for name, tensor in self._constants.items()}
+        return _buffers(self._constants)
 
     # -- what is bound ---------------------------------------------------------------------------------
 
@@ -94,11 +95,15 @@ class ProgramSession:
         They stay the caller's: a step finds what they hold when it begins. SessionError for a name that is
         neither input nor output, InputError for an array of another shape or type.
         """
-        found = self._entry(entry)
-        bound, results = found.bindings(arrays)
+        network = self._entry(entry)
+        for name in arrays if len(self._chips) > 1 else ():
+            if name in self._chips[0].entries[network].outputs:
+                raise SessionError(f"every chip has an output '{name}': bind {chip_name(0, name)} or another")
+        found = [each.bindings(own) for each, own in self._given(network, arrays)]
         with self._lock:
-            found.bound |= bound
-            found.results |= results
+            for chip, (bound, results) in zip(self._chips, found, strict=True):
+                chip.entries[network].bound |= bound
+                chip.entries[network].results |= results
 
     def replace(self, constants: Mapping[str, Array]) -> None:
         """Give constants of the program other values, by name, for this session alone.
@@ -106,16 +111,10 @@ class ProgramSession:
         SessionError for a name that is not a constant, InputError for an array of another shape or type; then
         none of them is changed.
         """
-        packed = {
-            name: named(name, self._constants, "constant").bytes_of(array)
-            for name, array in constants.items()
-        }
+        packed = self._packed(constants, self._constants, "constant")
         with self._working():
-            for name, data in packed.items():
-                if name not in self._replaced:
-                    self._replaced[name] = self._keep(self._constants[name])
-                    self._keeping = self._all_kept()
-                self._replaced[name].set(data)
+            for chip, name, data in packed:
+                chip.replace(name, data)
 
     # -- states ----------------------------------------------------------------------------------------
 
@@ -123,39 +122,45 @@ class ProgramSession:
     def state(self) -> dict[str, Array]:
         """Copies of the states after the last complete step, by the names of their inputs."""
         with self._lock:
-            return {name: tensor.array_of(self._kept[name].saved) for name, tensor in self._states.items()}
+            return {
+                name: tensor.array_of(chip.saved(own)) for name, (chip, own, tensor) in self._states.items()
+            }
 
     def set_state(self, arrays: Mapping[str, Array]) -> None:
         """Give states other values; SessionError and InputError as for ``replace``."""
-        packed = {name: named(name, self._states, "state").bytes_of(array) for name, array in arrays.items()}
+        packed = self._packed(arrays, self._states, "state")
         with self._working():
-            for name, data in packed.items():
-                self._kept[name].set(data)
+            for chip, name, data in packed:
+                chip.set_state(name, data)
 
     def begin_with(self, arrays: Mapping[str, Array]) -> None:
         """Set states as ``set_state`` does, and let ``reset`` return to these values."""
         self.set_state(arrays)
-        self._first |= {name: self._kept[name].saved.copy() for name in arrays}
+        for name, (chip, own, _) in self._states.items():
+            if name in arrays or own in arrays:
+                self._first[name] = chip.saved(own).copy()
 
     def reset(self) -> None:
         """Give all states the values with which they began."""
         with self._working():
-            for name, kept in self._kept.items():
-                kept.set(self._first[name])
+            for name, (chip, own, _) in self._states.items():
+                chip.set_state(own, self._first[name])
             self.steps = 0
 
     def save(self, path: str | Path) -> int:
         """Write the states to a file; its bytes. Tx8Error when that is not possible."""
         with self._lock:
-            states = {name: kept.saved.tobytes() for name, kept in self._kept.items()}
+            states = {name: chip.saved(own).tobytes() for name, (chip, own, _) in self._states.items()}
             return write(path, SavedStates(self._digest, self.steps, states))
 
     def load(self, path: str | Path) -> None:
         """Go on from saved states; StateFileError for a file that holds none, or those of another program."""
-        saved = read(path, self._digest, {name: kept.saved.size for name, kept in self._kept.items()})
+        sizes = {name: chip.saved(own).size for name, (chip, own, _) in self._states.items()}
+        saved = read(path, self._digest, sizes)
         with self._working():
             for name, data in saved.states.items():
-                self._kept[name].set(np.frombuffer(data, np.uint8))
+                chip, own, _ = self._states[name]
+                chip.set_state(own, np.frombuffer(data, np.uint8))
             self.steps = saved.steps
 
     @cached_property
@@ -171,10 +176,10 @@ class ProgramSession:
         Fault when the program stops, KeyboardInterrupt when it is interrupted: then the states are what they
         were before.
         """
-        found = self._entry(entry)
-        given = found.arrays(inputs or {})
+        network = self._entry(entry)
+        arrays = [each.arrays(own) for each, own in self._given(network, inputs or {})]
         with self._working():
-            return self._step(found, given)
+            return self._step(network, arrays)
 
     def submit(
         self, inputs: Mapping[str, Array] | None = None, entry: str | None = None
@@ -183,8 +188,10 @@ class ProgramSession:
 
         The result of the future is that of ``run``; outputs that are bound are those of the last step.
         """
-        checked = self._entry(entry).checked(inputs or {})
-        given = {name: array.copy() for name, array in checked.items()}
+        network = self._entry(entry)
+        for each, own in self._given(network, inputs or {}):
+            each.checked(own)
+        given = {name: np.array(array) for name, array in (inputs or {}).items()}
         with self._working():
             if self._queue is None:
                 self._queue = ThreadPoolExecutor(1, thread_name_prefix="session")
@@ -205,14 +212,14 @@ class ProgramSession:
     ) -> None:
         self.close(cancel=kind is not None)
 
-    def _step(self, entry: SessionEntry, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def _step(self, network: str, inputs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
         self._under_way = True
+        entries = [chip.entries[network] for chip in self._chips]
         try:
-            entry.fill(inputs)
-            system = entry.restart.begin(**self._options)
-            system.run(self._limit)
-            self.cycles = system.cycles
-            results = entry.read()
+            for entry, own in zip(entries, inputs, strict=True):
+                entry.fill(own)
+            self.cycles = self._run(network)
+            results = self._named([entry.read() for entry in entries])
         except BaseException:
             self._undo()
             raise
@@ -221,18 +228,29 @@ class ProgramSession:
             self.steps += 1
         return results
 
+    def _run(self, network: str) -> int | None:
+        """Run a network in the memories as they are; its cycles."""
+        if len(self._chips) == 1:
+            system = self._chips[0].entries[network].restart.begin(**self._options)
+            system.run(self._limit)
+            return system.cycles
+        program, memories = self._networks[network], [chip.memories for chip in self._chips]
+        mesh = ChipMesh(program.image, program.machine, memories=memories, **self._options)
+        mesh.run(self._limit)
+        return mesh.cycles
+
     def _undo(self) -> None:
         """Make the memories what they were before the step that is under way."""
         with _uninterrupted():
-            for each in self._entries.values():
-                each.restart.forget()
+            for chip in self._chips:
+                for each in chip.entries.values():
+                    each.restart.forget()
             self._end(complete=False)
 
     def _end(self, complete: bool) -> None:
         """Bring the memories to what the next step begins with."""
-        self._keeping.follow(KEEP if complete else PUT_BACK)
-        self._memories.reset()
-        self._keeping.follow(AFTER_RESET)
+        for chip in self._chips:
+            chip.end(complete)
         self._under_way = False
 
     @contextmanager
@@ -247,23 +265,68 @@ class ProgramSession:
 
     # -- names -----------------------------------------------------------------------------------------
 
-    def _entry(self, name: str | None) -> SessionEntry:
+    def _entry(self, name: str | None) -> str:
         """The network of a name, by default the first."""
         if name is None:
-            return next(iter(self._entries.values()))
+            return next(iter(self._networks))
         if name not in self.program.entries:
             image_of_entry(self.program.image, name)  # says which there are
-        return self._entries[name]
+        return name
 
-    def _tensor(self, buffer: Buffer) -> BoundTensor:
-        return BoundTensor(buffer, self._memories.ddr_area, *self.program.extent(buffer, self._memories))
+    def _of_chips(self, tensors: Callable[[SessionChip], Mapping[str, BoundTensor]]) -> Tensors:
+        """Tensors of all chips, by the names that users know."""
+        return self._named([{n: (chip, n, t) for n, t in tensors(chip).items()} for chip in self._chips])
 
-    def _all_kept(self) -> Keeping:
-        kept = (*self._kept.values(), *self._replaced.values())
-        return Keeping(self._memories.ddr_area, [(each.offset, each.saved) for each in kept])
+    def _named(self, each: Sequence[Mapping[str, Found]]) -> dict[str, Found]:
+        """What the chips have by name, with the number of the chip in the name if there are several."""
+        if len(each) == 1:
+            return dict(each[0])
+        return {
+            chip_name(number, name): found for number, own in enumerate(each) for name, found in own.items()
+        }
 
-    def _keep(self, tensor: BoundTensor) -> KeptBytes:
-        return KeptBytes(self._memories.ddr_area, tensor.offset, tensor.size)
+    def _given(
+        self, network: str, arrays: Mapping[str, Array]
+    ) -> list[tuple[SessionEntry, dict[str, Array]]]:
+        """The network on each chip, and the arrays that are for it; SessionError for the name of no chip."""
+        entries = [chip.entries[network] for chip in self._chips]
+        if len(entries) == 1:
+            return [(entries[0], dict(arrays))]
+        tensors = [{*each.inputs, *each.outputs, *each.states} for each in entries]
+        known = self._named([dict.fromkeys(sorted(names), ()) for names in tensors])
+        wrong = next((name for name in arrays if name not in known and name not in tensors[0]), None)
+        if wrong is not None:
+            names = ", ".join(entries[0].inputs) or "none"
+            raise SessionError(f"the program has no input or output '{wrong}'; inputs of every chip: {names}")
+        return [
+            (entry, {n: arrays[key] for n in names for key in (n, chip_name(number, n)) if key in arrays})
+            for number, (entry, names) in enumerate(zip(entries, tensors, strict=True))
+        ]
+
+    def _packed(
+        self, arrays: Mapping[str, Array], known: Tensors, what: str
+    ) -> list[tuple[SessionChip, str, Bytes]]:
+        """The bytes of arrays for states or constants, with the chips that get them."""
+        found = []
+        for name, array in arrays.items():
+            own = [each for each in known.values() if each[1] == name] if name not in known else [known[name]]
+            if not own:
+                named(name, {key: tensor for key, (_, _, tensor) in known.items()}, what)
+            found += [(chip, inner, tensor.bytes_of(array)) for chip, inner, tensor in own]
+        return found
+
+
+def _memories(program: Program) -> list[Memories]:
+    """Memories with the program loaded, of each chip that it runs on."""
+    found: list[Memories] = []
+    for number in range(program.chips):
+        image = image_of_chip(program.image, number) if program.chips > 1 else program.image
+        found.append(Memories(image, program.machine, found[0] if found else None, program.pages))
+    return found
+
+
+def _buffers(tensors: Tensors) -> dict[str, Buffer]:
+    return {name: tensor.buffer for name, (_, _, tensor) in tensors.items()}
 
 
 def _uninterrupted() -> AbstractContextManager[None]:

@@ -42,12 +42,15 @@ def sampled(temperature: float, seed: int) -> Choice:
     return choose
 
 
-def compiled(dtype: str, weights: Mapping[str, Any] | None = None) -> tx8.Program:
-    """The program of both entries in a format of floats."""
+def compiled(
+    dtype: str, weights: Mapping[str, Any] | None = None, chips: tuple[int, int] | None = None
+) -> tx8.Program:
+    """The program of both entries in a format of floats; several ``chips`` share heads and columns."""
     found = load_file(WEIGHTS) if weights is None else weights
     rows = {"read": BLOCK, "write": 1}
     models = {name: model(SHAPE, found, count, SHAPE.room) for name, count in rows.items()}
-    return tx8.compile_entries(models, dtype=dtype, state=states(SHAPE))
+    parallel = None if chips is None else f"tp={chips[0] * chips[1]}"
+    return tx8.compile_entries(models, dtype=dtype, state=states(SHAPE), chips=chips, parallel=parallel)
 
 
 class Writer:

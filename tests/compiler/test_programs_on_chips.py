@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,3 +88,88 @@ def test_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
     files = [sorted((tmp_path / f"out{ranks}").iterdir()) for ranks in (1, 2)]
     assert [path.name for path in files[0]] == ["chip0.y.npy", "chip1.y.npy"]
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def layers(count: int = 3, batch: int = 4) -> Graph:
+    """Normalizations and products with residuals; the last stage of a pipeline reads the input, too."""
+    nodes: list[Any] = []
+    weights = {"g": draw(64)}
+    for at in range(count):
+        weights |= {f"w{at}": draw(64, 128, seed=at) / 8, f"v{at}": draw(128, 64, seed=at + 9) / 8}
+        nodes += [
+            ("RMSNormalization", [f"x{at}" if at else "x", "g"], [f"n{at}"], {}),
+            ("MatMul", [f"n{at}", f"w{at}"], [f"h{at}"], {}),
+            ("Relu", [f"h{at}"], [f"r{at}"], {}),
+            ("MatMul", [f"r{at}", f"v{at}"], [f"d{at}"], {}),
+            ("Add", [f"d{at}", f"x{at}" if at else "x"], [f"x{at + 1}"], {}),
+        ]
+    nodes.append(("Add", [f"x{count}", "x"], ["y"], {}))
+    return graph(nodes, {"x": (batch, 8, 64)}, weights, opset=23)
+
+
+def images(batch: int = 4) -> Graph:
+    """Convolutions with a residual as ResNet has them, in the engines' own order of channels; a product."""
+    nodes: list[Any] = [
+        ("Conv", ["x", "w0"], ["a"], {"pads": (1, 1, 1, 1)}),
+        ("Relu", ["a"], ["b"], {}),
+        ("Conv", ["b", "w1"], ["c"], {}),
+        ("Relu", ["c"], ["d"], {}),
+        ("Conv", ["d", "w2"], ["e"], {"pads": (1, 1, 1, 1)}),
+        ("Add", ["e", "b"], ["f"], {}),
+        ("Relu", ["f"], ["h"], {}),
+        ("GlobalAveragePool", ["h"], ["i"], {}),
+        ("Reshape", ["i", "flat"], ["j"], {}),
+        ("MatMul", ["j", "w3"], ["y"], {}),
+    ]
+    weights = {"w0": draw(32, 3, 3, 3), "w1": draw(32, 32, 1, 1), "w2": draw(32, 32, 3, 3) / 8}
+    return graph(nodes, {"x": (batch, 3, 10, 10)}, weights | {"flat": ints(batch, 32), "w3": draw(32, 10)})
+
+
+@pytest.mark.parametrize(
+    ("made", "mesh", "degrees"),
+    [
+        (layers(), (2, 1), "pp=2"),
+        pytest.param(images(), (2, 1), "pp=2", marks=pytest.mark.long),
+        pytest.param(layers(), (3, 1), "pp=3", marks=pytest.mark.long),
+        pytest.param(layers(), (2, 2), "dp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(layers(4, 16), (2, 2), "pp=4", marks=pytest.mark.long),
+        pytest.param(normalized_first(), (2, 1), "pp=2", marks=pytest.mark.long),
+    ],
+)
+def test_pipelines(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
+    program = on_chips(made, *mesh, degrees)
+    outputs, judgements = run_on_chips(program)
+    assert all(found.as_the_format_allows for found in judgements.values())
+    assert program.spread is not None
+    alone, joined = on_one(made, "fp16"), program.spread.joined(outputs)
+    for name, wanted in alone.items():
+        np.testing.assert_allclose(joined[name], wanted, rtol=0.02, atol=0.02)
+
+
+def test_a_pipeline_has_the_sums_of_a_single_chip() -> None:
+    """No sum is of several chips, so results in FP32 are the same to the bit."""
+    made = layers(2)
+    program = on_chips(made, 2, 1, "pp=2", "fp32")
+    outputs = run_on_chips(program, strict=False)[0]
+    assert program.spread is not None
+    assert np.array_equal(program.spread.joined(outputs)["y"], on_one(made, "fp32")["y"])
+
+
+def test_a_stage_has_only_its_own_constants() -> None:
+    program = on_chips(layers(2), 2, 1, "pp=2")
+    by_name = {segment.section: segment.size for segment in program.image.segments}
+    whole = sum(array.size * 2 for array in program.graph.constants.values())
+    assert by_name[".ddr"] == by_name[".ddr.chips.1"]
+    assert by_name[".ddr"] < 0.7 * whole
+    assert [buffer.name for buffer in program.image.buffers] == ["x", "y"]
+
+
+@needs_mpi
+def test_two_ranks_run_a_pipeline_with_the_same_bytes(tmp_path: Path) -> None:
+    on_chips(layers(2), 2, 1, "pp=2").write(tmp_path)
+    run = ["prog.bin", "--random", "0", "-q", "--stats=json"]
+    done = [emulate(ranks, *run, "--output-dir", f"out{ranks}", folder=tmp_path) for ranks in (1, 2)]
+    assert [(each.returncode, each.stderr) for each in done] == [(0, "")] * 2
+    assert done[0].stdout == done[1].stdout
+    for path in (tmp_path / "out1").iterdir():
+        assert path.read_bytes() == (tmp_path / "out2" / path.name).read_bytes()

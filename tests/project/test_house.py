@@ -40,6 +40,7 @@ LAYERS = {
         "builder",
         "models",
         "quantising",
+        "chips",
         "stats",
         "html",
         "run",

@@ -40,8 +40,27 @@ def rows(count: int, seed: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).integers(-3, 4, (count, WIDTH)).astype(np.float32)
 
 
+@pytest.fixture(scope="module")
+def on_chips() -> Program:
+    """The same on two chips, each with half of the columns."""
+    models, state = {"block": network(3), "step": network(1)}, {"table": "new"}
+    return tx8.compile_entries(models, dtype="fp16", tiles=4, state=state, chips=(2, 1), parallel="tp=2")
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_one_entry_leaves_in_a_state_another_one_finds(program: Program, threads: int) -> None:
+    steps_are_right(program, threads)
+
+
+def test_entries_on_several_chips(on_chips: Program) -> None:
+    assert on_chips.spreads is not None
+    local = on_chips.spreads["step"].graph_of((0, 1))
+    assert local.tensors["table"].shape == local.tensors["new"].shape == (ROOM, WIDTH // 2)
+    steps_are_right(on_chips, 1)
+
+
+def steps_are_right(program: Program, threads: int) -> None:
+    """Steps of both entries write what they should, exactly."""
     table = np.zeros((ROOM, WIDTH), np.float32)
     with tx8.Session(program, threads=threads, timed=True) as session:
         for number, (entry, places) in enumerate([("block", [1, 2, 3]), ("step", [5]), ("block", [5, 6, 0])]):
@@ -198,7 +217,8 @@ def test_runs_of_unknown_entries_are_refused(
     ("content", "options", "message"),
     [
         (None, ["--run"], "both.json: --run is about one graph, this file has several entries"),
-        (None, ["--chips", "2x1", "--parallel", "tp=2"], "both.json: --chips is about one graph, this file"),
+        (None, ["--chips", "2x1", "--parallel", "dp=2"], "entry many: dp=2: node 'put' "),
+        (None, ["--chips", "2x1", "--parallel", "tp=4"], "--parallel tp=4: is for 4 chips; 2x1 chips are 2"),
         (None, ["--state", "at=top"], "entry many: state at=top: input is 2x1 int64, output is "),
         ('{"entries": {"many": 1}}', [], "both.json: Expected `str`, got `int` - at `$.entries[...]`"),
         ('{"entries": {}, "nodes": []}', [], "both.json: Object contains unknown field `nodes`"),

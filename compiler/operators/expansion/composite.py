@@ -38,8 +38,11 @@ def composite(
     rules: tuple[Rule, ...] = (),
     precise: bool = False,
     result: Callable[[Call], tuple[str, Shape]] | None = None,
+    needs: Needs | None = None,
 ) -> Operator:
     """Register an operator whose shapes, dtypes, reference and needs are those of its expansion.
+
+    ``needs`` says more than the expansion can, in which indices hide what an operator does.
 
     ``result`` gives dtype and shape of the only output without expanding the call. An operator whose
     expansion makes arrays of a size that its operands do not bound must have it: the size of the result is
@@ -58,7 +61,7 @@ def composite(
             dtypes=_dtypes_of(expansion) if result is None else lambda call: (result(call)[0],),
             reference=_reference_of(expansion),
             expansion=expansion,
-            needs=_needs_of(expansion),
+            needs=needs or _needs_of(expansion),
             precise=precise,
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from compiler.graph import Box
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
@@ -99,6 +100,13 @@ def cache_takes_update(call: Call) -> str | None:
     return None if fits else found
 
 
+def _needs_of_tensor_scatter(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
+    """Any place along the axis may be one that is overwritten; along the other axes the places agree."""
+    axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
+    update = box.along(axis, 0, call.shape(1)[axis])
+    return box, update, Box(box.intervals[:1]) if call.has(2) else None
+
+
 composite(
     name="TensorScatter",
     since=24,
@@ -111,4 +119,5 @@ composite(
         Attribute("mode", "string", "linear", allowed=("linear", "circular")),
     ),
     rules=(rank_within("past_cache", 2, None, "[batch, ...]"), cache_takes_update),
+    needs=_needs_of_tensor_scatter,
 )

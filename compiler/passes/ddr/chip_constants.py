@@ -6,7 +6,8 @@ every chip with constants of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from asm.image import Image, Segment, section_of_chips
 from asm.image.chips import REPLACED
@@ -16,6 +17,8 @@ from compiler.graph import GraphError
 from tx8isa.tools.files import Bytes
 
 _CHECKSUM = ".checksum "
+BEGIN = "chips.constants"
+"""The symbol of the place where constants of stages begin."""
 
 
 def same_code(one: str, other: str) -> bool:
@@ -50,6 +53,39 @@ def with_chips(
             lines.append(f"        .space {replaced.size - len(replaced.data)}")
     blob = b"".join(pieces)
     return "\n".join([*lines, *checksums(blob)]) + "\n", blob
+
+
+@dataclass(frozen=True)
+class PlacedConstants:
+    """Constants of a chip: the offset of each symbol, and the bytes from the beginning of a bank on."""
+
+    places: Mapping[str, int]
+    data: bytes
+    bank: int
+
+
+def with_overlaid(stages: Sequence[Mapping[tuple[int, ...], PlacedConstants]]) -> tuple[list[str], bytes]:
+    """Lines that declare the constants of all stages of a pipeline at the same place, and their bytes.
+
+    ``stages`` has, for each stage, the chips with the same constants. Chip 0 has the first ones.
+    """
+    sets = [each for stage in stages for each in stage.items()]
+    size = max(len(own.data) for _, own in sets)
+    pieces: list[bytes] = []
+    lines: list[str] = []
+    for number, (chips, own) in enumerate(sets):
+        section = section_of_chips(chips) if number else REPLACED
+        lines.append(f"        .section {section}")
+        if not number:
+            lines += [f"        .balign {own.bank}", f"{BEGIN}:"]
+        at = sum(map(len, pieces))
+        lines.append(f'        .incbin "{CONSTANTS_FILE}", {at}, {len(own.data)}')
+        if size > len(own.data):
+            lines.append(f"        .space {size - len(own.data)}")
+        pieces.append(own.data)
+    places = [next(iter(stage.values())).places for stage in stages]
+    lines += [f"        .equ {name}, {BEGIN}{at:+#x}" for each in places for name, at in each.items()]
+    return lines, b"".join(pieces)
 
 
 def _segment(image: Image) -> Segment | None:

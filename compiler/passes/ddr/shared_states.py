@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -12,8 +12,10 @@ from compiler.graph import GraphError, Tensor
 from compiler.passes.base import Context, operations
 
 
-def shared_states(networks: Sequence[tuple[Context, ModuleOp]]) -> dict[str, str]:
-    """Symbols of states which an earlier network has too, with the symbol there.
+def shared_states(
+    networks: Sequence[tuple[Context, ModuleOp]], inputs: Collection[str] = ()
+) -> dict[str, str]:
+    """Symbols of states, and of these ``inputs``, which an earlier network has too, with the symbol there.
 
     GraphError for every state that is not the same tensor in both.
     """
@@ -21,7 +23,7 @@ def shared_states(networks: Sequence[tuple[Context, ModuleOp]]) -> dict[str, str
     shared: dict[str, str] = {}
     problems = []
     for context, module in networks:
-        states = {past for past, _ in context.graph.states}
+        states = {past for past, _ in context.graph.states} | set(inputs)
         tensors = {tensor.name: tensor for tensor in context.graph.inputs}
         for operation in operations(module):
             if not isinstance(operation, InputOp) or operation.node.data not in states:

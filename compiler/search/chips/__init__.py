@@ -5,19 +5,34 @@ The result is one graph that all chips compute, with operators that exchange val
 """
 
 from .bounds import ChipBounds, bounds_of, priced_machine
-from .candidates import ChosenDegrees, TriedDegrees, choose_degrees, possible_degrees
+from .candidates import (
+    ChosenDegrees,
+    SpreadGraphs,
+    TriedDegrees,
+    checked_states,
+    choose_degrees,
+    possible_degrees,
+)
+from .cuts import node_prices
 from .degrees import Degrees, parsed_degrees
+from .pipeline import PipelinedGraph, SharedGraph, pipelined_graph
 from .spread import SpreadGraph, spread_graph
 
 __all__ = [
     "ChipBounds",
     "ChosenDegrees",
     "Degrees",
+    "PipelinedGraph",
+    "SharedGraph",
     "SpreadGraph",
+    "SpreadGraphs",
     "TriedDegrees",
     "bounds_of",
+    "checked_states",
     "choose_degrees",
+    "node_prices",
     "parsed_degrees",
+    "pipelined_graph",
     "possible_degrees",
     "priced_machine",
     "spread_graph",

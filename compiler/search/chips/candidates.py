@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
+from msgspec import UNSET
 
 from compiler.graph import Graph, GraphError
 from tx8isa.machine.chips import Chips
+from tx8isa.machine.description import Machine
 
 from .degrees import MOST_SHARING, Degrees
-from .spread import SpreadGraph
+from .spread import SpreadGraph, spread_graph
 
 
 class TriedDegrees(msgspec.Struct, frozen=True):
@@ -31,12 +33,37 @@ class TriedDegrees(msgspec.Struct, frozen=True):
         return f"{self.degrees}: {self.cycles:,} cycles, {self.exchanges:,} of them exchanges"
 
 
+SpreadGraphs = Mapping[str, SpreadGraph]
+"""The networks of a program on several chips, by the names of its entries; a single one has an empty name."""
+
+
 @dataclass(frozen=True)
 class ChosenDegrees:
-    """The graph divided by the degrees that take the fewest cycles, and all that were tried."""
+    """The networks divided by the degrees that take the fewest cycles, and all that were tried."""
 
-    spread: SpreadGraph
+    spreads: SpreadGraphs
     tried: tuple[TriedDegrees, ...]
+
+    @property
+    def spread(self) -> SpreadGraph:
+        """The first network."""
+        return next(iter(self.spreads.values()))
+
+    def graphs_at(self, places: Mapping[str, tuple[int, int]]) -> dict[str, Graph]:
+        """What chips with a place in each network compute."""
+        return {name: self.spreads[name].graph_of(place) for name, place in places.items()}
+
+    @property
+    def places(self) -> dict[tuple[int, ...], dict[str, tuple[int, int]]]:
+        """The chips that have the same constants in all networks, with the place of one of them in each."""
+        own = {
+            name: {chip: place for place, chips in spread.parts.items() for chip in chips}
+            for name, spread in self.spreads.items()
+        }
+        found: dict[tuple[tuple[int, int], ...], list[int]] = {}
+        for chip in range(len(self.spread.places)):
+            found.setdefault(tuple(places[chip] for places in own.values()), []).append(chip)
+        return {tuple(chips): dict(zip(own, places, strict=True)) for places, chips in found.items()}
 
 
 def possible_degrees(chips: Chips) -> list[Degrees]:
@@ -45,30 +72,66 @@ def possible_degrees(chips: Chips) -> list[Degrees]:
     return [Degrees(chips.count // tp, tp) for tp in shared]
 
 
-def choose_degrees(
-    graph: Graph,
-    candidates: Sequence[Degrees],
-    divide: Callable[[Degrees], SpreadGraph],
-    estimate: Callable[[SpreadGraph], tuple[int, int]],
-) -> ChosenDegrees:
-    """The candidate with the fewest estimated cycles; of equal ones the first. GraphError if none fits.
+def checked_states(spreads: SpreadGraphs) -> SpreadGraphs:
+    """The same networks; GraphError for a state that their chips divide in different ways."""
+    first: dict[str, tuple[str, str]] = {}
+    for entry, spread in spreads.items():
+        for past, _ in spread.graph.states:
+            ways = [(parts.count // way.repeat, way.axis) for parts, way in spread.ways_of(past)]
+            found = " and ".join(f"in {pieces} parts of axis {axis}" for pieces, axis in ways) or "whole"
+            other, known = first.setdefault(past, (entry, found))
+            if known != found:
+                text = f"state {past}: chips have it {known} in entry {other}, {found} in entry {entry}"
+                raise GraphError([f"{spread.degrees}: {text}; expected the same"])
+    return spreads
 
-    ``estimate`` gives the cycles of a divided graph, and those of exchanges among them.
+
+def choose_degrees(
+    graphs: Mapping[str, Graph],
+    machine: Machine,
+    parallel: Degrees | None,
+    bytes_each: int,
+    tiles: int,
+    estimate: Callable[[Graph], tuple[int, int]],
+) -> ChosenDegrees:
+    """The degrees that are given, or else those with the fewest estimated cycles; of equal ones the first.
+
+    The keys of ``graphs`` are names of entries. ``estimate`` gives the cycles of what a chip computes, and
+    those of exchanges among them. The other arguments are those of ``spread_graph``. GraphError if none fits.
     """
+    if parallel is not None:
+        return ChosenDegrees(_spread(graphs, machine, parallel, bytes_each, tiles), ())
+    if machine.chips is UNSET:
+        raise GraphError([f"machine {machine.name} has no links between chips"])
     tried: list[TriedDegrees] = []
-    best: tuple[int, SpreadGraph] | None = None
-    for degrees in candidates:
+    best: tuple[int, SpreadGraphs] | None = None
+    for degrees in possible_degrees(machine.chips):
         try:
-            spread = divide(degrees)
-            cycles, exchanges = estimate(spread)
+            spreads = _spread(graphs, machine, degrees, bytes_each, tiles)
+            each = [estimate(spread.graph_of((0, 0))) for spread in spreads.values()]
         except GraphError as error:
             problem = str(error).partition("\n")[0]
             tried.append(TriedDegrees(str(degrees), None, 0, problem.removeprefix(f"{degrees}: ")))
             continue
+        cycles, exchanges = (sum(numbers) for numbers in zip(*each, strict=True))
         tried.append(TriedDegrees(str(degrees), cycles, exchanges, ""))
         if best is None or cycles < best[0]:
-            best = cycles, spread
+            best = cycles, spreads
     if best is None:
-        found = "; ".join(map(str, tried))
-        raise GraphError([f"graph '{graph.name}': no degrees of parallelism fit the chips: {found}"])
+        title = f"graph '{graphs[''].name}'" if "" in graphs else f"entries {', '.join(graphs)}"
+        raise GraphError([f"{title}: no degrees of parallelism fit the chips: {'; '.join(map(str, tried))}"])
     return ChosenDegrees(best[1], tuple(tried))
+
+
+def _spread(
+    graphs: Mapping[str, Graph], machine: Machine, degrees: Degrees, bytes_each: int, tiles: int
+) -> SpreadGraphs:
+    """All networks divided; GraphError, with the entry, for one that cannot be."""
+    found = {}
+    for name, graph in graphs.items():
+        try:
+            found[name] = spread_graph(graph, machine, degrees, bytes_each, tiles)
+        except GraphError as error:
+            entry = f"entry {name}: " if name else ""
+            raise GraphError([f"{entry}{problem}" for problem in error.messages]) from None
+    return checked_states(found)

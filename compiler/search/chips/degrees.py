@@ -17,7 +17,7 @@ from compiler.operators.domains.chips.collectives import DUAL
 from tx8isa.machine.chips import Chips
 from tx8isa.tools.suggestions import hint
 
-KINDS = {"dp": "data", "tp": "tensor"}
+KINDS = {"dp": "data", "tp": "tensor", "pp": "pipeline"}
 """The kinds of parallelism."""
 MOST_SHARING = 32
 """Chips that can share products: a stream has so many packets, one for each message of an exchange."""
@@ -26,10 +26,14 @@ _DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
 
 @dataclass(frozen=True)
 class Degrees:
-    """Chips among which the batch is dealt (``dp``), each time as many (``tp``) share the products."""
+    """Chips among which the batch is dealt (``dp``), each time as many (``tp``) share the products.
+
+    Or as many (``pp``) have the layers, one after another.
+    """
 
     dp: int = 1
     tp: int = 1
+    pp: int = 1
 
     def __str__(self) -> str:
         named = [f"{kind}={getattr(self, kind)}" for kind in KINDS if getattr(self, kind) > 1]
@@ -37,21 +41,28 @@ class Degrees:
 
     @property
     def chips(self) -> int:
-        return self.dp * self.tp
+        return self.dp * self.group
+
+    @property
+    def group(self) -> int:
+        """Chips that compute one part of the batch."""
+        return self.tp * self.pp
 
     def check(self, chips: Chips) -> None:
         """GraphError unless there are as many chips as the degrees say."""
         if self.chips != chips.count:
             mesh = f"{chips.x}x{chips.y} chips are {chips.count}"
             raise GraphError([f"--parallel {self}: is for {self.chips} chips; {mesh}"])
+        if self.tp > 1 and self.pp > 1:
+            raise GraphError([f"--parallel {self}: stages of a pipeline are single chips: give tp or pp"])
         if self.tp > MOST_SHARING:
             raise GraphError([f"--parallel {self}: tp is {self.tp}, expected at most {MOST_SHARING}"])
 
     def rings(self, chips: Chips) -> list[tuple[int, ...]]:
-        """The tensor-parallel groups, each in the order of its ring."""
-        numbers = range(self.dp * self.tp)
-        in_a_row = [ring_order(chips, tuple(numbers[at : at + self.tp])) for at in numbers[:: self.tp]]
-        return min([in_a_row, *_rectangles(chips, self.tp)], key=lambda rings: _load(chips, rings))
+        """The groups that compute one part of the batch, each in the order of its ring, or of the stages."""
+        numbers, size = range(self.chips), self.group
+        in_a_row = [ring_order(chips, tuple(numbers[at : at + size])) for at in numbers[::size]]
+        return min([in_a_row, *_rectangles(chips, size)], key=lambda rings: _load(chips, rings))
 
     def places(self, chips: Chips) -> list[tuple[int, int]]:
         """By chip: its place in the batch, and in the ring of its group."""

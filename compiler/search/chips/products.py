@@ -11,7 +11,7 @@ from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_REDUCE, REDUCE_SCATTER
 from tx8isa.machine.description import Machine
 
-from .rules import ChipParts, NeedsWhole, constants_divided
+from .rules import ChipParts, DividedAxis, NeedsWhole, constants_divided, with_parts_of_constants
 
 LARGE_SUM = 1 << 20
 """Bytes of a sum from which on its rows are dealt to chips, which then normalize and add only their own."""
@@ -28,26 +28,28 @@ def weights_of(parts: ChipParts, node: Node) -> str | None:
     )
 
 
-def by_columns(parts: ChipParts, node: Node) -> Node | None:
-    """The product of each chip's own columns of the weights; None if they cannot be divided."""
-    result = node.outputs[0]
-    axis = len(parts.graph.tensors[result].shape) - 1
-    if parts.graph.tensors[result].shape[axis] % parts.count:
+def by_columns(parts: ChipParts, node: Node, repeat: int = 1) -> Node | None:
+    """The product of each chip's own columns of the weights; None if they cannot be divided.
+
+    So many neighbours have the same columns.
+    """
+    shape = parts.graph.tensors[node.outputs[0]].shape
+    way = DividedAxis(len(shape) - 1, repeat)
+    if shape[way.axis] % parts.pieces(way):
         return None
-    constants = constants_divided(parts, node, call_of(parts.graph, node), 0, axis)
+    constants = constants_divided(parts, node, call_of(parts.graph, node), 0, way)
     if constants is None:
         return None
-    parts.axes[result] = axis
-    names = list(node.inputs)
-    for at, divided in constants.items():
-        names[at] = parts.part_of_constant(names[at], divided)
-    return replace(node, inputs=tuple(names))
+    parts.divide(node.outputs[0], way)
+    return with_parts_of_constants(parts, node, constants)
 
 
 def sums_over(parts: ChipParts, node: Node) -> bool:
     """Whether the divided axis of the first operand is the one over which a product sums."""
     x = node.inputs[0]
     if weights_of(parts, node) is None or node.attrs.get("transA") or x not in parts.axes:
+        return False
+    if x in parts.repeats:
         return False
     return parts.axes[x] == len(parts.graph.tensors[x].shape) - 1
 
@@ -135,6 +137,8 @@ def both_sum_over(parts: ChipParts, node: Node) -> bool:
     A constant operand can be divided there.
     """
     if node.op != "MatMul" or not any(name in parts.axes for name in node.inputs):
+        return False
+    if any(name in parts.repeats for name in node.inputs):
         return False
     ranks = [parts.graph.tensors[name].rank for name in node.inputs]
     if min(ranks) < 2:

@@ -6,8 +6,9 @@ For most operators that follows from what their records say a part of a result n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from compiler.graph import Array, Box, Graph, Node, Shape
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.boxes.forms import elementwise
 from compiler.operators.record import Call
+from compiler.operators.types import axis_from_front
 
 LIKE_PLACES = frozenset(
     {
@@ -23,9 +25,11 @@ LIKE_PLACES = frozenset(
         *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "Concat"),
         *("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization"),
         *("InstanceNormalization", "GroupNormalization", "LpNormalization", "Gemm", "Slice", "Split"),
+        *("Attention", "RotaryEmbedding", "TensorScatter", "ScatterND", "ScatterElements", "Gather"),
     }
 )
-"""Operators, besides those that compute each element by itself, that do the same everywhere on an axis."""
+"""Operators, besides those that compute each element by itself, that do the same everywhere on an axis, or
+on some axes (``_same_everywhere``)."""
 
 _COUNT_CHANNELS = ("Conv", "GroupNormalization")
 """Operators with an attribute that counts groups of channels: only their batch is divided."""
@@ -38,7 +42,26 @@ class NeedsWhole(Exception):
 
 
 class UnevenHeads(NeedsWhole):
-    """An axis is written as several, and the first of them cannot be divided."""
+    """An axis is written as several, and the first of them, of ``heads``, cannot be divided."""
+
+    def __init__(self, text: str, heads: int) -> None:
+        super().__init__(text)
+        self.heads = heads
+
+
+class StateToDivide(Exception):
+    """A node could be computed in parts if each chip had its part of a state."""
+
+    def __init__(self, node: Node, name: str, way: DividedAxis) -> None:
+        super().__init__(f"{node} needs a part of state '{name}'")
+        self.node, self.name, self.way = node, name, way
+
+
+class DividedAxis(NamedTuple):
+    """An axis that is divided, and how many neighbouring places have the same part."""
+
+    axis: int
+    repeat: int = 1
 
 
 @dataclass
@@ -48,28 +71,45 @@ class ChipParts:
     graph: Graph
     count: int
     axes: dict[str, int] = field(default_factory=dict)
-    constants: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Constants of which every chip has a part: the whole one, and the axis."""
+    repeats: dict[str, int] = field(default_factory=dict)
+    """Of some values: how many neighbouring places have the same part; of others each has its own."""
+    constants: dict[str, tuple[str, DividedAxis]] = field(default_factory=dict)
+    """Constants of which every chip has a part: the whole one, and how it is divided."""
     literals: dict[str, Array] = field(default_factory=dict)
     """Constants that are made anew."""
 
-    def box(self, shape: Shape, axis: int, number: int) -> Box:
-        """A part of a tensor."""
-        step = shape[axis] // self.count
-        return Box.whole(shape).along(axis, number * step, (number + 1) * step)
+    def divide(self, name: str, way: DividedAxis) -> None:
+        """Note that a value is divided."""
+        self.axes[name] = way.axis
+        if way.repeat > 1:
+            self.repeats[name] = way.repeat
+
+    def division(self, name: str) -> DividedAxis | None:
+        """How a value is divided; None if every chip has it whole."""
+        return DividedAxis(self.axes[name], self.repeats.get(name, 1)) if name in self.axes else None
+
+    def pieces(self, way: DividedAxis) -> int:
+        """How many different parts there are."""
+        return self.count // way.repeat
+
+    def box(self, shape: Shape, way: DividedAxis, number: int) -> Box:
+        """The part of a tensor that a place has."""
+        step, at = shape[way.axis] // self.pieces(way), number // way.repeat
+        return Box.whole(shape).along(way.axis, at * step, (at + 1) * step)
 
     def local(self, name: str) -> Shape:
         """The shape of a value on a chip."""
-        shape = self.graph.tensors[name].shape
-        return self.shape_of(shape, self.axes[name]) if name in self.axes else shape
+        shape, way = self.graph.tensors[name].shape, self.division(name)
+        return shape if way is None else self.shape_of(shape, way)
 
-    def shape_of(self, shape: Shape, axis: int) -> Shape:
-        return (*shape[:axis], shape[axis] // self.count, *shape[axis + 1 :])
+    def shape_of(self, shape: Shape, way: DividedAxis) -> Shape:
+        axis = way.axis
+        return (*shape[:axis], shape[axis] // self.pieces(way), *shape[axis + 1 :])
 
-    def part_of_constant(self, name: str, axis: int) -> str:
+    def part_of_constant(self, name: str, axis: int, repeat: int = 1) -> str:
         """The name of the parts of a constant."""
-        part = f"{name}.part{axis}"
-        self.constants[part] = name, axis
+        part = f"{name}.part{axis}" if repeat == 1 else f"{name}.part{axis}.for{repeat}"
+        self.constants[part] = name, DividedAxis(axis, repeat)
         return part
 
     def literal(self, name: str, value: Array) -> str:
@@ -78,7 +118,10 @@ class ChipParts:
 
 
 def divided(parts: ChipParts, node: Node) -> Node:
-    """The node as each chip computes it; ``parts`` gets the axes of its results. NeedsWhole if it cannot."""
+    """The node as each chip computes it; ``parts`` gets the axes of its results. NeedsWhole if it cannot.
+
+    StateToDivide if it could when the chips had parts of a state.
+    """
     if node.op in RESHAPES:
         return _reshaped(parts, node)
     if node.op == "Expand":
@@ -86,80 +129,116 @@ def divided(parts: ChipParts, node: Node) -> Node:
     if node.op not in LIKE_PLACES and OPERATORS[node.op].needs is not elementwise:
         raise NeedsWhole(f"{node} needs its operands whole")
     call = call_of(parts.graph, node)
-    chosen = [_axis_of(parts, node, call, number) for number, name in enumerate(node.outputs) if name]
+    chosen = [_way_of(parts, node, call, number) for number, name in enumerate(node.outputs) if name]
     inputs = chosen[0][1]
-    counted = node.op in _COUNT_CHANNELS and any(axis for axis, _ in chosen)
+    counted = node.op in _COUNT_CHANNELS and any(way.axis for way, _ in chosen)
     if counted or any(other[1] != inputs for other in chosen):
         raise NeedsWhole(f"{node} needs its operands whole")
-    for name, (axis, _) in zip((n for n in node.outputs if n), chosen, strict=True):
-        parts.axes[name] = axis
+    for name, (way, _) in zip((n for n in node.outputs if n), chosen, strict=True):
+        parts.divide(name, way)
+    return with_parts_of_constants(parts, node, inputs)
+
+
+def with_parts_of_constants(parts: ChipParts, node: Node, ways: Mapping[int, DividedAxis]) -> Node:
+    """The node with the chip's parts of the constants that are divided."""
     names = list(node.inputs)
-    for at, axis in inputs.items():
-        names[at] = parts.part_of_constant(names[at], axis)
+    for at, way in ways.items():
+        names[at] = parts.part_of_constant(names[at], *way)
     return replace(node, inputs=tuple(names))
 
 
-def _axis_of(parts: ChipParts, node: Node, call: Call, number: int) -> tuple[int, dict[int, int]]:
-    """The axis along which a result is divided, and the axes of constant operands that are."""
+def _way_of(
+    parts: ChipParts, node: Node, call: Call, number: int
+) -> tuple[DividedAxis, dict[int, DividedAxis]]:
+    """How a result is divided, and how the constant operands that are."""
     shape = parts.graph.tensors[node.outputs[number]].shape
-    for axis, extent in enumerate(shape):
-        if extent % parts.count == 0 and extent:
-            constants = constants_divided(parts, node, call, number, axis)
-            if constants is not None:
-                return axis, constants
+    for repeat in sorted({1, *(parts.repeats.get(name, 1) for name in node.inputs)}):
+        for axis, extent in enumerate(shape):
+            way = DividedAxis(axis, repeat)
+            if extent and extent % parts.pieces(way) == 0 and _same_everywhere(parts, node, call, axis):
+                constants = constants_divided(parts, node, call, number, way)
+                if constants is not None:
+                    return way, constants
     raise NeedsWhole(f"{node} needs its operands whole")
 
 
+def _same_everywhere(parts: ChipParts, node: Node, call: Call, axis: int) -> bool:
+    """Whether an operator does the same everywhere on an axis of its result.
+
+    What attributes, indices or positions say of an axis is not true of a part of it.
+    """
+    rank = len(call.shape(0))
+    if node.op in ("Attention", "RotaryEmbedding"):
+        return axis < (2 if rank == 4 else 1)
+    if node.op in ("TensorScatter", "ScatterElements"):
+        return axis != axis_from_front(call.integer("axis"), rank)
+    if node.op == "ScatterND":
+        return axis >= call.shape(1)[-1]
+    if node.op == "Gather":
+        return parts.axes.get(node.inputs[0]) != axis_from_front(call.integer("axis"), rank)
+    return True
+
+
 def constants_divided(
-    parts: ChipParts, node: Node, call: Call, number: int, axis: int
-) -> dict[int, int] | None:
-    """The axes of the constant operands, if a result can be divided along an axis; None if it cannot.
+    parts: ChipParts, node: Node, call: Call, number: int, way: DividedAxis
+) -> dict[int, DividedAxis] | None:
+    """How the constant operands are divided, if a result can be; None if it cannot.
 
     Every part of the result must need the same part of each divided operand, along its axis, and of the other
-    operands the same for all parts.
+    operands the same for all parts. StateToDivide if nothing but a state is in the way.
     """
     shape = parts.graph.tensors[node.outputs[number]].shape
     needs = []
     for place in range(parts.count):
         boxes: list[Box | None] = [None] * len(node.outputs)
-        boxes[number] = parts.box(shape, axis, place)
+        boxes[number] = parts.box(shape, way, place)
         needs.append(OPERATORS[node.op].needed(call, boxes))
-    found: dict[int, int] = {}
+    found: dict[int, DividedAxis] = {}
+    states: list[tuple[str, DividedAxis]] = []
+    pasts = {past for past, _ in parts.graph.states}
     for at, name in enumerate(node.inputs):
-        needed = [each[at] for each in needs]
-        if name in parts.axes:
-            if not _are_parts(parts, name, needed, parts.axes[name]):
+        needed, known = [each[at] for each in needs], parts.division(name)
+        if known is not None:
+            if not _are_parts(parts, name, needed, known):
                 return None
         elif any(box != needed[0] for box in needed):
-            axes = range(parts.graph.tensors[name].rank if name in parts.graph.constants else 0)
-            fitting = [axis for axis in axes if _are_parts(parts, name, needed, axis)]
+            own = name in parts.graph.constants or name in pasts
+            ways = [DividedAxis(a, way.repeat) for a in range(parts.graph.tensors[name].rank if own else 0)]
+            fitting = [each for each in ways if _are_parts(parts, name, needed, each)]
             if not fitting:
                 return None
-            found[at] = fitting[0]
+            if name in pasts:
+                states.append((name, fitting[0]))
+            else:
+                found[at] = fitting[0]
+    if states:
+        raise StateToDivide(node, *states[0])
     return found
 
 
-def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], axis: int) -> bool:
+def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], way: DividedAxis) -> bool:
     """Whether the boxes of an operand are its parts along an axis."""
     shape = parts.graph.tensors[name].shape
-    if shape[axis] % parts.count:
+    if shape[way.axis] % parts.pieces(way):
         return False
-    wanted = [parts.box(shape, axis, place).intervals[axis] for place in range(parts.count)]
-    return [None if box is None else box.intervals[axis] for box in needed] == wanted
+    wanted = [parts.box(shape, way, place).intervals[way.axis] for place in range(parts.count)]
+    return [None if box is None else box.intervals[way.axis] for box in needed] == wanted
 
 
 def _reshaped(parts: ChipParts, node: Node) -> Node:
     """The same elements in another shape: an axis of the result begins where the divided one does."""
-    source = node.inputs[0]
-    before, after = (parts.graph.tensors[name].shape for name in (source, node.outputs[0]))
-    outer = math.prod(before[: parts.axes[source]])
+    source, result = node.inputs[0], node.outputs[0]
+    before, after = (parts.graph.tensors[name].shape for name in (source, result))
+    way = parts.division(source)
+    assert way is not None
+    outer, pieces = math.prod(before[: way.axis]), parts.pieces(way)
     for axis, extent in enumerate(after):
         if math.prod(after[:axis]) == outer and extent > 1:
-            if extent % parts.count:
-                raise UnevenHeads(f"{node} makes {extent} heads; expected a multiple of {parts.count}")
-            parts.axes[node.outputs[0]] = axis
-            local = parts.local(node.outputs[0])
-            shape = parts.literal(f"{node.name}.shape", np.array(local, np.int64))
+            if extent % pieces:
+                text = f"{node} makes {extent} heads; expected a multiple of {pieces}"
+                raise UnevenHeads(text, extent)
+            parts.divide(result, DividedAxis(axis, way.repeat))
+            shape = parts.literal(f"{node.name}.shape", np.array(parts.local(result), np.int64))
             return Node("Reshape", node.name, (source, shape), node.outputs, {"allowzero": 0})
     raise NeedsWhole(f"{node} has no axis that begins with the divided one")
 
@@ -167,9 +246,11 @@ def _reshaped(parts: ChipParts, node: Node) -> Node:
 def _expanded(parts: ChipParts, node: Node) -> Node:
     source, target = node.inputs[0], node.outputs[0]
     before, after = (parts.graph.tensors[name].shape for name in (source, target))
-    axis = parts.axes[source] + len(after) - len(before)
-    if after[axis] != before[parts.axes[source]]:
+    way = parts.division(source)
+    assert way is not None
+    axis = way.axis + len(after) - len(before)
+    if after[axis] != before[way.axis]:
         raise NeedsWhole(f"{node} repeats along the divided axis")
-    parts.axes[target] = axis
+    parts.divide(target, DividedAxis(axis, way.repeat))
     shape = parts.literal(f"{node.name}.shape", np.array(parts.local(target), np.int64))
     return replace(node, inputs=(source, shape))

@@ -42,7 +42,7 @@ class ChipDivision:
         used = {name for node in self.nodes for name in node.inputs}
         found = {name: array for name, array in whole.items() if name in used}
         found |= self.parts.literals
-        for part, (name, axis) in self.parts.constants.items():
-            box = self.parts.box(whole[name].shape, axis, place)
+        for part, (name, way) in self.parts.constants.items():
+            box = self.parts.box(whole[name].shape, way, place)
             found[part] = whole[name][box.slices]
         return found

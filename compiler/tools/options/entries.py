@@ -9,7 +9,7 @@ from .parser import make_parser
 _TAKEN = frozenset(
     (
         *("graphs", "output", "dtype", "tiles", "machine", "operators", "text_only", "state", "patterns"),
-        *("search", "residency", "quiet", "verbose", "no_cache", "seed"),
+        *("search", "residency", "quiet", "verbose", "no_cache", "seed", "chips", "parallel"),
     )
 )
 

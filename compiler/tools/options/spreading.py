@@ -31,7 +31,8 @@ def add_chip_options(parser: argparse.ArgumentParser) -> None:
         "--parallel",
         metavar="DEGREES",
         help="how chips share the work: dp=N deals the batch to N of them, tp=N the columns and rows of "
-        "products; dp=2,tp=2 does both (default: the degrees with the fewest estimated cycles)",
+        "products, pp=N stages of layers; dp=2,tp=2 does both (default: the dp and tp with the fewest "
+        "estimated cycles)",
     )
 
 

@@ -10,13 +10,15 @@ import numpy as np
 import compiler
 from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
+from compiler.evaluation.infer import build_graph
 from compiler.evaluation.judgement import Judgement, judged
-from compiler.graph import Array, Graph, Node, Tensor
+from compiler.evaluation.states import with_states
+from compiler.graph import Array, Description, Graph, Node, Tensor
 from compiler.operators.record import OPERATORS, resolve
 from compiler.passes.compilation import context_of, run_passes, written
 from compiler.search.chips import parsed_degrees
 from compiler.tools.run import random_inputs
-from compiler_harness import ints
+from compiler_harness import draw, ints
 from emulator.program import Program as Loaded
 from sharded_nets import Net
 from tx8isa.machine.description import Machine, load_machine
@@ -92,6 +94,44 @@ def ring_sum(parts: list[Array], ring: tuple[int, ...], dual: bool = False) -> A
                 total = total + flat[(chunk + step * after) % members][part]
             found[part] = total
     return found.reshape(parts[0].shape)
+
+
+CACHES = {"keys": "new_keys", "values": "new_values"}
+
+
+def decoder(heads: int = 4, groups: int = 2, depth: int = 16, room: int = 16, batch: int = 1) -> Graph:
+    """A step of attention over caches, which are its states: a row of each is written, in place ``at``.
+
+    Queries, keys and values are columns of one product; ``groups`` of keys and values serve the heads.
+    """
+    columns, both = heads * depth, heads + 2 * groups
+    sizes, cache = ints(*(n * depth for n in (heads, groups, groups))), (batch, groups, room, depth)
+    nodes: list[tuple[str, list[str], list[str], dict[str, Any]]] = [
+        ("MatMul", ["x", "qkv"], ["rows"], {}),
+        ("Split", ["rows", "sizes"], ["q0", "k0", "v0"], {"axis": 2}),
+    ]
+    for part, count in (("q", heads), ("k", groups), ("v", groups)):
+        nodes += [
+            ("Reshape", [f"{part}0", f"apart{count}"], [f"{part}1"], {}),
+            ("Transpose", [f"{part}1"], [part], {"perm": (0, 2, 1, 3)}),
+        ]
+    nodes += [
+        ("TensorScatter", ["keys", "k", "at"], ["new_keys"], {"axis": 2}),
+        ("TensorScatter", ["values", "v", "at"], ["new_values"], {"axis": 2}),
+        ("Attention", ["q", "new_keys", "new_values"], ["seen"], {}),
+        ("Transpose", ["seen"], ["together"], {"perm": (0, 2, 1, 3)}),
+        ("Reshape", ["together", "flat"], ["mixed"], {}),
+        ("MatMul", ["mixed", "o"], ["y"], {}),
+    ]
+    constants = {"qkv": draw(columns, both * depth), "o": draw(columns, columns, seed=2), "sizes": sizes}
+    constants |= {f"apart{n}": ints(batch, 1, n, depth) for n in (heads, groups)}
+    constants["flat"] = ints(batch, 1, columns)
+    inputs = [Tensor(name, "float32", cache) for name in CACHES]
+    inputs += [Tensor("x", "float32", (batch, 1, columns)), Tensor("at", "int64", (batch,))]
+    made = [Node(op, f"n{at}", tuple(a), tuple(b), attrs) for at, (op, a, b, attrs) in enumerate(nodes)]
+    outputs = ("y", *CACHES.values())
+    described = Description("test", "decoder", 24, tuple(inputs), outputs, constants, tuple(made))
+    return with_states(build_graph(described), CACHES)
 
 
 def llama(rows: int = 32, columns: int = 128, heads: int = 8, keys: int = 4) -> Graph:

@@ -110,7 +110,8 @@ def member_of(kernel: Kernel, work: Work) -> GroupMember:
         )
     groups, way = tuple(groups_of(work.spec)), way_of(work.spec)
     if work.op in COLLECTIVES:
-        size = max(work.input(0).size, work.output.size) * work.input(0).bytes_each
+        tensors = [tensor for tensor in (*work.inputs, work.output) if tensor is not None]
+        size = max(tensor.size * tensor.bytes_each for tensor in tensors)
         price = LinkPrice(kernel.target.machine, work.op, groups, size, kernel.target.tiles)
         kernel.links = round(price.cycles(way))
     return GroupMember(kernel, chips, groups, way)

@@ -15,6 +15,7 @@ from . import registers as at
 _SCRATCH = 0x1000
 """Where greetings come, in the part of the scratchpad that is kept for the core; the stack is far above."""
 _TABLE = "chips.partners"
+"""The symbol of the table of partners, after the prefix of the network."""
 
 
 Exchanges = Iterable[tuple[tuple[int, ...], str]]
@@ -38,19 +39,22 @@ def opening(machine: Machine) -> list[str]:
     return out.lines
 
 
-def greeting(machine: Machine, chips: Chips, exchanges: Exchanges) -> list[str]:
-    """Copy a word to every partner, again and again until its streams are open; before the first exchange."""
-    out = Emitter()
+def greeting(machine: Machine, chips: Chips, exchanges: Exchanges, prefix: str = "") -> list[str]:
+    """Copy a word to every partner, again and again until its streams are open; before the first exchange.
+
+    ``prefix`` begins the symbols of one of several networks.
+    """
+    out, table = Emitter(), prefix + _TABLE
     others = partners(chips, exchanges)
     width = max(map(len, others)) + 1
     out.directive(".section .rodata")
     out.directive(".balign 4")
-    out.label(_TABLE)
+    out.label(table)
     for chip in others:
         words = [at.upper_word(chips.xy(other)) for other in chip]
         out.directive(f".word {', '.join(map(hex, [*words, *[0] * (width - len(words))]))}")
     out.directive(".text")
-    _greet(out, machine, machine.spm.reserved + _SCRATCH, width)
+    _greet(out, machine, machine.spm.reserved + _SCRATCH, width, table)
     return out.lines
 
 
@@ -65,7 +69,7 @@ def _open_streams(out: Emitter, scratch: int) -> None:
         out.instruction("sw", "t2", "0(t1)")
 
 
-def _greet(out: Emitter, machine: Machine, scratch: int, width: int) -> None:
+def _greet(out: Emitter, machine: Machine, scratch: int, width: int, table: str) -> None:
     """t0: this chip; t1: its row of the table; t2: the block of the DTE."""
     source = scratch + 4 * at.PACKETS
     out.instruction("li", "t1", hex(machine.windows.spm_weak + source))
@@ -75,7 +79,7 @@ def _greet(out: Emitter, machine: Machine, scratch: int, width: int) -> None:
     out.instruction("divu", "t0", "t0", "t1")
     out.instruction("li", "t2", str(4 * width))
     out.instruction("mul", "t2", "t2", "t0")
-    out.instruction("la", "t1", _TABLE)
+    out.instruction("la", "t1", table)
     out.instruction("add", "t1", "t1", "t2")
     out.instruction("li", "t2", hex(at.dte_block(machine)))
     out.instruction("li", "t3", hex(source))

@@ -14,7 +14,12 @@ ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
 PART = "chips.Part"
 """Not an exchange: every chip takes its part of a tensor that all have."""
-COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST)
+SEND, RECEIVE = "chips.Send", "chips.Receive"
+"""What a stage of a pipeline does for the next one, and what that one does."""
+TAKE = "chips.Take"
+"""Not an exchange: a stage takes the next part of an input."""
+COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE)
+"""Operators in which chips exchange something."""
 RING, DUAL, DIRECT = "ring", "dual", "direct"
 """Ways of an exchange: a ring, two rings in opposite directions at once, and from each member to each."""
 WAYS = (RING, DUAL, DIRECT)
