@@ -152,7 +152,8 @@ class _Stage:
         )
 
     def _constants_of(self, part: Graph, number: int) -> None:
-        for name in {name for node in self.nodes for name in node.inputs} & part.constants.keys():
+        used = dict.fromkeys(name for node in self.nodes for name in node.inputs)
+        for name in (name for name in used if name in part.constants):
             own = self._named(name, number)
             array = self.constants[own] = part.constants[name]
             self.tensors[own] = Tensor(own, array.dtype.name, array.shape)
