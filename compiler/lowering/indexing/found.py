@@ -99,6 +99,7 @@ def true_ranks(kernel: Kernel, work: Work) -> None:
 def bounded(kernel: Kernel, work: Work) -> None:
     """One tile looks at the number, and stops the program with a line if it is out of bounds."""
     call, core = work.spec, ScalarCode(kernel)
+    kernel.on_core = True
     with kernel.if_zero(kernel.tile):
         count, limit = core.load(work.input(0), 0), core.number(call.integer("most"))
         if work.has(1):

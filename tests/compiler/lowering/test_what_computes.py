@@ -17,6 +17,8 @@ from compiler.lowering import LOWERINGS, Work
 from compiler.lowering.record import Engine, lowering
 from compiler.passes import codegen
 from compiler_harness import draw, graph, ints, one
+from control_models import declared, node
+from found_models import FLOAT, INT64, found_graph, suppression, with_outputs
 from operator_cases import DRAWS, drawn
 
 GROUPS = {
@@ -135,6 +137,23 @@ def float_graphs() -> Iterator[Graph]:
     yield one("Transpose", [(8, 9)], perm=(1, 0))
 
 
+def found_graphs() -> Iterator[Graph]:
+    """Operators whose results have sizes that data decides, as they are read from ONNX."""
+    x = declared("x", [9, 40])
+    places = [node("NonZero", ["x"], ["n"]), node("Transpose", ["n"], ["y"])]
+    rows = [node("Unique", ["x"], ["y", "", "back"], sorted=0, axis=0)]
+    largest = [node("TopK", ["x", "k"], ["v", "y"])]
+    inputs, select = suppression((1, 2, 20), most=[3], iou=[0.5])
+    limits = {"most": np.array([3]), "iou": np.float32([0.5])}
+    for model in (
+        with_outputs(places, [x], {"n": INT64, "y": INT64}),
+        with_outputs(rows, [x], {"y": FLOAT, "back": INT64}),
+        with_outputs(largest, [x, declared("k", [1], INT64)], {"y": INT64}),
+        with_outputs([select], inputs, {"found": INT64}, limits),
+    ):
+        yield found_graph(model)
+
+
 @pytest.fixture(scope="module")
 def seen() -> dict[str, list[Seen]]:
     """By operator, the phases of random and of chosen calls; every operator in a phase of its own."""
@@ -152,7 +171,7 @@ def seen() -> dict[str, list[Seen]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codegen, "generate", generate)
         graphs = [drawn(op, "fp16", seed).case().graph() for op in sorted(DRAWS) for seed in range(2)]
-        for made in (*graphs, *integer_graphs(), *quantised_graphs(), *float_graphs()):
+        for made in (*graphs, *integer_graphs(), *quantised_graphs(), *float_graphs(), *found_graphs()):
             compiler.compile(made, "fp16", patterns="none", search="off")
     return found
 
