@@ -23,6 +23,14 @@ def gather(folder: Path) -> None:
     subprocess.run([sys.executable, str(GATHER), str(folder)], check=True)
 
 
+def test_every_page_is_in_the_contents() -> None:
+    listed = set((ROOT / "docs" / "site" / "index.md").read_text().split())
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*/README.md")]
+    names = [str(page.relative_to(ROOT).with_suffix("")) for page in pages]
+    assert len(names) > 40
+    assert [name for name in sorted(names) if name not in listed] == []
+
+
 @pytest.mark.long
 def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
     pages, site = tmp_path / "pages", tmp_path / "site"
