@@ -19,9 +19,9 @@ Point = Mapping[str, int]
 _DEGREE = 3
 """Dimensions that a product may have."""
 _LARGEST_DIVISOR = 64
-"""By how much strides of windows may divide a dimension in all."""
+"""The largest divisor that is tried: the product of the strides of all windows along a dimension."""
 _LARGEST_FACTOR = 8
-"""By how much a dimension may be enlarged before it is divided and rounded."""
+"""The largest factor of a dimension before it is divided, as of images that are enlarged first."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ def found_formula(
     found = fitted(values, points)
     if found is not None and found.divisor == 1:
         return found
-    return rounded(values, points, domain) or found
+    return rounded_formula(values, points, domain) or found
 
 
-def rounded(
+def rounded_formula(
     values: Sequence[int], points: Sequence[Point], domain: Mapping[str, Array]
 ) -> ExtentFormula | None:
     """The formula with a quotient that is rounded down, as windows with strides make, which has these values.
@@ -142,11 +142,10 @@ def rounded(
 def _families(values: Sequence[int], points: Sequence[Point]) -> Iterator[tuple[ExtentFormula, int]]:
     """Formulas with these values: one with the least offset, and the largest that it can have instead."""
     for names in _products(sorted(points[0])):
-        products = [prod(point[name] for name in names) for point in points]
+        pairs = [(value, prod(p[name] for name in names)) for value, p in zip(values, points, strict=True)]
         for divisor in range(2, _LARGEST_DIVISOR + 1):
             for factor in range(1, _LARGEST_FACTOR + 1):
                 if gcd(factor, divisor) == 1:
-                    pairs = list(zip(values, products, strict=True))
                     least = max(value * divisor - factor * product for value, product in pairs)
                     most = min((value + 1) * divisor - 1 - factor * product for value, product in pairs)
                     if least <= most:

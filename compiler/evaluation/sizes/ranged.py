@@ -88,6 +88,8 @@ class _Comparison:
         """The names that a value has in all graphs, by that in the first one."""
         self.constants: dict[str, Array] = {}
         self.formulas: dict[str, ExtentFormula] = {}
+        self._known_values: dict[tuple[int, ...], ExtentFormula | None] = {}
+        """The formulas of numbers at the points, which many extents of a graph have in common."""
 
     def result(self) -> RangedGraph:
         for tensors in zip(*(graph.inputs for graph in self.graphs), strict=True):
@@ -127,7 +129,10 @@ class _Comparison:
         )
 
     def _formula(self, values: Sequence[int], what: str) -> ExtentFormula:
-        found = found_formula(values, self.points, self.ranges.points)
+        key = tuple(values)
+        if key not in self._known_values:
+            self._known_values[key] = found_formula(key, self.points, self.ranges.points)
+        found = self._known_values[key]
         if found is None:
             at = "; ".join(
                 f"{value} at {_text(point)}" for value, point in zip(values, self.points, strict=True)

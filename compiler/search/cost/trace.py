@@ -14,7 +14,7 @@ from compiler.codegen.expr import Expr, Value, Variable, lanes, symbols_of
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import TILE
 from compiler.codegen.tree import Argument, Issue, Item, Let, Loop
-from compiler.evaluation.sizes import Size, here
+from compiler.evaluation.sizes import Size
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
@@ -193,7 +193,7 @@ def _turns(items: list[Let | Loop | _Block], registers: Registers, entered: Coun
         loop = item.loop if isinstance(item, _Block) else item
         start, count = value_of(loop.start, registers), value_of(loop.count, registers)
         if isinstance(item, Loop):
-            turns += len(range(start, count, here(item.step)))
+            turns += len(range(start, count, item.step))
         elif start < count:
             entered[id(loop)] += 1
             turns += _turns(item.items, registers, entered)
@@ -334,7 +334,7 @@ class _PhaseWalk:
 
     def _loop(self, loop: Loop) -> None:
         start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
-        turns = range(start, count, here(loop.step))
+        turns = range(start, count, loop.step)
         if loop.condition and id(loop) in self.entered and turns:
             self._block(loop, start)
             return

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.evaluation.sizes import Domain, Size, always, chosen, dimension, ever, largest, least
-from compiler.evaluation.sizes.formulas import ExtentFormula, Undecided, fitted, found_formula, rounded
+from compiler.evaluation.sizes.formulas import (
+    ExtentFormula,
+    Undecided,
+    fitted,
+    found_formula,
+    rounded_formula,
+)
 from tx8isa.numbers.division import ceil_div, round_up
 
 POINTS = np.arange(1, 41, dtype=np.int64)
@@ -122,4 +128,4 @@ def test_a_rounded_quotient_is_found_for_all_sizes(factor: int, offset: int, div
 
 def test_numbers_that_no_rounded_quotient_gives() -> None:
     points = [{"n": size} for size in (8, 9, 20, 40)]
-    assert rounded([3, 1, 4, 1], points, {"n": np.arange(8, 41)}) is None
+    assert rounded_formula([3, 1, 4, 1], points, {"n": np.arange(8, 41)}) is None
