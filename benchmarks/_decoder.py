@@ -18,7 +18,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 HIDDEN = -1e4
-"""What a mask adds to the score of a position that a query must not see."""
+"""The mask adds this to the score of a position that a query must not see."""
 _FILE, _PAGE, _CHUNK = "weights.bin", 4096, 1 << 22
 
 
@@ -49,7 +49,7 @@ class Shape:
 
     @property
     def bytes(self) -> int:
-        """Of all matrices."""
+        """Bytes of all matrices, two for each element."""
         return sum(2 * math.prod(extents) for _, extents, _ in self.weights())
 
     def states(self) -> dict[str, str]:
@@ -133,7 +133,7 @@ class Network:
         return self.add("Slice", [full, self.ints(0), self.ints(self.seen), self.ints(2)], f"{cache}.seen")
 
     def attention(self, x: str, layer: int, mask: str) -> str:
-        """What the attention of a layer adds to rows."""
+        """The output of the attention of a layer, with a row for each of ``x``, before it is added."""
         shape = self.shape
         rows = self.add("MatMul", [x, self.weight(f"{layer}.qkv")], f"{layer}.rows")
         both = shape.heads + shape.groups
@@ -151,7 +151,7 @@ class Network:
         return self.add("MatMul", [flat, self.weight(f"{layer}.o")], f"{layer}.attended")
 
     def swiglu(self, x: str, layer: int) -> str:
-        """What the second half of a layer adds to rows."""
+        """The output of the MLP of a layer (SwiGLU), with a row for each of ``x``, before it is added."""
         both = self.add("MatMul", [x, self.weight(f"{layer}.gate_up")], f"{layer}.both")
         gate, up = self.split(both, [self.shape.hidden] * 2, f"{layer}.gates")
         gate = self.add("Mul", [gate, self.add("Sigmoid", [gate], f"{layer}.sigmoid")], f"{layer}.silu")

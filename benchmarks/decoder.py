@@ -37,7 +37,7 @@ Figures = dict[str, float]
 
 
 def measured(job: Callable[[Path], Figures], folder: Path) -> Figures:
-    """What a function of this file finds, in a process of its own."""
+    """Call a function of this file in a process of its own, and return the figures that it prints."""
     command = [sys.executable, __file__, f"--{job.__name__}", folder]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
     return dict(json.loads(found.stdout.splitlines()[-1]))

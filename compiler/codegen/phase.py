@@ -35,11 +35,14 @@ class Target:
 
 
 Source = tuple[object, ...]
-"""What decides the data of a constant, as long as the array of which they are made is alive."""
+"""A key of constant data: the memory of the array of which they are made, and how.
+
+It is valid while the array lives.
+"""
 
 
 def source_key(array: Array, fmt: Format, *way: object) -> Source:
-    """The source of data in a format that are made of an array in a certain way."""
+    """The key of data in a format that are made of an array in a certain way."""
     return array.ctypes.data, array.shape, array.strides, array.dtype.str, fmt, *way
 
 
@@ -69,7 +72,7 @@ class Constant:
 
     @property
     def key(self) -> Source | None:
-        """What decides the data, if they have an origin."""
+        """The key of the data; None where they have no origin."""
         return None if self.origin is None else source_key(self.origin.source, self.fmt, *self.origin.way)
 
 

@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Weights = Mapping[str, Array]
 OPSET = 24
 HIDDEN = -1e4
-"""What a mask adds to the score of a position that a query must not see."""
+"""The mask adds this to the score of a position that a query must not see."""
 
 
 def states(shape: DecoderShape) -> dict[str, str]:

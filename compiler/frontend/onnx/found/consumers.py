@@ -84,7 +84,7 @@ _NEUTRAL = {
     **dict.fromkeys(("ReduceMin", "ArgMin"), math.inf),
     "ReduceProd": 1.0,
 }
-"""What padding becomes along the axes that an operator folds."""
+"""The neutral element of each operator: padding along the axes that it folds is replaced by it."""
 _OF_ONE_AXIS = {"ArgMax": 0, "ArgMin": 0, "Softmax": -1, "LogSoftmax": -1}
 """Operators that fold the axis of an attribute, with its default."""
 
