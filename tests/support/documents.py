@@ -35,6 +35,8 @@ _LONGEST = 600
 """Seconds after which a command hangs; the slowest takes some ten on an idle machine."""
 _PASSING = "tx8emu: compiling kernels"
 """Said once on a machine, so no document shows it."""
+_OPTIONS_OF_THIS_RUN = ("PYTEST_ADDOPTS",)
+"""Variables that are for the tests themselves, and would change what a reader's commands print."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,11 @@ def carried_out(command: Command, folder: Path, programs: Path = INSTALLED) -> t
     if name != command.text and re.fullmatch(r"[\w.]+", name) and not (folder / name).exists():
         (folder / name).write_text("\n".join(command.output) + "\n", encoding="utf-8")
     path = os.pathsep.join((str(programs), str(INSTALLED), os.environ.get("PATH", "")))
+    others = {key: value for key, value in os.environ.items() if key not in _OPTIONS_OF_THIS_RUN}
     done = subprocess.run(
         ["bash", "-c", command.text],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**others, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
