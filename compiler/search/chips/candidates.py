@@ -98,8 +98,8 @@ def choose_degrees(
     """The degrees that are given or that a model says, or else those with the fewest estimated cycles.
 
     Of equal ones the first. The keys of ``graphs`` are names of entries. ``estimate`` gives the cycles of
-    what a chip computes, and those of exchanges among them. The other arguments are those of ``spread_graph``.
-    GraphError if none fits.
+    what a chip computes, and those of exchanges among them. The other arguments are those of
+    ``spread_graph``. GraphError if none fits.
     """
     parallel = said_degrees(graphs, machine, parallel)
     if parallel is not None:

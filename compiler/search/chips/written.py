@@ -242,18 +242,17 @@ def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipParts | None) -> l
 
     ``batch`` is how the batch is dealt. GraphError for shards that chips do not have so.
     """
-    places = places_in(arranged.rings)
-    names = {node.name for node in graph.nodes}
-    found = []
+    places, found = places_in(arranged.rings), []
+    read = {node.name: {*node.inputs, *node.outputs} for node in graph.nodes}
     for node in arranged.sharding.nodes:
+        known = set[str]().union(*(read.get(part, ()) for part in node.parts))
         for spec in node.tensors:
-            way = _wanted(
-                node, spec, arranged.degrees, None if batch is None else batch.division(spec.tensor)
-            )
-            _check_places(node, spec, way, places, None if batch is None else batch.division(spec.tensor))
+            dealt = None if batch is None else batch.division(spec.tensor)
+            way = _wanted(node, spec, arranged.degrees, dealt)
+            _check_places(node, spec, way, places, dealt)
             wish = Wish(node, spec.tensor, way)
-            if way is not None and (spec.tensor not in graph.tensors or not names.intersection(node.parts)):
-                raise wish.refusal("it is computed when compiling, and whole on every chip")
+            if way is not None and spec.tensor not in known:
+                raise wish.refusal("it is computed or arranged when compiling, and whole on every chip")
             found.append(wish)
     return found
 

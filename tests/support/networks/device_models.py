@@ -75,7 +75,9 @@ def two_products(
     """
     count = len(devices)
     every = sorted(device for group in (batch or {0: devices}).values() for device in group)
-    keys = {-2 - place: [group[place] for group in (batch or {0: devices}).values()] for place in range(count)}
+    keys = {
+        -2 - place: [group[place] for group in (batch or {0: devices}).values()] for place in range(count)
+    }
 
     def weight(name: str, axis: int) -> ShardingSpecProto:
         return shards(name, [*keys], {axis: count}, keys)
