@@ -15,7 +15,6 @@ import pytest
 from emulator.chips.ranks import sentinel as module
 from emulator.chips.ranks.sentinel import Sentinel
 
-
 Ranks = list[subprocess.Popen[bytes]]
 Sockets = tuple[socket.socket, socket.socket]
 
