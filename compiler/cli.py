@@ -326,7 +326,8 @@ def _summary(program: Program, folder: Path) -> str:
     lines, size = program.text.count("\n"), len(program.constants)
     what = f"{len(program.graph.nodes)} nodes, {program.dtype}, {program.tiles} tiles"
     if program.spread is not None:
-        what += f" of each of {program.machine.chip_count} chips ({program.spread.degrees})"
+        said = ", as the model says" if program.graph.shardings else ""
+        what += f" of each of {program.machine.chip_count} chips ({program.spread.degrees}{said})"
     made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
     return one_line(f"{program.graph.name}: {what}; {made}")
 
@@ -334,7 +335,16 @@ def _summary(program: Program, folder: Path) -> str:
 def _notes(program: Program) -> list[str]:
     """What a user should know of the program besides."""
     notes = [each for each in (program.core_work, program.wide) if each is not None]
+    notes += _unused_shardings(program)
     return [*(f"tried {tried}" for tried in program.tried), *map(str, notes), *program.states]
+
+
+def _unused_shardings(program: Program) -> list[str]:
+    """That the model says how several devices share it, in a program for one chip."""
+    if program.spread is not None or not program.graph.shardings:
+        return []
+    known = ", ".join(str(each.devices) for each in program.graph.shardings)
+    return [f"the model says how {known} devices share it; this program is for one chip (--chips)"]
 
 
 def _extra_files(

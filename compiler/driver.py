@@ -201,11 +201,12 @@ def compile_graph(
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
     tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
     groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that at the usual ones.
-    ``parallel`` says how the chips of a machine with several share the graph; without it the degrees are
-    those with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
+    ``parallel`` says how the chips of a machine with several share the graph, by default as its model says,
+    or else by the degrees with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
+    from compiler.search.chips import said_degrees
 
     machine = load_machine(None) if machine is None else machine
     options: dict[str, Any] = {
@@ -216,6 +217,7 @@ def compile_graph(
         "ranges": ranges,
     }
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    parallel = said_degrees({"": graph}, machine, parallel)
     if parallel is not None and parallel.pp > 1:
         return _compile_pipeline(graph, machine, parallel, begin, after_pass)
     if parallel is not None or machine.chip_count > 1:

@@ -172,6 +172,41 @@ class Node:
         return f"node '{self.name}' ({self.op})"
 
 
+@dataclass(frozen=True, slots=True)
+class TensorSharding:
+    """How an operand or result of a node is dealt to devices, as a model says it."""
+
+    tensor: str
+    shards: tuple[int, ...]
+    """By axis: into how many parts it is cut."""
+    devices: tuple[tuple[int, ...], ...]
+    """By part, the last axis counting fastest: the devices that have it."""
+    problem: str = ""
+    """What of it no program can do; empty for what can be tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSharding:
+    """What a model says of a node on several devices. ``stage``: that of a pipeline, None without one.
+
+    ``parts`` are the nodes of the graph that stand for it, ``text`` is what messages call it.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+    tensors: tuple[TensorSharding, ...]
+    stage: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """One configuration of devices that a model is written for, with the nodes that say something for it."""
+
+    name: str
+    devices: int
+    nodes: tuple[NodeSharding, ...]
+
+
 @dataclass(frozen=True)
 class Description:
     """A graph as an importer read it: nothing inferred, nodes in any order.
@@ -188,6 +223,7 @@ class Description:
     nodes: tuple[Node, ...]
     files: tuple[Path, ...] = ()  # those that the source names: they hold constants
     internal: bool = False  # whether nodes may have internal operators: a reader has written them
+    shardings: tuple[Sharding, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,6 +246,7 @@ class Graph:
     files: tuple[Path, ...] = ()  # where constants were read from, apart from the file of the graph
     states: tuple[tuple[str, str], ...] = ()  # inputs and outputs that are the same memory, in pairs
     replaceable: frozenset[str] = frozenset()  # constants that a session may replace
+    shardings: tuple[Sharding, ...] = ()  # how devices share it, as its model says
     near: bool = False  # results of convolutions and sums of bytes may be the integers beside those of ONNX
 
     def __repr__(self) -> str:

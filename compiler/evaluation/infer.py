@@ -52,6 +52,7 @@ def build_graph(description: Description, survey: Survey | None = None) -> Graph
         nodes=tuple(finished),
         tensors=tensors,
         files=description.files,
+        shardings=description.shardings,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from tx8isa.errors import Tx8Error
 
@@ -22,6 +22,23 @@ _YOUNG_SECONDS = 60
 """A temporary file of this age has been locked by its writer, if that is still there."""
 _MOST_LOCKED = 100
 """Sets of more files are not locked: a process may have a thousand files open."""
+
+
+class Journal(Protocol):
+    """Is told of files that are written, so that nothing half is left when this process is killed."""
+
+    def grows(self, name: Path, target: Path) -> None:
+        """A file is written under a name, and will have another one."""
+
+    def whole(self) -> None:
+        """All files that grow are whole, and get their names now."""
+
+    def kept(self) -> None:
+        """No file grows any more: all have their names, or are removed."""
+
+
+journal: Journal | None = None
+"""Of this process; None if nobody is to be told."""
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -80,6 +97,8 @@ def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
                 with _failure_named(target):
                     _sweep(target)
                     temporary = target.with_name(_temporary_name(target, os.urandom(4).hex()))
+                    if journal is not None:
+                        journal.grows(temporary, target)
                     file = _locked(temporary, mode)
                     locks.push(partial(_close, file, target))
                     finished[target] = temporary
@@ -88,6 +107,8 @@ def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
                     if len(files) > _MOST_LOCKED:
                         locks.close()
             with _uninterrupted():
+                if journal is not None:
+                    journal.whole()
                 for target, temporary in finished.items():
                     with _failure_named(target):
                         temporary.replace(target)
@@ -95,6 +116,8 @@ def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
             for temporary in finished.values():
                 with suppress(OSError):
                     temporary.unlink()
+            if journal is not None:
+                journal.kept()
 
 
 def _uninterrupted() -> AbstractContextManager[None]:

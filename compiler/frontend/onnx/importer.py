@@ -16,6 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from compiler.evaluation.folding import needed
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.evaluation.survey import Fate, Survey
+from compiler.frontend.sharding import shardings_of
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
 from .binding import Binding
@@ -67,7 +68,14 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     _check_outputs(graph, partial, scope)
     report_sizes(partial, outputs, scope)
     made = finished_description(graph.name, partial, scope, inputs, outputs)
-    return replace(made, files=external_files(graph, path))
+    shardings = shardings_of(model, protos, _parts_of(survey, made), partial.tensors, path)
+    return replace(made, files=external_files(graph, path), shardings=shardings)
+
+
+def _parts_of(survey: Survey, made: Description) -> dict[str, tuple[str, ...]]:
+    """By name of a node of the model: the nodes of the graph that stand for it."""
+    kept = {node.name for node in made.nodes}
+    return {fate.node: tuple(part.name for part in fate.parts if part.name in kept) for fate in survey.fates}
 
 
 def _inputs(infos: Iterable[ValueInfoProto], path: Path, survey: Survey) -> tuple[Tensor, ...]:

@@ -17,6 +17,7 @@ from .cuts import node_prices
 from .degrees import Degrees, parsed_degrees
 from .pipeline import PipelinedGraph, SharedGraph, pipelined_graph
 from .spread import SpreadGraph, spread_graph
+from .written import said_degrees
 
 __all__ = [
     "ChipBounds",
@@ -35,5 +36,6 @@ __all__ = [
     "pipelined_graph",
     "possible_degrees",
     "priced_machine",
+    "said_degrees",
     "spread_graph",
 ]

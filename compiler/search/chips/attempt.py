@@ -108,7 +108,7 @@ class Attempt:
                 self._sources[node.outputs[0]] = frozenset({node.name})
             return [column or node]
         if sums_over(parts, node):
-            made = by_rows(parts, node, self.groups)
+            made = by_rows(parts, node, self.groups, self._axis_of_sum(node))
             self._rows |= {node.outputs[0]} & parts.axes.keys()
             return made
         if weights_of(parts, node) is not None and node.inputs[0] in self._rows:
@@ -123,14 +123,18 @@ class Attempt:
             self._rows |= set(node.outputs)
         return [*taken, found]
 
+    def _axis_of_sum(self, node: Node) -> int | None:
+        """Along which axis chips have parts of a sum; None if each has all of it."""
+        return self.groups.axis_of_rows(self.parts.graph.tensors[node.outputs[0]].shape)
+
     def _with_parts(self, node: Node) -> tuple[list[Node], Node]:
         """Parts of what all chips have, for a node that computes each element of some rows by itself."""
         parts, rows = self.parts, [name for name in node.inputs if name in self._rows]
         if not rows or OPERATORS[node.op].needs is not elementwise:
             return [], node
-        tensors, taken, names = parts.graph.tensors, [], list(node.inputs)
+        tensors, names = parts.graph.tensors, list(node.inputs)
+        taken: list[Node] = []
         from_end = parts.axes[rows[0]] - tensors[rows[0]].rank
-        assert isinstance(tensors, dict)
         for at, name in enumerate(names):
             axis = from_end + tensors[name].rank if name else -1
             if (
@@ -140,15 +144,22 @@ class Attempt:
                 or tensors[name].shape[axis] == 1
             ):
                 continue
-            part = names[at] = f"{name}.rows"
-            if part not in tensors:
-                tensors[part] = replace(tensors[name], name=part)
-                attrs = {**self.groups.attrs(PART, tensors[name].shape), "axis": axis}
-                del attrs["way"]
-                taken.append(Node(PART, f"{name}.part", (name,), (part,), attrs))
-                parts.axes[part] = axis
-                self._rows.add(part)
+            more, names[at] = self._part(name, axis, f"{name}.rows", f"{name}.part")
+            taken += more
+            self._rows.add(names[at])
         return taken, replace(node, inputs=tuple(names))
+
+    def _part(self, name: str, axis: int, part: str, node: str) -> tuple[list[Node], str]:
+        """A node that takes a chip's ``part`` of a value of all, unless there is one, and that name."""
+        tensors = self.parts.graph.tensors
+        assert isinstance(tensors, dict)
+        if part in tensors:
+            return [], part
+        tensors[part] = replace(tensors[name], name=part)
+        attrs = {**self.groups.attrs(PART, tensors[name].shape), "axis": axis}
+        del attrs["way"]
+        self.parts.axes[part] = axis
+        return [Node(PART, node, (name,), (part,), attrs)], part
 
     def _sources_of(self, node: Node) -> frozenset[str]:
         return frozenset().union(*(self._sources.get(name, frozenset()) for name in node.inputs))
@@ -174,17 +185,22 @@ class Attempt:
         return [name for name in dict.fromkeys(node.inputs) if name in self.parts.axes]
 
     def _with_whole_operands(self, node: Node) -> tuple[list[Node], Node]:
-        """Gathers of the divided operands, unless an earlier node has them, and the node with whole ones."""
-        tensors, gathers = self.parts.graph.tensors, []
+        """Gathers of the divided operands, and the node with whole ones."""
+        gathers, names = [], {}
+        for name in self._divided_operands(node):
+            more, names[name] = self._whole(name)
+            gathers += more
+        return gathers, replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+
+    def _whole(self, name: str) -> tuple[list[Node], str]:
+        """A gather of a divided value, unless an earlier node has it, and the name of the whole one."""
+        tensors, whole = self.parts.graph.tensors, f"{name}.whole"
         assert isinstance(tensors, dict)
-        names = {name: f"{name}.whole" for name in self._divided_operands(node)}
-        for name, whole in names.items():
-            if whole not in tensors:
-                tensors[whole] = replace(tensors[name], name=whole)
-                attrs = {**self.groups.attrs(ALL_GATHER, tensors[name].shape), "axis": self.parts.axes[name]}
-                gathers.append(Node(ALL_GATHER, f"{name}.all_gather", (name,), (whole,), attrs))
-        inputs = tuple(names.get(name, name) for name in node.inputs)
-        return gathers, replace(node, inputs=inputs)
+        if whole in tensors:
+            return [], whole
+        tensors[whole] = replace(tensors[name], name=whole)
+        attrs = {**self.groups.attrs(ALL_GATHER, tensors[name].shape), "axis": self.parts.axes[name]}
+        return [Node(ALL_GATHER, f"{name}.all_gather", (name,), (whole,), attrs)], whole
 
     def _gathered(self, nodes: list[Node]) -> list[Node]:
         """The nodes, and a gather for every output that is divided; states stay divided where they were."""

@@ -14,6 +14,7 @@ from tx8isa.machine.description import Machine
 
 from .degrees import MOST_SHARING, Degrees
 from .spread import SpreadGraph, spread_graph
+from .written import said_degrees
 
 
 class TriedDegrees(msgspec.Struct, frozen=True):
@@ -94,11 +95,13 @@ def choose_degrees(
     tiles: int,
     estimate: Callable[[Graph], tuple[int, int]],
 ) -> ChosenDegrees:
-    """The degrees that are given, or else those with the fewest estimated cycles; of equal ones the first.
+    """The degrees that are given or that a model says, or else those with the fewest estimated cycles.
 
-    The keys of ``graphs`` are names of entries. ``estimate`` gives the cycles of what a chip computes, and
-    those of exchanges among them. The other arguments are those of ``spread_graph``. GraphError if none fits.
+    Of equal ones the first. The keys of ``graphs`` are names of entries. ``estimate`` gives the cycles of
+    what a chip computes, and those of exchanges among them. The other arguments are those of
+    ``spread_graph``. GraphError if none fits.
     """
+    parallel = said_degrees(graphs, machine, parallel)
     if parallel is not None:
         return ChosenDegrees(_spread(graphs, machine, parallel, bytes_each, tiles), ())
     if machine.chips is UNSET:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from compiler.graph import Graph, GraphError
 
@@ -63,3 +64,49 @@ def _floats(graph: Graph, at: int) -> bool:
     """Whether all that crosses a cut are floats, which chips send, and there is something."""
     values = [graph.tensors[name] for name in crossing(graph, at)]
     return bool(values) and all(value.is_float for value in values)
+
+
+def in_stages(graph: Graph, stages: Mapping[str, int]) -> Graph:
+    """The graph with the nodes of each stage after those of the one before.
+
+    ``stages`` are those of some nodes, by name; another one is in the stage of the last of its operands.
+    GraphError for a node that needs something of a later stage.
+    """
+    found = _all_stages(graph, stages)
+    return replace(graph, nodes=tuple(sorted(graph.nodes, key=lambda node: found[node.name])))
+
+
+def stage_cuts(graph: Graph, stages: Mapping[str, int]) -> list[int]:
+    """The first node of each stage, and the end, of a graph that is ``in_stages``.
+
+    GraphError for a stage from which nothing can be sent to the next one.
+    """
+    found = [*_all_stages(graph, stages).values()]
+    missing = next((stage for stage in range(max(stages.values())) if stage not in found), None)
+    if missing is not None:
+        raise GraphError(
+            [f"pipeline stage {missing} of the model: all its nodes are computed when compiling"]
+        )
+    cuts = [*(found.index(stage) for stage in range(max(found) + 1)), len(found)]
+    for stage, at in enumerate(cuts[1:-1]):
+        if not _floats(graph, at):
+            sent = [name for name in crossing(graph, at) if not graph.tensors[name].is_float]
+            what = f"would send '{sent[0]}', {graph.tensors[sent[0]].dtype}," if sent else "sends nothing"
+            text = f"{what} to stage {stage + 1}; expected floats from each stage to the next one"
+            raise GraphError([f"pipeline stage {stage} of the model {text}"])
+    return cuts
+
+
+def _all_stages(graph: Graph, stages: Mapping[str, int]) -> dict[str, int]:
+    """The stage of each node, in the order of the nodes."""
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
+    found: dict[str, int] = {}
+    for node in graph.nodes:
+        sources = [makers[name] for name in node.inputs if name in makers]
+        last = max(sources, key=lambda source: found[source.name], default=None)
+        least = 0 if last is None else found[last.name]
+        stage = found[node.name] = stages.get(node.name, least)
+        if last is not None and stage < least:
+            text = f"needs a result of {last}, which is of stage {least}; expected {least} or more"
+            raise GraphError([f"{node} is of pipeline stage {stage} and {text}"])
+    return found

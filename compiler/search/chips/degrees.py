@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.graph import GraphError
@@ -64,14 +64,11 @@ class Degrees:
         in_a_row = [ring_order(chips, tuple(numbers[at : at + size])) for at in numbers[::size]]
         return min([in_a_row, *_rectangles(chips, size)], key=lambda rings: _load(chips, rings))
 
-    def places(self, chips: Chips) -> list[tuple[int, int]]:
-        """By chip: its place in the batch, and in the ring of its group."""
-        found = {
-            chip: (batch, place)
-            for batch, ring in enumerate(self.rings(chips))
-            for place, chip in enumerate(ring)
-        }
-        return [found[chip] for chip in range(self.chips)]
+
+def places_in(rings: Sequence[tuple[int, ...]]) -> tuple[tuple[int, int], ...]:
+    """By chip: its place in the batch, and in the ring of its group; ``rings`` are those of all groups."""
+    found = {chip: (batch, place) for batch, ring in enumerate(rings) for place, chip in enumerate(ring)}
+    return tuple(found[chip] for chip in range(len(found)))
 
 
 def _rectangles(chips: Chips, size: int) -> Iterator[list[tuple[int, ...]]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from msgspec import UNSET
 
 from compiler.graph import Array, AttrValue, Graph, GraphError, Node, Tensor
 from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
@@ -20,11 +19,12 @@ from compiler.operators.record import OPERATORS, resolve
 from tx8isa.cost.instructions import chip_link_rate
 from tx8isa.machine.description import Machine
 
-from .cuts import balanced_cuts, crossing
-from .degrees import Degrees
+from .cuts import balanced_cuts, crossing, in_stages, stage_cuts
+from .degrees import Degrees, places_in
 from .rules import ChipParts
 from .spread import SpreadGraph, batch_dealt
 from .stage import ChipDivision
+from .written import arrangement, wishes_of
 
 SENT = "chips.sent"
 """The result of a stage that says that all is sent; it is no output of the program."""
@@ -224,26 +224,28 @@ def pipelined_graph(
 ) -> PipelinedGraph:
     """The graph as stages on the chips of a machine; GraphError for one that has not so many.
 
-    Floats have ``bytes_each`` bytes. ``prices`` of nodes decide where stages begin.
+    Floats have ``bytes_each`` bytes. ``prices`` of nodes decide where stages begin, unless the model of the
+    graph says it.
     """
-    chips = machine.chips
-    if chips is UNSET:
-        raise GraphError([f"machine {machine.name} has no links between chips"])
-    degrees.check(chips)
+    arranged = arrangement(graph, machine, degrees)
     if graph.states or graph.replaceable:
         raise GraphError([f"{degrees}: stages have no states and no replaceable constants; try tp or dp"])
     flow = next((node for node in graph.nodes if node.bodies), None)
     if flow is not None:
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
-    batch = batch_dealt(graph, degrees.dp) if degrees.dp > 1 else None
+    stages = arranged.stages
+    graph = in_stages(graph, stages) if stages else graph
+    batch = batch_dealt(graph, degrees.dp, arranged.common) if degrees.dp > 1 else None
+    wishes_of(arranged, graph, None if batch is None else batch.parts)  # refuses what stages have not
     local = graph if batch is None else batch.graph_of(graph, 0)
     micro = _in_parts(local, _PARTS * degrees.pp)
-    part = micro.graph_of(local, 0)
-    price = bytes_each / chip_link_rate(machine)
-    cuts = balanced_cuts(part, prices(part), price, degrees.pp)
-    spread = SpreadGraph(graph, degrees, tuple(degrees.places(chips)), batch, None, graph)
-    rings = degrees.rings(chips)
-    pairs = tuple(tuple((ring[at], ring[at + 1]) for ring in rings) for at in range(degrees.pp - 1))
+    if stages:
+        cuts = stage_cuts(graph, stages)
+    else:
+        part = micro.graph_of(local, 0)
+        cuts = balanced_cuts(part, prices(part), bytes_each / chip_link_rate(machine), degrees.pp)
+    spread = SpreadGraph(graph, degrees, places_in(arranged.rings), batch, None, graph)
+    pairs = tuple(tuple((ring[at], ring[at + 1]) for ring in arranged.rings) for at in range(degrees.pp - 1))
     return PipelinedGraph(spread, micro, tuple(cuts), pairs)
 
 

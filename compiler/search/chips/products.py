@@ -99,10 +99,10 @@ class ChipGroups:
         return max(2 * rows * math.prod(weights) / rate, moved) * (1 - 1 / self.members)
 
 
-def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
+def by_rows(parts: ChipParts, node: Node, groups: ChipGroups, axis: int | None) -> list[Node]:
     """The product of each chip's own rows of the weights, the sum over the chips, and then the bias.
 
-    ``parts`` gets the axis of the result if each chip has some rows of the sum.
+    Each chip gets its part of the sum along an axis, which ``parts`` gets, or all of it.
     """
     x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else None
@@ -112,17 +112,18 @@ def by_rows(parts: ChipParts, node: Node, groups: ChipGroups) -> list[Node]:
     product, total = f"{result}.partial", result if bias is None else f"{result}.sum"
     found = [
         replace(node, inputs=(x, part), outputs=(product,)),
-        _summed(parts, node, product, total, groups),
+        _summed(parts, node, product, total, groups, axis),
     ]
     if bias is not None:
         found.append(Node("Add", f"{node.name}.bias", (total, bias), (result,), {}))
     return found
 
 
-def _summed(parts: ChipParts, node: Node, product: str, total: str, groups: ChipGroups) -> Node:
-    """The sum of a product over the chips: all of it on every chip, or of a large one the rows of each."""
+def _summed(
+    parts: ChipParts, node: Node, product: str, total: str, groups: ChipGroups, axis: int | None
+) -> Node:
+    """The sum of a product over the chips: all of it on every chip, or its parts along an axis."""
     shape = parts.graph.tensors[node.outputs[0]].shape
-    axis = groups.axis_of_rows(shape)
     if axis is None:
         attrs = groups.attrs(ALL_REDUCE, shape)
         return Node(ALL_REDUCE, f"{node.name}.all_reduce", (product,), (total,), attrs)

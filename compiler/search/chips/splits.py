@@ -19,11 +19,12 @@ from compiler.operators.boxes.forms import elementwise
 from compiler.operators.types import axis_from_front
 
 
-def with_split_products(graph: Graph) -> Graph:
-    """The graph in which no product with constant weights is split by columns afterwards."""
+def with_split_products(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
+    """The graph in which no product with constant weights is split by columns afterwards, but for the nodes
+    that are ``kept``."""
     while True:
         for node in graph.nodes:
-            if node.op == "Split" and (found := _Pieces(graph).of(node)) is not None:
+            if node.op == "Split" and (found := _Pieces(graph, kept).of(node)) is not None:
                 graph = found
                 break
         else:
@@ -37,8 +38,8 @@ class _Unsplit(Exception):
 class _Pieces:
     """Writes the pieces of one split."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, kept: frozenset[str]) -> None:
+        self.graph, self.kept = graph, kept
         self.makers = {name: node for node in graph.nodes for name in node.outputs if name}
         self.uses = Counter(name for node in graph.nodes for name in node.inputs)
         self.uses.update(tensor.name for tensor in graph.outputs)
@@ -48,6 +49,8 @@ class _Pieces:
 
     def of(self, split: Node) -> Graph | None:
         """The graph with the pieces of a split made one by one; None if they cannot be."""
+        if split.name in self.kept:
+            return None
         source = self.graph.tensors[split.inputs[0]]
         axis, begin = axis_from_front(call_of(self.graph, split).integer("axis"), source.rank), 0
         self.replaced[split.name] = []
@@ -64,7 +67,7 @@ class _Pieces:
     def _make(self, value: str, piece: str, axis: int, begin: int, end: int) -> None:
         """Write what makes a piece of a value, from ``begin`` to ``end`` of an axis, under a name."""
         node, whole = self.makers.get(value), self.graph.tensors[value]
-        if node is None or self.uses[value] > 1 or len(node.outputs) != 1:
+        if node is None or node.name in self.kept or self.uses[value] > 1 or len(node.outputs) != 1:
             raise _Unsplit
         shape = (*whole.shape[:axis], end - begin, *whole.shape[axis + 1 :])
         self.tensors[piece] = Tensor(piece, whole.dtype, shape)

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from msgspec import UNSET
 
 from compiler.codegen import DEFAULT_TILES
 from compiler.graph import Array, Graph, GraphError
+from compiler.operators.domains.chips.collectives import PART
 from compiler.operators.reductions.found import sized_outputs
 from tx8isa.machine.description import Machine
 
 from .attempt import Attempt, Choices
-from .degrees import Degrees
+from .degrees import Degrees, places_in
+from .honoured import HonouredAttempt
 from .products import ChipGroups
 from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, divided
 from .splits import with_split_products
 from .stage import ChipDivision
+from .written import Wish, arrangement, wishes_of
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,9 @@ def spread_graph(
     """The graph on the chips of a machine; GraphError for one that cannot be divided so.
 
     The ways of exchanges are chosen for elements of ``bytes_each`` bytes, and ``tiles`` tiles of each chip.
+    A graph whose model says how it is divided is divided so.
     """
-    chips = machine.chips
-    if chips is UNSET:
-        raise GraphError([f"machine {machine.name} has no links between chips"])
-    degrees.check(chips)
+    arranged = arrangement(graph, machine, degrees)
     if degrees.pp > 1:
         raise GraphError([f"{degrees}: only the program of a single network has stages; try tp or dp"])
     if graph.replaceable:
@@ -122,18 +122,22 @@ def spread_graph(
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
     for output in sized_outputs(graph):
         raise GraphError([f"--parallel: data decides the size of output '{output}', which is for one chip"])
-    split = with_split_products(graph) if degrees.tp > 1 else graph
-    batch = batch_dealt(split, degrees.dp) if degrees.dp > 1 else None
+    split = with_split_products(graph, arranged.nodes) if degrees.tp > 1 else graph
+    batch = batch_dealt(split, degrees.dp, arranged.common) if degrees.dp > 1 else None
     local = split if batch is None else batch.graph_of(split, 0)
-    groups = ChipGroups(machine, tuple(degrees.rings(chips)), bytes_each, tiles)
-    tensor = _products_shared(local, groups) if degrees.tp > 1 else None
-    return SpreadGraph(graph, degrees, tuple(degrees.places(chips)), batch, tensor, split)
+    wishes = wishes_of(arranged, split, None if batch is None else batch.parts)
+    groups = ChipGroups(machine, arranged.rings, bytes_each, tiles)
+    tensor = _products_shared(local, groups, wishes) if degrees.tp > 1 else None
+    return SpreadGraph(graph, degrees, places_in(arranged.rings), batch, tensor, split)
 
 
-def batch_dealt(graph: Graph, count: int) -> ChipDivision:
-    """The batch in ``count`` parts; chips exchange nothing. Inputs without a batch are those of all chips."""
+def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -> ChipDivision:
+    """The batch in ``count`` parts; chips exchange nothing.
+
+    Inputs without a batch, and those that are to be ``whole``, are those of all chips.
+    """
     parts = ChipParts(graph, count)
-    common = [tensor for tensor in graph.inputs if not tensor.shape or tensor.shape[0] == 1]
+    common = [t for t in graph.inputs if t.name in whole or not t.shape or t.shape[0] == 1]
     dealt = [tensor for tensor in graph.inputs if tensor not in common] or graph.inputs
     for tensor in dealt:
         if not tensor.shape or tensor.shape[0] % count:
@@ -156,15 +160,20 @@ def batch_dealt(graph: Graph, count: int) -> ChipDivision:
     return ChipDivision(parts, tuple(nodes))
 
 
-def _products_shared(graph: Graph, groups: ChipGroups) -> ChipDivision:
+def _products_shared(graph: Graph, groups: ChipGroups, wishes: Sequence[Wish]) -> ChipDivision:
     """Products in ``groups.members`` parts, as many as can be; the others are computed by every chip.
 
-    What needs a divided value whole gets it gathered if that takes less than to compute it everywhere.
+    What needs a divided value whole gets it gathered if that takes less than to compute it everywhere. What
+    the model of the graph wants is done in any case.
     """
     choices, first = Choices(), ""
-    while not isinstance(found := Attempt(graph, groups, choices).run(), ChipDivision):
+
+    def attempt() -> Attempt:
+        return HonouredAttempt(graph, groups, choices, wishes) if wishes else Attempt(graph, groups, choices)
+
+    while not isinstance(found := attempt().run(), ChipDivision):
         first = first or ("" if isinstance(found, StateToDivide) else str(found))
-    if not found.parts.constants:
+    if not found.parts.constants and not any(node.op == PART for node in found.nodes):
         reason = first or "no product has constant weights with so many columns"
         raise GraphError([f"tp={groups.members}: nothing can be shared by the chips: {reason}"])
     return found

@@ -1,13 +1,16 @@
 """Watches the ranks of a host: when one dies, it says so in one line and ends the others.
 
 It runs as a program of its own, outside the group of processes that mpiexec ends, and needs nothing but the
-standard library. Its standard input is a socket on which ranks say who they are, what they do, why they give
-up, and that they leave in order: ``hello RANK PROCESS``, ``does RANK TEXT``, ``failed RANK LINE`` and
-``bye RANK``.
+standard library. Its arguments are the processes of the ranks, such as ``1:4711``. Its standard input is a
+socket on which ranks say what they do, why they give up, and that they leave in order: ``does RANK TEXT``,
+``failed RANK LINE`` and ``bye RANK``. A rank that writes files says under which name each of them grows, that
+all are whole and get their names now, and that all have them: ``grows RANK [NAME, TARGET]``, ``whole RANK``
+and ``kept RANK``. When it dies between, the files get their names here if they are whole, or are removed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -15,6 +18,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 MOST_BYTES = 1 << 16
 """Of a message."""
@@ -23,23 +27,31 @@ _GRACE = 2.0
 
 
 class Sentinel:
-    """Watches so many ranks."""
+    """Watches ranks, whose processes are given by rank."""
 
-    def __init__(self, messages: socket.socket, ranks: int) -> None:
-        self._messages, self._awaited = messages, ranks
-        self._names: dict[int, str] = {}
+    def __init__(self, messages: socket.socket, processes: dict[int, int]) -> None:
+        self._messages = messages
+        self._names = {rank: f"process {process}" for rank, process in processes.items()}
         self._handles: dict[int, int] = {}
         """By rank: a handle of its process, which never becomes that of another one."""
-        self._poll = select.poll()
-        self._poll.register(messages, select.POLLIN)
+        self._files: dict[int, list[tuple[str, str]]] = {}
+        """By rank: the files that it writes, under the names that they have now and those they will have."""
+        self._whole: set[int] = set()
+        """Ranks whose files are whole."""
+        self._ready = select.epoll()  # which tells of deaths in their order: mpiexec ends the other ranks
+        self._ready.register(messages, select.EPOLLIN)
         messages.setblocking(False)
+        self._gone = [rank for rank, process in processes.items() if not self._meet(rank, process)]
 
     def watch(self) -> str | None:
         """Wait until all ranks have left; what is to be said when one has not done so in order."""
-        while self._awaited or self._handles:
-            ready = {handle for handle, _ in self._poll.poll()}
+        if self._gone:
+            return self._died(*self._gone)
+        while self._handles:
+            ready = [handle for handle, _ in self._ready.poll()]
             line = self._hear()
-            dead = [rank for rank, handle in self._handles.items() if handle in ready]
+            ranks = {handle: rank for rank, handle in self._handles.items()}
+            dead = [ranks[handle] for handle in ready if handle in ranks]
             if line is None and dead:
                 line = self._died(dead[0])
             if line is not None:
@@ -53,50 +65,68 @@ class Sentinel:
                 kind, rank, rest = (*self._messages.recv(MOST_BYTES).decode().split(" ", 2), "")[:3]
                 if kind == "failed":
                     return rest
-                if kind == "bye":
-                    self._forget(int(rank))
-                elif kind == "does":
-                    self._names[int(rank)] += f", {rest}"
-                elif not self._meet(int(rank), rest):
-                    return self._died(int(rank))
+                self._note(kind, int(rank), rest)
         return None
 
-    def _died(self, rank: int) -> str:
-        return f"tx8emu: error: rank {rank} ({self._names[rank]}) has died, and the run with it"
+    def _note(self, kind: str, rank: int, rest: str) -> None:
+        if kind == "bye":
+            self._forget(rank)
+        elif kind == "does":
+            self._names[rank] += f", {rest}"
+        elif kind == "grows":
+            self._files.setdefault(rank, []).append(tuple(json.loads(rest)))
+        elif kind == "whole":
+            self._whole.add(rank)
+        else:
+            self._files.pop(rank, None)
+            self._whole.discard(rank)
 
-    def _meet(self, rank: int, process: str) -> bool:
-        """A rank says who it is; whether it is still there."""
-        self._awaited -= 1
-        self._names[rank] = f"process {process}"
+    def _died(self, *ranks: int) -> str:
+        """The line about a rank that has died; of several one has, and mpiexec has ended the others."""
+        names = " or ".join(f"rank {rank} ({self._names[rank]})" for rank in ranks)
+        return f"tx8emu: error: {names} has died, and the run with it"
+
+    def _meet(self, rank: int, process: int) -> bool:
+        """Watch a rank; whether it is still there."""
         try:
-            handle = os.pidfd_open(int(process))
+            handle = os.pidfd_open(process)
         except ProcessLookupError:
             return False
         self._handles[rank] = handle
-        self._poll.register(handle, select.POLLIN)
+        self._ready.register(handle, select.EPOLLIN)
         return True
 
     def _forget(self, rank: int) -> None:
-        handle = self._handles.pop(rank)
-        self._poll.unregister(handle)
-        os.close(handle)
+        if (handle := self._handles.pop(rank, None)) is not None:
+            self._ready.unregister(handle)
+            os.close(handle)
 
     def end(self) -> None:
-        """End the ranks that are left when mpiexec has not done so after a while."""
-        last = time.monotonic() + _GRACE
-        self._poll.unregister(self._messages)
-        while self._handles and (rest := last - time.monotonic()) > 0:
-            ready = {handle for handle, _ in self._poll.poll(rest * 1e3)}
-            for rank in [rank for rank, handle in self._handles.items() if handle in ready]:
-                self._forget(rank)
+        """End the ranks that are left when mpiexec has not done so after a while; then tidy their files."""
+        self._ready.unregister(self._messages)
+        self._await_deaths()
         for handle in self._handles.values():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
+        self._await_deaths()
+        self._hear()
+        for rank, files in self._files.items():
+            for name, target in files:
+                with suppress(OSError):  # a file that has its name already, or a folder that is gone
+                    Path(name).replace(target) if rank in self._whole else Path(name).unlink()
+
+    def _await_deaths(self) -> None:
+        last = time.monotonic() + _GRACE
+        while self._handles and (rest := last - time.monotonic()) > 0:
+            ready = {handle for handle, _ in self._ready.poll(rest)}
+            for rank in [rank for rank, handle in self._handles.items() if handle in ready]:
+                self._forget(rank)
 
 
 def main(arguments: list[str]) -> int:
-    """Watch as many ranks as the argument says."""
-    sentinel = Sentinel(socket.socket(fileno=0), int(arguments[0]))
+    """Watch the ranks that the arguments say."""
+    processes = {int(rank): int(process) for rank, process in (each.split(":") for each in arguments)}
+    sentinel = Sentinel(socket.socket(fileno=0), processes)
     line = sentinel.watch()
     if line:
         print(line, file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tx8isa.errors import Tx8Error
+from tx8isa.tools import files
 
 from . import sentinel
 from .launch import Launched
@@ -46,8 +48,8 @@ class Team:
                 f"mpiexec has started {self.size} ranks, and mpi4py sees {self.post.size}: "
                 "mpiexec and mpi4py belong to different MPI libraries"
             )
-        self._sentinel = _find_sentinel(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED))
-        self._say(f"hello {self.rank} {os.getpid()}")
+        self._sentinel = _find_sentinel(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED), self.rank)
+        files.journal = self
         self.begun = self.over = False
         """Whether all ranks were ready to run; whether none needs another one any more."""
 
@@ -84,23 +86,37 @@ class Team:
         """This rank is about to exit in order."""
         self._say(f"bye {self.rank}")
 
+    def grows(self, name: Path, target: Path) -> None:
+        """A file is written under a name, and will have another one."""
+        paths = [str(path.absolute()) for path in (name, target)]
+        self._say(f"grows {self.rank} {json.dumps(paths)}")
+
+    def whole(self) -> None:
+        """All files that this rank writes are whole, and get their names now."""
+        self._say(f"whole {self.rank}")
+
+    def kept(self) -> None:
+        """No file has another name than it should any more."""
+        self._say(f"kept {self.rank}")
+
     def _say(self, message: str) -> None:
         self._sentinel.send(message.encode()[: sentinel.MOST_BYTES])
 
 
-def _find_sentinel(host: Any) -> socket.socket:
+def _find_sentinel(host: Any, rank: int) -> socket.socket:
     """A socket on which the sentinel of this host hears; its first rank starts it."""
     name = host.bcast(f"\0tx8-{secrets.token_hex(16)}")
-    if host.Get_rank() == 0:
-        _start_sentinel(name, host.Get_size())
+    processes = host.gather(f"{rank}:{os.getpid()}")
+    if processes is not None:
+        _start_sentinel(name, processes)
     host.Barrier()
     speaker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     speaker.connect(name)
     return speaker
 
 
-def _start_sentinel(name: str, ranks: int) -> None:
+def _start_sentinel(name: str, processes: Sequence[str]) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(name)
-        command: Sequence[str] = (sys.executable, "-I", "-S", str(Path(sentinel.__file__)), str(ranks))
+        command: Sequence[str] = (sys.executable, "-I", "-S", str(Path(sentinel.__file__)), *processes)
         subprocess.Popen(command, stdin=ear.fileno(), stdout=subprocess.DEVNULL, start_new_session=True)

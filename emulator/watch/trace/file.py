@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tx8isa.errors import Tx8Error
+from tx8isa.tools import files
 
 SEPARATOR = ",\n"
 """Text between two events."""
@@ -57,6 +58,8 @@ class TraceFile:
             return self.path.open("wb")
         name = f".{self.path.name[:100]}.{os.getpid()}"
         self._temporary = self.path.parent / name
+        if files.journal is not None:
+            files.journal.grows(self._temporary, self.path)
         return os.fdopen(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), "wb")
 
     def add(self, events: Iterable[str]) -> None:
@@ -85,7 +88,7 @@ class TraceFile:
             self._close()
             if self._temporary:
                 self._temporary.replace(self.path)
-                self._temporary = None
+                self._forget_temporary()
         except OSError as error:
             self._fail(error)
 
@@ -95,7 +98,12 @@ class TraceFile:
             self._close()
         if self._temporary:
             self._temporary.unlink(missing_ok=True)
-            self._temporary = None
+            self._forget_temporary()
+
+    def _forget_temporary(self) -> None:
+        self._temporary = None
+        if files.journal is not None:
+            files.journal.kept()
 
     def _write(self, text: str) -> None:
         if not self._open_now:

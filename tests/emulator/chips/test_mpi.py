@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 import asm
 from asm.image import write_image
+from killed_ranks import KilledRuns
 from mpi_tools import MPIEXEC, SECONDS, emulate, needs_mpi, rank_processes
 from paths import ROOT
 
@@ -170,23 +170,9 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(victim: int, tmp_path: Pat
 
 @needs_mpi
 @pytest.mark.long
-def test_a_rank_killed_at_any_time(folder: Path) -> None:
-    """All files or none, and no more than one line of the tool's own."""
-    rng = random.Random(1)
-    tool = str(Path(sys.executable).with_name("tx8emu"))
-    named = 0
-    for number in range(40):
-        out = folder / f"out{number}"
-        command = [str(MPIEXEC), "-n", "2", tool, *MESH, "--output-dir", str(out), "--trace", f"{out}.json"]
-        with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as run:
-            time.sleep(rng.uniform(0, 3))
-            for rank in rng.sample(rank_processes(run.pid), 1) if rank_processes(run.pid) else []:
-                os.kill(rank, signal.SIGKILL)
-            _, errors = run.communicate(timeout=SECONDS)
-        lines = [line for line in errors.splitlines() if line.startswith("tx8emu")]
-        assert len(lines) <= 1
-        named += len(lines)
-        files = sorted(path.name for path in out.iterdir()) if out.exists() else []
-        assert files in ([], [f"chip{chip}.y.npy" for chip in range(4)])
-        assert bool(files) or run.returncode != 0
-    assert named
+def test_a_rank_killed_at_any_time(tmp_path: Path) -> None:
+    """Nothing half is left and nobody waits for ever; most kills come when the tool can name the rank."""
+    runs = KilledRuns(tmp_path)
+    done = [runs.one() for _ in range(20)]
+    assert [problem for run in done for problem in run.problems] == []
+    assert any(run.named for run in done)
