@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.forms import elementwise
-from compiler.operators.domains.chips.collectives import ALL_GATHER, PART
+from compiler.operators.domains.chips.collectives import ALL_GATHER
 
 from .products import ChipGroups, added_up, both_sum_over, by_columns, by_rows, sums_over, weights_of
 from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, UnevenHeads, divided
@@ -143,9 +143,7 @@ class Attempt:
             part = names[at] = f"{name}.rows"
             if part not in tensors:
                 tensors[part] = replace(tensors[name], name=part)
-                attrs = {**self.groups.attrs(PART, tensors[name].shape), "axis": axis}
-                del attrs["way"]
-                taken.append(Node(PART, f"{name}.part", (name,), (part,), attrs))
+                taken.append(self.groups.part(f"{name}.part", tensors[name], axis, part))
                 parts.axes[part] = axis
                 self._rows.add(part)
         return taken, replace(node, inputs=tuple(names))
@@ -181,8 +179,8 @@ class Attempt:
         for name, whole in names.items():
             if whole not in tensors:
                 tensors[whole] = replace(tensors[name], name=whole)
-                attrs = {**self.groups.attrs(ALL_GATHER, tensors[name].shape), "axis": self.parts.axes[name]}
-                gathers.append(Node(ALL_GATHER, f"{name}.all_gather", (name,), (whole,), attrs))
+                axis = self.parts.axes[name]
+                gathers.append(self.groups.all_gather(f"{name}.all_gather", tensors[name], axis, whole))
         inputs = tuple(names.get(name, name) for name in node.inputs)
         return gathers, replace(node, inputs=inputs)
 
@@ -200,8 +198,8 @@ class Attempt:
         part, whole = f"{tensor.name}.part", f"{tensor.name}.whole"
         nodes = [_renamed(node, {tensor.name: part, whole: tensor.name}.get) for node in nodes]
         if whole not in self.parts.graph.tensors:
-            attrs = {**self.groups.attrs(ALL_GATHER, tensor.shape), "axis": axis}
-            nodes.append(Node(ALL_GATHER, f"{tensor.name}.all_gather", (part,), (tensor.name,), attrs))
+            named = replace(tensor, name=part)
+            nodes.append(self.groups.all_gather(f"{tensor.name}.all_gather", named, axis, tensor.name))
         return nodes
 
 

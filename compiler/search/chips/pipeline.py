@@ -63,7 +63,7 @@ class PipelinedGraph:
     @cached_property
     def parts(self) -> list[dict[tuple[int, ...], int]]:
         """By stage: chips that have the same constants, and the pipeline of one of them."""
-        alike = self.spread.batch is None or self.spread.batch.alike
+        alike = all(each.alike for each in self.spread.divisions.values())
         found: list[dict[int, list[int]]] = [{} for _ in range(self.stages)]
         for chip, (batch, stage) in enumerate(self.spread.places):
             found[stage].setdefault(0 if alike else batch, []).append(chip)
@@ -72,8 +72,7 @@ class PipelinedGraph:
     def stage_graph(self, stage: int, batch: int) -> Graph:
         """What a stage of a pipeline computes."""
         spread = self.spread
-        local = spread.graph if spread.batch is None else spread.batch.graph_of(spread.graph, batch)
-        return _Stage(self, local, stage).graph()
+        return _Stage(self, spread.graph_of((batch, 0)), stage).graph()
 
     def dealt(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """As of ``SpreadGraph``: all stages get what the pipeline does."""
@@ -92,9 +91,8 @@ class PipelinedGraph:
                 (batch, chip) for chip, (batch, at) in enumerate(self.spread.places) if at == stage
             )
             each = [outputs[f"chip{chip}.{name}"] for _, chip in chips]
-            division = self.spread.batch
-            way = None if division is None else division.parts.division(name)
-            found[name] = each[0] if way is None else np.concatenate(each, way.axis)
+            ways = [way for _, way in self.spread.ways_of(name)]
+            found[name] = np.concatenate(each, ways[0].axis) if ways else each[0]
         return found
 
     def _stage_of(self, output: str) -> int:
@@ -235,13 +233,13 @@ def pipelined_graph(
     flow = next((node for node in graph.nodes if node.bodies), None)
     if flow is not None:
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
-    batch = batch_dealt(graph, degrees.dp) if degrees.dp > 1 else None
-    local = graph if batch is None else batch.graph_of(graph, 0)
+    divisions = {"dp": batch_dealt(graph, degrees.dp)} if degrees.dp > 1 else {}
+    spread = SpreadGraph(graph, degrees, tuple(degrees.places(chips)), divisions, graph)
+    local = spread.graph_of((0, 0))
     micro = _in_parts(local, _PARTS * degrees.pp)
     part = micro.graph_of(local, 0)
     price = bytes_each / chip_link_rate(machine)
     cuts = balanced_cuts(part, prices(part), price, degrees.pp)
-    spread = SpreadGraph(graph, degrees, tuple(degrees.places(chips)), batch, None, graph)
     rings = degrees.rings(chips)
     pairs = tuple(tuple((ring[at], ring[at + 1]) for ring in rings) for at in range(degrees.pp - 1))
     return PipelinedGraph(spread, micro, tuple(cuts), pairs)
