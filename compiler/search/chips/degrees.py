@@ -17,7 +17,7 @@ from compiler.operators.domains.chips.collectives import DUAL
 from tx8isa.machine.chips import Chips
 from tx8isa.tools.suggestions import hint
 
-KINDS = {"dp": "data", "sp": "sequence", "ep": "expert", "tp": "tensor", "pp": "pipeline"}
+KINDS = {"dp": "data", "tp": "tensor", "pp": "pipeline", "sp": "sequence", "ep": "expert"}
 """The kinds of parallelism."""
 EXCHANGING = ("sp", "ep", "tp")
 """Kinds whose chips exchange parts of tensors, from the outermost groups to the innermost: those of the last
@@ -81,7 +81,7 @@ class Degrees:
         return [tuple(chip for ring in rings[at : at + each] for chip in ring) for at in firsts]
 
     def groups(self, chips: Chips, kind: str) -> tuple[tuple[int, ...], ...]:
-        """The groups of a kind in ``EXCHANGING`` that exchange parts of tensors, each in the order of these."""
+        """The groups that exchange parts of a kind in ``EXCHANGING``, each in the order of the parts."""
         step, count = self._step(kind), getattr(self, kind)
         return tuple(
             tuple(ring[first + step * at] for at in range(count))

@@ -26,7 +26,15 @@ LIKE_PLACES = frozenset(
         *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "Concat"),
         *("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization"),
         *("InstanceNormalization", "GroupNormalization", "LpNormalization", "Gemm", "Slice", "Split"),
-        *("Attention", "RotaryEmbedding", "Rotary", "TensorScatter", "ScatterND", "ScatterElements", "Gather"),
+        *(
+            "Attention",
+            "RotaryEmbedding",
+            "Rotary",
+            "TensorScatter",
+            "ScatterND",
+            "ScatterElements",
+            "Gather",
+        ),
         *("GatherElements", "TopK", "OneHot", "Pow", "Clip", "Mean"),
     }
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,7 +90,7 @@ class SpreadGraph:
         return {name: self._joined(name, [outputs[f"chip{chip}.{name}"] for chip in chips]) for name in names}
 
     def _joined(self, name: str, each: list[Array]) -> Array:
-        """A value from those of the chips in the order of their places: the innermost kind is joined first."""
+        """A value from those of the chips in the order of their places, joined from the innermost kind on."""
         for kind in reversed(("dp", *EXCHANGING)):
             degree = getattr(self.degrees, kind)
             division = self.divisions.get(kind)

@@ -247,3 +247,4 @@ def test_what_does_not_fit_is_refused(made: Graph, mesh: tuple[int, int], degree
 
 def test_a_degree_of_one_divides_nothing() -> None:
     found = spread_graph(mlp(), load_machine(None).of_chips(1, 1), Degrees())
+    assert found.divisions == {}

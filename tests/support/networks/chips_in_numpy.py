@@ -1,4 +1,4 @@
-"""What several chips compute of a graph, in binary64 with NumPy: node after node on all chips, and their exchanges."""
+"""What several chips compute of a graph, in binary64 with NumPy: node after node on all, and exchanges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def joined_outputs(spread: SpreadGraph, inputs: Mapping[str, Array]) -> dict[str
             operands = [own[name] if name else None for name in node.inputs]
             results = OPERATORS[node.op].reference(call_of(graph, node), *operands)
             own |= {name: np.asarray(x) for name, x in zip(node.outputs, results, strict=False) if name}
-    found = {f"chip{chip}.{t.name}": own[t.name] for chip, own in enumerate(values) for t in graphs[chip].outputs}
+    found = {
+        f"chip{chip}.{t.name}": own[t.name] for chip, own in enumerate(values) for t in graphs[chip].outputs
+    }
     return spread.joined(found)
 
 

@@ -1,4 +1,4 @@
-"""Small mixtures of experts as exporters write them: a dense routing, and experts in one product or one by one."""
+"""Small mixtures of experts as exporters write them: a dense routing, experts in one product or several."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ def routing(net: Net, x: str, experts: int, chosen: int = 2) -> str:
     best, places = f"v{net.values}", f"places{net.values}"
     net.nodes.append(("TopK", (scores, net.constant(ints(chosen))), [best, places], {"axis": -1}))
     least = net.node("ReduceMin", best, net.constant(ints(-1)))
-    kept = net.node("Where", net.node("Less", scores, least), net.constant(np.float32(0)), scores)
+    kept = net.node("Where", net.node("Less", scores, least), net.constant(np.array(0, np.float32)), scores)
     return net.node("Div", kept, net.node("ReduceSum", kept, net.constant(ints(-1))))
 
 
-def batched(experts: int = 4, rows: int = 16, columns: int = 64, inner: int = 96, repeated: bool = False) -> Graph:
+def batched(
+    experts: int = 4, rows: int = 16, columns: int = 64, inner: int = 96, repeated: bool = False
+) -> Graph:
     """Experts as the leading axis of weights, ``[experts, columns, inner]``; a residual around them."""
     net = Net(rows, columns)
     normal = net.normalization("x", columns, "RMSNormalization")
-    weights = net.node("Unsqueeze", net.node("Transpose", routing(net, normal, experts), perm=(2, 0, 1)), net.constant(ints(3)))
+    weights = net.node(
+        "Unsqueeze",
+        net.node("Transpose", routing(net, normal, experts), perm=(2, 0, 1)),
+        net.constant(ints(3)),
+    )
     if repeated:
         apart = net.constant(ints(experts, 1, rows, columns))
         normal = net.node("Expand", net.node("Unsqueeze", normal, net.constant(ints(0))), apart)
@@ -37,7 +43,9 @@ def batched(experts: int = 4, rows: int = 16, columns: int = 64, inner: int = 96
     return net.graph()
 
 
-def one_by_one(experts: int = 4, rows: int = 16, columns: int = 64, inner: int = 96, way: str = "Split") -> Graph:
+def one_by_one(
+    experts: int = 4, rows: int = 16, columns: int = 64, inner: int = 96, way: str = "Split"
+) -> Graph:
     """Gated experts with weights of their own, weighted by columns of the routing; a residual around them.
 
     ``way``: the operator that takes a column, or Equal, which compares with the number of the expert.
@@ -50,7 +58,9 @@ def one_by_one(experts: int = 4, rows: int = 16, columns: int = 64, inner: int =
         net.nodes.append(("Split", (weights,), names, {"axis": 2, "num_outputs": experts}))
     elif way == "Slice":
         bounds = [net.constant(ints(at)) for at in range(experts + 1)]
-        names = [net.node("Slice", weights, *bounds[at : at + 2], net.constant(ints(2))) for at in range(experts)]
+        names = [
+            net.node("Slice", weights, *bounds[at : at + 2], net.constant(ints(2))) for at in range(experts)
+        ]
     elif way == "Gather":
         names = [net.node("Gather", weights, net.constant(ints(at)), axis=2) for at in range(experts)]
     else:

@@ -7,17 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import Array, Shape
-from compiler.operators.record import (
-    Attribute,
-    Call,
-    Input,
-    Operator,
-    Output,
-    Rule,
-    Types,
-    register,
-    rule,
-)
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Rule, Types, register, rule
 from compiler.operators.types import ANY, FLOAT, axis_from_front, same_shape
 
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"

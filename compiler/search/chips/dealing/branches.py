@@ -197,7 +197,9 @@ class _Match:
 
     def _box(self, piece: str) -> Box:
         node = self.makers[piece]
-        wanted = [Box.whole(self.graph.tensors[name].shape) if name == piece else None for name in node.outputs]
+        wanted = [
+            Box.whole(self.graph.tensors[name].shape) if name == piece else None for name in node.outputs
+        ]
         box = OPERATORS[node.op].needed(call_of(self.graph, node), wanted)[0]
         if box is None:
             raise _Unlike
@@ -211,7 +213,7 @@ class _Match:
             step = extent // count
             boxes = [Box.whole(shape).along(axis, at * step, at * step + step) for at in range(count)]
             found = sorted((self._box(name) for name in names), key=lambda box: box.intervals[axis])
-            if step and step * count == extent and found == boxes and sizes == {boxes[0].size}:
-                if op != "Gather" or step == 1:
-                    return axis
+            even = step > 0 and step * count == extent and (step == 1 or op != "Gather")
+            if even and found == boxes and sizes == {boxes[0].size}:
+                return axis
         raise _Unlike

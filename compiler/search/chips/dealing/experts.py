@@ -22,6 +22,8 @@ from compiler.search.chips.stage import ChipDivision
 from .branches import Branches, Names, branches_of
 from .walk import ExchangedParts, Walk
 
+_NONE = "no experts: expected weights [experts, rows, columns], or a sum of branches that are alike"
+
 
 def experts_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
     """The experts in ``groups.members`` parts; GraphError for a graph without so many."""
@@ -32,8 +34,21 @@ def experts_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
         if each is None or not walk.add_branches(each):
             walk.add(node)
     if not walk.dealt:
-        raise GraphError([f"ep={groups.members}: {walk.uneven or 'no experts: expected weights [experts, rows, columns], or a sum of branches that are alike'}"])
+        raise GraphError([f"ep={groups.members}: {walk.uneven or _NONE}"])
     return walk.division()
+
+
+def has_experts(graph: Graph) -> bool:
+    """Whether there are weights of several experts, or branches that may be experts."""
+    return any(_are_experts(graph, node) for node in graph.nodes) or bool(branches_of(graph))
+
+
+def _are_experts(graph: Graph, node: Node) -> bool:
+    """Whether a node is a product with weights ``[experts, rows, columns]``, or of more axes."""
+    if node.op != "MatMul" or node.inputs[1] not in graph.constants or node.inputs[0] in graph.constants:
+        return False
+    weights = graph.tensors[node.inputs[1]]
+    return weights.rank > 2 and weights.shape[0] > 1
 
 
 class _ExpertWalk(Walk):
@@ -46,6 +61,7 @@ class _ExpertWalk(Walk):
     """Which experts are not as many as the chips can share."""
 
     def add(self, node: Node) -> bool:
+        """Add a node; of sums over experts each chip makes its part."""
         if self._begins(node):
             self.dealt = True
             return True
@@ -56,11 +72,9 @@ class _ExpertWalk(Walk):
     def _begins(self, node: Node) -> bool:
         """Add a product with weights of experts, if it is one, by experts."""
         parts, tensors = self.parts, self.parts.graph.tensors
-        if node.op != "MatMul" or node.inputs[1] not in parts.graph.constants or node.inputs[0] in parts.axes:
+        if node.inputs[0] in parts.axes or not _are_experts(parts.graph, node):
             return False
         weights, result = tensors[node.inputs[1]], tensors[node.outputs[0]]
-        if weights.rank < 3 or weights.shape[0] < 2:
-            return False
         if weights.shape[0] % parts.count:
             self.uneven = f"{node} has {weights.shape[0]} experts; expected a multiple of {parts.count}"
             return False
@@ -81,12 +95,14 @@ class _ExpertWalk(Walk):
             return _with_sum(node, parts.groups, parts.graph.tensors[node.outputs[0]].shape)
         if node.op != "MatMul" or not any(name in parts.axes for name in node.inputs):
             return ()
-        names = [name if name in parts.axes else self._rows_of_sum(node, at) for at, name in enumerate(node.inputs)]
+        names = [
+            name if name in parts.axes else self._rows_of_sum(node, at) for at, name in enumerate(node.inputs)
+        ]
         candidate = replace(node, inputs=tuple(names))
         return added_up(parts, candidate, parts.groups) if both_sum_over(parts, candidate) else ()
 
     def _rows_of_sum(self, node: Node, at: int) -> str:
-        """A chip's part of an operand of a product that all have, where the other is divided along what is summed."""
+        """A chip's part of an operand that all have, if the other is divided along what is summed."""
         other, own = (self.parts.graph.tensors[node.inputs[number]] for number in (1 - at, at))
         summed = (own.rank - 1, other.rank - 2) if at == 0 else (own.rank - 2, other.rank - 1)
         if min(own.rank, other.rank) < 2 or self.parts.axes[other.name] != summed[1]:
@@ -108,7 +124,6 @@ class _ExpertWalk(Walk):
     def _branch(self, branches: Branches, at: int) -> str:
         """Add one branch of each chip; the name of what it adds."""
         parts, known = self.parts, dict[str, str]()
-        each = len(branches.terms) // parts.count
         for names in branches.constants:
             known[names[at]] = self._constant(names, at)
         for names, source, axis in branches.pieces:
@@ -136,9 +151,9 @@ class _ExpertWalk(Walk):
             parts.chosen[own] = tuple(names[at + place * each] for place in range(parts.count))
             parts.named(own, names[at])
             return own
-        stacked = f"{names[0]}.experts"
-        if stacked not in parts.literals:
-            parts.literal(stacked, np.stack(values))
+        known = len(parts.literals)
+        stacked = parts.literal(f"{names[0]}.experts", np.stack(values))
+        if len(parts.literals) > known:
             parts.define(replace(tensor, name=stacked, shape=(len(names), *tensor.shape)))
         return self._piece(own, parts.part_of(stacked, 0), 0, at, tensor)
 
@@ -154,7 +169,9 @@ class _ExpertWalk(Walk):
         bounds = [parts.literal(f"{name}.{key}", np.array([value])) for key, value in numbers.items()]
         shape = parts.literal(f"{name}.shape", np.array(like.shape, np.int64))
         self.nodes.append(Node("Slice", f"{name}.slice", (part, *bounds), (f"{name}.slice",), {}))
-        self.nodes.append(Node("Reshape", f"{name}.piece", (f"{name}.slice", shape), (name,), {"allowzero": 0}))
+        self.nodes.append(
+            Node("Reshape", f"{name}.piece", (f"{name}.slice", shape), (name,), {"allowzero": 0})
+        )
         return name
 
     def _add_up(self, terms: Names | Sequence[str], branches: Branches) -> None:
@@ -181,5 +198,7 @@ class _ExpertWalk(Walk):
 def _with_sum(node: Node, groups: ChipGroups, shape: tuple[int, ...]) -> list[Node]:
     """A node whose result is to be added up over the chips."""
     partial = f"{node.outputs[0]}.partial"
-    reduce = Node(ALL_REDUCE, f"{node.name}.all_reduce", (partial,), node.outputs, groups.attrs(ALL_REDUCE, shape))
+    reduce = Node(
+        ALL_REDUCE, f"{node.name}.all_reduce", (partial,), node.outputs, groups.attrs(ALL_REDUCE, shape)
+    )
     return [replace(node, outputs=(partial,)), reduce]

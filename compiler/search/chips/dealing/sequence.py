@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.graph import Graph, GraphError, Tensor
-
 from compiler.search.chips.products import ChipGroups
 from compiler.search.chips.rules import DividedAxis
 from compiler.search.chips.stage import ChipDivision
+
 from .walk import ExchangedParts, Walk, WholeInput
 
 
@@ -20,7 +20,9 @@ def rows_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
     """The rows of the inputs in ``groups.members`` parts; GraphError for a graph without such rows."""
     count = groups.members
     if graph.states:
-        raise GraphError([f"sp={count}: state {'='.join(graph.states[0])} has rows of other steps; try tp or dp"])
+        raise GraphError(
+            [f"sp={count}: state {'='.join(graph.states[0])} has rows of other steps; try tp or dp"]
+        )
     common: set[str] = set()
     """Inputs of integers of which some node needs all rows."""
     while True:
@@ -52,7 +54,7 @@ def _dealt(graph: Graph, groups: ChipGroups, common: set[str]) -> ChipDivision:
 
 
 def _rows(tensor: Tensor) -> int:
-    """The axis of the rows of an input: the last but one, or the last of integers of rank 1 or 2, as tokens are."""
+    """The axis of rows: the last but one; of up to two axes of integers, as for tokens, the last."""
     return tensor.rank - (2 if tensor.is_float or tensor.rank > 2 else 1)
 
 
@@ -65,5 +67,7 @@ def _with_rows(graph: Graph, count: int) -> list[Tensor]:
     if not found:
         first = having[0]
         what = f"input '{first.name}' is {'x'.join(map(str, first.shape))}"
-        raise GraphError([f"sp={count}: {what}; its rows, axis {_rows(first)}, must be a multiple of {count}"])
+        raise GraphError(
+            [f"sp={count}: {what}; its rows, axis {_rows(first)}, must be a multiple of {count}"]
+        )
     return found

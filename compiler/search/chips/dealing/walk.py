@@ -12,11 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.evaluation.folding import needed
-from compiler.graph import Graph, Node, Tensor
+from compiler.graph import Array, Graph, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.expander import expand_graph
-
 from compiler.search.chips.products import PRODUCTS, ChipGroups
 from compiler.search.chips.rules import RESHAPES, ChipParts, NeedsWhole, divided
 from compiler.search.chips.stage import ChipDivision
@@ -59,6 +58,10 @@ class ExchangedParts(ChipParts):
         if self.divides_constants and name in self.graph.constants:
             return super().part_of_constant(name, axis, repeat)
         return self.part_of(name, axis)
+
+    def literal(self, name: str, value: Array) -> str:
+        # A division before may have made one for the same node, which it still needs whole.
+        return super().literal(f"{name}.{self.suffix}", value)
 
     def part_of(self, name: str, axis: int) -> str:
         """The name of a chip's part of what all have, along an axis."""
