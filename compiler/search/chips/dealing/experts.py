@@ -35,6 +35,9 @@ def experts_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
             walk.add(node)
     if not walk.dealt:
         raise GraphError([f"ep={groups.members}: {walk.uneven or _NONE}"])
+    for past, present in graph.states:
+        if present in walk.parts.axes:
+            raise GraphError([f"ep={groups.members}: state {past}={present} is divided after a step"])
     return walk.division()
 
 
