@@ -67,7 +67,7 @@ class ChosenDegrees:
         return {tuple(chips): dict(zip(own, places, strict=True)) for places, chips in found.items()}
 
 
-def possible_degrees(chips: Chips, kinds: Sequence[str] = ("tp",)) -> list[Degrees]:
+def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
     """The batch dealt to all chips, and to fewer with one of the other ``kinds``, whose smallest degrees come
     first."""
     shared = [count for count in range(2, min(chips.count, MOST_SHARING) + 1) if chips.count % count == 0]

@@ -79,7 +79,8 @@ class _ExpertWalk(Walk):
             return False
         weights, result = tensors[node.inputs[1]], tensors[node.outputs[0]]
         if weights.shape[0] % parts.count:
-            self.uneven = f"{node} has {weights.shape[0]} experts; expected a multiple of {parts.count}"
+            uneven = f"{node} has {weights.shape[0]} experts; expected a multiple of {parts.count}"
+            self.uneven = self.uneven or uneven
             return False
         way = DividedAxis(result.rank - weights.rank)
         ways = constants_divided(parts, node, call_of(parts.graph, node), 0, way)
