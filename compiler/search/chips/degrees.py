@@ -96,7 +96,7 @@ class Degrees:
 
     def _step(self, kind: str) -> int:
         """How far the next part is in a group."""
-        return math.prod(getattr(self, inner) for inner in EXCHANGING[EXCHANGING.index(kind) + 1 :])
+        return math.prod(int(getattr(self, inner)) for inner in EXCHANGING[EXCHANGING.index(kind) + 1 :])
 
     def places(self, chips: Chips) -> list[tuple[int, int]]:
         """By chip: its place in the batch, and in the ring of its group."""

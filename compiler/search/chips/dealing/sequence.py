@@ -34,7 +34,9 @@ def rows_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
 
 def _dealt(graph: Graph, groups: ChipGroups, common: set[str]) -> ChipDivision:
     parts = ExchangedParts(graph, groups, "sp", divides_constants=False)
-    walk, own = Walk(graph, parts), {}
+    walk = Walk(graph, parts)
+    own: dict[str, str] = {}
+    """Of inputs that are common: the rows of a chip."""
     for tensor in _with_rows(graph, groups.members):
         axis = _rows(tensor)
         if tensor.name in common:
