@@ -187,8 +187,8 @@ class _Match:
             if not record.inputs[min(at, len(record.inputs) - 1)].constant:
                 self._match(names)
             elif any(names):
-                arrays = [self.graph.constants.get(name) for name in names]
-                if any(array is None or not np.array_equal(array, arrays[0]) for array in arrays):
+                arrays = [self.graph.constants[name] for name in names if name in self.graph.constants]
+                if len(arrays) < len(names) or not all(np.array_equal(each, arrays[0]) for each in arrays):
                     raise _Unlike
 
     def _interval(self, piece: str, axis: int) -> tuple[int, int]:
