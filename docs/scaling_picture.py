@@ -178,9 +178,10 @@ TEXT = f"""# Scaling
 What do many chips gain? The estimates of the compiler say it for up to {MOST:,} of them, without a run:
 
 ```console
-$ tx8cc examples/mlp/mlp.json --dtype fp16 --chips 2x1 --estimate | head -3
+$ tx8cc examples/mlp/mlp.json --dtype fp16 --chips 2x1 --estimate | head -4
 tried dp=2: input 'x' is 19x77; its first axis must be a multiple of 2
 tried tp=2: ... cycles, ... of them exchanges
+tried sp=2: input 'x' is 19x77; its rows, axis 0, must be a multiple of 2
 tp=2 on 2 chips, one of which takes:
 ```
 

@@ -202,6 +202,7 @@ class Operator:
     needs: Needs | None = None
     bodies: tuple[str, ...] = ()  # what the graphs are that a node of control flow executes
     internal: bool = False  # only expansions and rewrites use the operator
+    of_chip: bool = False  # each of several chips has a result of its own, of constants too
     precise: bool = False
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:

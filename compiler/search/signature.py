@@ -17,7 +17,7 @@ import numpy as np
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.lowering.record import Step, Work
+from compiler.lowering.record import ChainNode, Step, Work
 from compiler.operators.record import Call
 
 Signature = tuple[Any, ...]
@@ -62,7 +62,7 @@ def _parameters(work: Work, names: dict[str, int]) -> Signature:
     if work.compute is not None:
         parameters += (("compute", _plain(work.compute)),)
     if work.nodes:
-        parameters += (("nodes", _plain(work.nodes)),)
+        parameters += (("nodes", tuple(_plain(_without_tensors(node)) for node in work.nodes)),)
     if work.orders is not None:
         parameters += (("orders", _plain(work.orders)),)
     if work.stages:
@@ -70,6 +70,17 @@ def _parameters(work: Work, names: dict[str, int]) -> Signature:
     if work.others:
         parameters += (("others", tuple(names[tensor.symbol] for tensor in work.others)),)
     return parameters
+
+
+def _without_tensors(node: ChainNode) -> ChainNode:
+    """A node of a chain without the values of its operands, except numbers, which are in the code."""
+    if node.call is None:
+        return node
+    known = [
+        None if value is not None and value.size > 1 and at < len(node.operands) else value
+        for at, value in enumerate(node.call.values)
+    ]
+    return dataclasses.replace(node, call=dataclasses.replace(node.call, values=tuple(known)))
 
 
 def template_key(work_signature: Signature) -> str:

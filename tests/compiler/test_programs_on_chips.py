@@ -12,8 +12,10 @@ from chip_nets import llama, on_chips, on_one, run_on_chips
 from compiler.graph import Graph
 from compiler.operators.domains.chips.collectives import REDUCE_SCATTER
 from compiler_harness import draw, graph, ints
+from expert_nets import batched, one_by_one
 from mpi_tools import emulate, needs_mpi
 from sharded_nets import gated, mlp, normalized_first, normalized_last
+from token_nets import causal, encoder
 
 
 def batch() -> Graph:
@@ -35,6 +37,21 @@ def batch() -> Graph:
         (normalized_first(), (2, 1), "tp=2"),
         (llama(), (2, 1), "tp=2"),
         (batch(), (2, 1), "dp=2"),
+        (encoder(), (2, 1), "sp=2"),
+        (one_by_one(rows=8, columns=32, inner=32), (2, 1), "ep=2"),
+        pytest.param(llama(), (2, 1), "sp=2", marks=pytest.mark.long),
+        pytest.param(llama(), (2, 2), "sp=4", marks=pytest.mark.long),
+        pytest.param(normalized_last(), (2, 1), "sp=2", marks=pytest.mark.long),
+        pytest.param(normalized_first(), (2, 2), "sp=2,tp=2", marks=pytest.mark.long),
+        pytest.param(normalized_first(), (4, 2), "sp=4,tp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (2, 2), "dp=2,sp=2", marks=pytest.mark.long),
+        pytest.param(causal(), (2, 1), "sp=2", marks=pytest.mark.long),
+        pytest.param(causal(masked=True, flat=True), (2, 2), "sp=2,tp=2", marks=pytest.mark.long),
+        pytest.param(batched(), (2, 1), "ep=2", marks=pytest.mark.long),
+        pytest.param(batched(repeated=True), (2, 2), "ep=4", marks=pytest.mark.long),
+        pytest.param(one_by_one(way="Equal"), (2, 1), "ep=2", marks=pytest.mark.long),
+        pytest.param(one_by_one(), (2, 2), "ep=2,tp=2", marks=pytest.mark.long),
+        pytest.param(batched(), (2, 2), "sp=2,ep=2", marks=pytest.mark.long),
         pytest.param(gated(), (2, 2), "tp=4", marks=pytest.mark.long),
         pytest.param(normalized_last(), (2, 2), "tp=4", marks=pytest.mark.long),
         pytest.param(batch(), (2, 2), "dp=2,tp=2", marks=pytest.mark.long),
@@ -49,7 +66,7 @@ def test_networks(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
     alone, joined = on_one(made, "fp16"), program.spread.joined(outputs)
     for name, wanted in alone.items():
         np.testing.assert_allclose(joined[name], wanted, rtol=0.02, atol=0.02)
-    if "dp" not in degrees:
+    if not {"dp", "sp"}.intersection(degrees.replace("=", ",").split(",")):
         first = next(iter(outputs.values()))
         assert all(np.array_equal(each, first) for each in outputs.values())
 

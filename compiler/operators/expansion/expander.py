@@ -71,7 +71,8 @@ class Expander:
     def _add(self, node: Node, precise: bool) -> None:
         record = OPERATORS[node.op]
         call = call_of(self.state(), node)
-        if node.inputs and all(not name or name in self.constants for name in node.inputs):
+        known = all(not name or name in self.constants for name in node.inputs)
+        if node.inputs and known and not record.of_chip:
             self.constants |= computed(node, call, self.constants)
             return
         outputs = [self.tensors[name] for name in node.outputs if name]

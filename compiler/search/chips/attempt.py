@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.forms import elementwise
-from compiler.operators.domains.chips.collectives import ALL_GATHER, PART
+from compiler.operators.domains.chips.collectives import ALL_GATHER
 
 from .products import ChipGroups, added_up, both_sum_over, by_columns, by_rows, sums_over, weights_of
 from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, UnevenHeads, divided
@@ -156,10 +156,8 @@ class Attempt:
         if part in tensors:
             return [], part
         tensors[part] = replace(tensors[name], name=part)
-        attrs = {**self.groups.attrs(PART, tensors[name].shape), "axis": axis}
-        del attrs["way"]
         self.parts.axes[part] = axis
-        return [Node(PART, node, (name,), (part,), attrs)], part
+        return [self.groups.part(node, tensors[name], axis, part)], part
 
     def _sources_of(self, node: Node) -> frozenset[str]:
         return frozenset().union(*(self._sources.get(name, frozenset()) for name in node.inputs))
@@ -199,8 +197,8 @@ class Attempt:
         if whole in tensors:
             return [], whole
         tensors[whole] = replace(tensors[name], name=whole)
-        attrs = {**self.groups.attrs(ALL_GATHER, tensors[name].shape), "axis": self.parts.axes[name]}
-        return [Node(ALL_GATHER, f"{name}.all_gather", (name,), (whole,), attrs)], whole
+        axis = self.parts.axes[name]
+        return [self.groups.all_gather(f"{name}.all_gather", tensors[name], axis, whole)], whole
 
     def _gathered(self, nodes: list[Node]) -> list[Node]:
         """The nodes, and a gather for every output that is divided; states stay divided where they were."""
@@ -216,8 +214,8 @@ class Attempt:
         part, whole = f"{tensor.name}.part", f"{tensor.name}.whole"
         nodes = [_renamed(node, {tensor.name: part, whole: tensor.name}.get) for node in nodes]
         if whole not in self.parts.graph.tensors:
-            attrs = {**self.groups.attrs(ALL_GATHER, tensor.shape), "axis": axis}
-            nodes.append(Node(ALL_GATHER, f"{tensor.name}.all_gather", (part,), (tensor.name,), attrs))
+            named = replace(tensor, name=part)
+            nodes.append(self.groups.all_gather(f"{tensor.name}.all_gather", named, axis, tensor.name))
         return nodes
 
 

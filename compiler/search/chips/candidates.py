@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -12,6 +12,7 @@ from compiler.graph import Graph, GraphError
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 
+from .dealing import has_experts
 from .degrees import MOST_SHARING, Degrees
 from .spread import SpreadGraph, spread_graph
 from .written import said_degrees
@@ -67,10 +68,12 @@ class ChosenDegrees:
         return {tuple(chips): dict(zip(own, places, strict=True)) for places, chips in found.items()}
 
 
-def possible_degrees(chips: Chips) -> list[Degrees]:
-    """All degrees for a number of chips, the largest batch parallelism first."""
-    shared = [tp for tp in range(1, min(chips.count, MOST_SHARING) + 1) if chips.count % tp == 0]
-    return [Degrees(chips.count // tp, tp) for tp in shared]
+def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
+    """The batch dealt to all chips, and to fewer with one of the other ``kinds``, whose smallest degrees come
+    first."""
+    shared = [count for count in range(2, min(chips.count, MOST_SHARING) + 1) if chips.count % count == 0]
+    both = [Degrees(**{"dp": chips.count // count, kind: count}) for kind in kinds for count in shared]
+    return [Degrees(chips.count), *both]
 
 
 def checked_states(spreads: SpreadGraphs) -> SpreadGraphs:
@@ -108,7 +111,8 @@ def choose_degrees(
         raise GraphError([f"machine {machine.name} has no links between chips"])
     tried: list[TriedDegrees] = []
     best: tuple[int, SpreadGraphs] | None = None
-    for degrees in possible_degrees(machine.chips):
+    kinds = ("tp", "sp", "ep") if any(map(has_experts, graphs.values())) else ("tp", "sp")
+    for degrees in possible_degrees(machine.chips, kinds):
         try:
             spreads = _spread(graphs, machine, degrees, bytes_each, tiles)
             each = [estimate(spread.graph_of((0, 0))) for spread in spreads.values()]

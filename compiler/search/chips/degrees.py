@@ -17,8 +17,11 @@ from compiler.operators.domains.chips.collectives import DUAL
 from tx8isa.machine.chips import Chips
 from tx8isa.tools.suggestions import hint
 
-KINDS = {"dp": "data", "tp": "tensor", "pp": "pipeline"}
+KINDS = {"dp": "data", "tp": "tensor", "pp": "pipeline", "sp": "sequence", "ep": "expert"}
 """The kinds of parallelism."""
+EXCHANGING = ("sp", "ep", "tp")
+"""Kinds whose chips exchange parts of tensors, from the outermost groups to the innermost: those of the last
+kind are nearest to each other."""
 MOST_SHARING = 32
 """Chips that can share products: a stream has so many packets, one for each message of an exchange."""
 _DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
@@ -28,12 +31,15 @@ _DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
 class Degrees:
     """Chips among which the batch is dealt (``dp``), each time as many (``tp``) share the products.
 
-    Or as many (``pp``) have the layers, one after another.
+    Among others the rows of a sequence (``sp``) and experts (``ep``) are dealt. Or as many (``pp``) have the
+    layers, one after another.
     """
 
     dp: int = 1
     tp: int = 1
     pp: int = 1
+    sp: int = 1
+    ep: int = 1
 
     def __str__(self) -> str:
         named = [f"{kind}={getattr(self, kind)}" for kind in KINDS if getattr(self, kind) > 1]
@@ -46,23 +52,54 @@ class Degrees:
     @property
     def group(self) -> int:
         """Chips that compute one part of the batch."""
-        return self.tp * self.pp
+        return self.sp * self.ep * self.tp * self.pp
 
     def check(self, chips: Chips) -> None:
         """GraphError unless there are as many chips as the degrees say."""
         if self.chips != chips.count:
             mesh = f"{chips.x}x{chips.y} chips are {chips.count}"
             raise GraphError([f"--parallel {self}: is for {self.chips} chips; {mesh}"])
-        if self.tp > 1 and self.pp > 1:
-            raise GraphError([f"--parallel {self}: stages of a pipeline are single chips: give tp or pp"])
-        if self.tp > MOST_SHARING:
-            raise GraphError([f"--parallel {self}: tp is {self.tp}, expected at most {MOST_SHARING}"])
+        for kind in EXCHANGING:
+            degree = getattr(self, kind)
+            if degree > 1 and self.pp > 1:
+                text = f"stages of a pipeline are single chips: give {kind} or pp"
+                raise GraphError([f"--parallel {self}: {text}"])
+            if degree > MOST_SHARING:
+                raise GraphError([f"--parallel {self}: {kind} is {degree}, expected at most {MOST_SHARING}"])
 
     def rings(self, chips: Chips) -> list[tuple[int, ...]]:
-        """The groups that compute one part of the batch, each in the order of its ring, or of the stages."""
-        numbers, size = range(self.chips), self.group
+        """The groups that compute one part of the batch, each in the order of its ring, or of the stages.
+
+        A group of several kinds is one of the innermost kind after another.
+        """
+        inner = next((n for kind in reversed(EXCHANGING) if (n := getattr(self, kind)) > 1), self.pp)
+        numbers, size = range(self.chips), inner
         in_a_row = [ring_order(chips, tuple(numbers[at : at + size])) for at in numbers[::size]]
-        return min([in_a_row, *_rectangles(chips, size)], key=lambda rings: _load(chips, rings))
+        rings = min([in_a_row, *_rectangles(chips, size)], key=lambda rings: _load(chips, rings))
+        each = self.group // inner
+        firsts = range(0, len(rings), each)
+        return [tuple(chip for ring in rings[at : at + each] for chip in ring) for at in firsts]
+
+    def groups(self, rings: Sequence[tuple[int, ...]], kind: str) -> tuple[tuple[int, ...], ...]:
+        """The groups that exchange parts of a kind in ``EXCHANGING``, each in the order of the parts.
+
+        ``rings`` are the groups that compute one part of the batch, as of ``rings``.
+        """
+        step, count = self._step(kind), getattr(self, kind)
+        return tuple(
+            tuple(ring[first + step * at] for at in range(count))
+            for ring in rings
+            for first in range(len(ring))
+            if first // step % count == 0
+        )
+
+    def part(self, kind: str, place: int) -> int:
+        """Which part of a kind the chip with a place in its group has."""
+        return place // self._step(kind) % int(getattr(self, kind))
+
+    def _step(self, kind: str) -> int:
+        """How far the next part is in a group."""
+        return math.prod(int(getattr(self, inner)) for inner in EXCHANGING[EXCHANGING.index(kind) + 1 :])
 
 
 def places_in(rings: Sequence[tuple[int, ...]]) -> tuple[tuple[int, int], ...]:

@@ -63,7 +63,7 @@ class PipelinedGraph:
     @cached_property
     def parts(self) -> list[dict[tuple[int, ...], int]]:
         """By stage: chips that have the same constants, and the pipeline of one of them."""
-        alike = self.spread.batch is None or self.spread.batch.alike
+        alike = all(each.alike for each in self.spread.divisions.values())
         found: list[dict[int, list[int]]] = [{} for _ in range(self.stages)]
         for chip, (batch, stage) in enumerate(self.spread.places):
             found[stage].setdefault(0 if alike else batch, []).append(chip)
@@ -72,8 +72,7 @@ class PipelinedGraph:
     def stage_graph(self, stage: int, batch: int) -> Graph:
         """What a stage of a pipeline computes."""
         spread = self.spread
-        local = spread.graph if spread.batch is None else spread.batch.graph_of(spread.graph, batch)
-        return _Stage(self, local, stage).graph()
+        return _Stage(self, spread.graph_of((batch, 0)), stage).graph()
 
     def dealt(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """As of ``SpreadGraph``: all stages get what the pipeline does."""
@@ -92,9 +91,8 @@ class PipelinedGraph:
                 (batch, chip) for chip, (batch, at) in enumerate(self.spread.places) if at == stage
             )
             each = [outputs[f"chip{chip}.{name}"] for _, chip in chips]
-            division = self.spread.batch
-            way = None if division is None else division.parts.division(name)
-            found[name] = each[0] if way is None else np.concatenate(each, way.axis)
+            ways = [way for _, way in self.spread.ways_of(name)]
+            found[name] = np.concatenate(each, ways[0].axis) if ways else each[0]
         return found
 
     def _stage_of(self, output: str) -> int:
@@ -235,16 +233,16 @@ def pipelined_graph(
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
     stages = arranged.stages
     graph = in_stages(graph, stages) if stages else graph
-    batch = batch_dealt(graph, degrees.dp, arranged.common) if degrees.dp > 1 else None
-    wishes_of(arranged, graph, None if batch is None else batch.parts)  # refuses what stages have not
-    local = graph if batch is None else batch.graph_of(graph, 0)
+    divisions = {"dp": batch_dealt(graph, degrees.dp, arranged.common)} if degrees.dp > 1 else {}
+    wishes_of(arranged, graph, divisions.get("dp"))  # refuses what stages have not
+    spread = SpreadGraph(graph, degrees, places_in(arranged.rings), divisions, graph)
+    local = spread.graph_of((0, 0))
     micro = _in_parts(local, _PARTS * degrees.pp)
     if stages:
         cuts = stage_cuts(graph, stages)
     else:
         part = micro.graph_of(local, 0)
         cuts = balanced_cuts(part, prices(part), bytes_each / chip_link_rate(machine), degrees.pp)
-    spread = SpreadGraph(graph, degrees, places_in(arranged.rings), batch, None, graph)
     pairs = tuple(tuple((ring[at], ring[at + 1]) for ring in arranged.rings) for at in range(degrees.pp - 1))
     return PipelinedGraph(spread, micro, tuple(cuts), pairs)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from compiler.graph import AttrValue, Graph, Node, Shape
+from compiler.graph import AttrValue, Graph, Node, Shape, Tensor
 from compiler.lowering.movement.chips.routes import Groups, LinkPrice
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import ALL_REDUCE, REDUCE_SCATTER
+from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from tx8isa.machine.description import Machine
 
 from .rules import ChipParts, DividedAxis, NeedsWhole, constants_divided, with_parts_of_constants
@@ -72,6 +72,17 @@ class ChipGroups:
         """The attributes of an exchange of a tensor of the whole group, in the way of the lowest price."""
         chips = tuple(chip for group in self.groups for chip in group)
         return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
+
+    def all_gather(self, name: str, tensor: Tensor, axis: int, result: str) -> Node:
+        """The node by which all get a tensor whole, of which each chip has a part along an axis."""
+        attrs = {**self.attrs(ALL_GATHER, tensor.shape), "axis": axis}
+        return Node(ALL_GATHER, name, (tensor.name,), (result,), attrs)
+
+    def part(self, name: str, tensor: Tensor, axis: int, result: str) -> Node:
+        """The node by which a chip takes its part along an axis of a tensor that all have whole."""
+        attrs = {**self.attrs(PART, tensor.shape), "axis": axis}
+        del attrs["way"]
+        return Node(PART, name, (tensor.name,), (result,), attrs)
 
     def axis_of_rows(self, shape: Shape) -> int | None:
         """The axis of the rows of a large sum that are dealt to chips; None if every chip has them all."""

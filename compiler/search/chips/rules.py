@@ -15,6 +15,7 @@ import numpy as np
 from compiler.graph import Array, Box, Graph, Node, Shape
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.boxes.forms import elementwise
+from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from compiler.operators.record import Call
 from compiler.operators.types import axis_from_front
 
@@ -25,7 +26,16 @@ LIKE_PLACES = frozenset(
         *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "Concat"),
         *("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization"),
         *("InstanceNormalization", "GroupNormalization", "LpNormalization", "Gemm", "Slice", "Split"),
-        *("Attention", "RotaryEmbedding", "TensorScatter", "ScatterND", "ScatterElements", "Gather"),
+        *(
+            "Attention",
+            "RotaryEmbedding",
+            "Rotary",
+            "TensorScatter",
+            "ScatterND",
+            "ScatterElements",
+            "Gather",
+        ),
+        *("GatherElements", "TopK", "OneHot", "Pow", "Clip", "Mean"),
     }
 )
 """Operators, besides those that compute each element by itself, that do the same everywhere on an axis, or
@@ -35,6 +45,9 @@ _COUNT_CHANNELS = ("Conv", "GroupNormalization")
 """Operators with an attribute that counts groups of channels: only their batch is divided."""
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+_ALONG_AN_AXIS = (ALL_GATHER, REDUCE_SCATTER, PART)
+"""Exchanges of another division along an axis, and parts for one: what is divided there stays whole here."""
 
 
 class NeedsWhole(Exception):
@@ -75,6 +88,8 @@ class ChipParts:
     """Of some values: how many neighbouring places have the same part; of others each has its own."""
     constants: dict[str, tuple[str, DividedAxis]] = field(default_factory=dict)
     """Constants of which every chip has a part: the whole one, and how it is divided."""
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Constants of which every chip has another one: by place."""
     literals: dict[str, Array] = field(default_factory=dict)
     """Constants that are made anew."""
 
@@ -106,8 +121,12 @@ class ChipParts:
         axis = way.axis
         return (*shape[:axis], shape[axis] // self.pieces(way), *shape[axis + 1 :])
 
+    def has_whole(self, name: str) -> bool:
+        """Whether each chip may take its part of a value that all have whole: of constants it may."""
+        return name in self.graph.constants
+
     def part_of_constant(self, name: str, axis: int, repeat: int = 1) -> str:
-        """The name of the parts of a constant."""
+        """The name of the parts of a constant, or of another value that every chip has whole."""
         part = f"{name}.part{axis}" if repeat == 1 else f"{name}.part{axis}.for{repeat}"
         self.constants[part] = name, DividedAxis(axis, repeat)
         return part
@@ -126,6 +145,8 @@ def divided(parts: ChipParts, node: Node) -> Node:
         return _reshaped(parts, node)
     if node.op == "Expand":
         return _expanded(parts, node)
+    if node.op in (ALL_REDUCE, *_ALONG_AN_AXIS):
+        return _exchanged(parts, node)
     if node.op not in LIKE_PLACES and OPERATORS[node.op].needs is not elementwise:
         raise NeedsWhole(f"{node} needs its operands whole")
     call = call_of(parts.graph, node)
@@ -168,8 +189,10 @@ def _same_everywhere(parts: ChipParts, node: Node, call: Call, axis: int) -> boo
     What attributes, indices or positions say of an axis is not true of a part of it.
     """
     rank = len(call.shape(0))
-    if node.op in ("Attention", "RotaryEmbedding"):
+    if node.op == "Attention":
         return axis < (2 if rank == 4 else 1)
+    if node.op in ("RotaryEmbedding", "Rotary"):
+        return axis < rank - 1 and not call.attrs.get("view")
     if node.op in ("TensorScatter", "ScatterElements"):
         return axis != axis_from_front(call.integer("axis"), rank)
     if node.op == "ScatterND":
@@ -202,7 +225,7 @@ def constants_divided(
             if not _are_parts(parts, name, needed, known):
                 return None
         elif any(box != needed[0] for box in needed):
-            own = name in parts.graph.constants or name in pasts
+            own = parts.has_whole(name) or name in pasts
             ways = [DividedAxis(a, way.repeat) for a in range(parts.graph.tensors[name].rank if own else 0)]
             fitting = [each for each in ways if _are_parts(parts, name, needed, each)]
             if not fitting:
@@ -241,6 +264,16 @@ def _reshaped(parts: ChipParts, node: Node) -> Node:
             shape = parts.literal(f"{node.name}.shape", np.array(parts.local(result), np.int64))
             return Node("Reshape", node.name, (source, shape), node.outputs, {"allowzero": 0})
     raise NeedsWhole(f"{node} has no axis that begins with the divided one")
+
+
+def _exchanged(parts: ChipParts, node: Node) -> Node:
+    """An exchange of another division: each chip's part takes part in it, unless along the same axis."""
+    way = parts.division(node.inputs[0])
+    assert way is not None
+    if node.op in _ALONG_AN_AXIS and node.attrs["axis"] == way.axis:
+        raise NeedsWhole(f"{node} exchanges along the divided axis")
+    parts.divide(node.outputs[0], way)
+    return node
 
 
 def _expanded(parts: ChipParts, node: Node) -> Node:

@@ -1,10 +1,10 @@
-"""Data and tensor parallelism: a graph as what each chip computes, with the exchanges between chips."""
+"""A graph as what each of several chips computes, with the exchanges between chips."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from compiler.operators.reductions.found import sized_outputs
 from tx8isa.machine.description import Machine
 
 from .attempt import Attempt, Choices
-from .degrees import Degrees, places_in
+from .dealing import experts_dealt, rows_dealt, written_out
+from .degrees import EXCHANGING, Degrees, places_in
 from .honoured import HonouredAttempt
 from .products import ChipGroups
 from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, divided
@@ -23,44 +24,47 @@ from .splits import with_split_products
 from .stage import ChipDivision
 from .written import Wish, arrangement, wishes_of
 
+_DEALT = {"sp": rows_dealt, "ep": experts_dealt}
+"""What divides a graph among groups of chips that share something else than products, by kind."""
+
 
 @dataclass(frozen=True)
 class SpreadGraph:
-    """A graph on several chips. ``batch`` deals the batch, ``tensor`` the products; None: degree 1."""
+    """A graph on several chips."""
 
     graph: Graph
     degrees: Degrees
     places: tuple[tuple[int, int], ...]
     """By chip: its place in the batch, and in the ring of its group."""
-    batch: ChipDivision | None
-    tensor: ChipDivision | None
+    divisions: Mapping[str, ChipDivision]
+    """By kind, without those of degree 1; each divides what chips compute after those before it."""
     split: Graph
     """The graph as it is divided."""
 
     @cached_property
     def parts(self) -> dict[tuple[int, int], tuple[int, ...]]:
-        """The chips that have the same constants, by the place of one of them."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for chip, (batch, ring) in enumerate(self.places):
-            one = batch if self.batch is not None and not self.batch.alike else 0
-            two = ring if self.tensor is not None and not self.tensor.alike else 0
-            found.setdefault((one, two), []).append(chip)
-        return {place: tuple(chips) for place, chips in found.items()}
+        """The chips that have the same constants, by the place of the first of them."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        for chip, place in enumerate(self.places):
+            own = (self._part(kind, place) for kind, each in self.divisions.items() if not each.alike)
+            found.setdefault(tuple(own), []).append(chip)
+        return {self.places[chips[0]]: tuple(chips) for chips in found.values()}
+
+    def _part(self, kind: str, place: tuple[int, int]) -> int:
+        """Which part of a kind a place has."""
+        return place[0] if kind == "dp" else self.degrees.part(kind, place[1])
 
     def graph_of(self, place: tuple[int, int]) -> Graph:
         """What chips with a place compute."""
-        local = self.split if self.batch is None else self.batch.graph_of(self.split, place[0])
-        return local if self.tensor is None else self.tensor.graph_of(local, place[1])
-
-    @property
-    def divisions(self) -> list[tuple[ChipParts, int]]:
-        """How values are divided, and which number of a place says the part; the batch comes first."""
-        both = (self.batch, self.tensor)
-        return [(each.parts, number) for number, each in enumerate(both) if each is not None]
+        local = self.split
+        for kind, division in self.divisions.items():
+            local = division.graph_of(local, self._part(kind, place))
+        return local
 
     def ways_of(self, name: str) -> list[tuple[ChipParts, DividedAxis]]:
-        """How an input or output is divided, by the batch and then by the products."""
-        return [(parts, way) for parts, _ in self.divisions if (way := parts.division(name)) is not None]
+        """How an input or output is divided, by one kind after another."""
+        each = (division.parts for division in self.divisions.values())
+        return [(parts, way) for parts in each if (way := parts.division(name)) is not None]
 
     def dealt(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs of the whole graph by the names that they have on the chips."""
@@ -69,16 +73,16 @@ class SpreadGraph:
     def views(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The parts of inputs and outputs that chips have, as views of the arrays."""
         return {
-            f"chip{chip}.{name}": self._part(name, array, place)
+            f"chip{chip}.{name}": self._view(name, array, place)
             for chip, place in enumerate(self.places)
             for name, array in arrays.items()
         }
 
-    def _part(self, name: str, array: Array, place: tuple[int, int]) -> Array:
-        for parts, number in self.divisions:
-            way = parts.division(name)
+    def _view(self, name: str, array: Array, place: tuple[int, int]) -> Array:
+        for kind, division in self.divisions.items():
+            way = division.parts.division(name)
             if way is not None:
-                array = array[parts.box(array.shape, way, place[number]).slices]
+                array = array[division.parts.box(array.shape, way, self._part(kind, place)).slices]
         return array
 
     def joined(self, outputs: Mapping[str, Array], names: Iterable[str] | None = None) -> dict[str, Array]:
@@ -86,22 +90,22 @@ class SpreadGraph:
 
         Of chips that have the same the first one gives it.
         """
-        chips = {place: chip for chip, place in reversed([*enumerate(self.places)])}
-        found = {}
-        for name in [tensor.name for tensor in self.graph.outputs] if names is None else names:
-            parts = {place: outputs[f"chip{chip}.{name}"] for place, chip in chips.items()}
-            batches = [
-                self._joined(1, name, [parts[one, two] for two in range(self.degrees.tp)])
-                for one in range(self.degrees.dp)
-            ]
-            found[name] = self._joined(0, name, batches)
-        return found
+        chips = [chip for chip, _ in sorted(enumerate(self.places), key=lambda pair: pair[1])]
+        names = [tensor.name for tensor in self.graph.outputs] if names is None else names
+        return {name: self._joined(name, [outputs[f"chip{chip}.{name}"] for chip in chips]) for name in names}
 
-    def _joined(self, number: int, name: str, each: Sequence[Array]) -> Array:
-        """A value from the parts that places have which differ in one number."""
-        division = (self.batch, self.tensor)[number]
-        way = None if division is None else division.parts.division(name)
-        return each[0] if way is None else np.concatenate(each[:: way.repeat], way.axis)
+    def _joined(self, name: str, each: list[Array]) -> Array:
+        """A value from those of the chips in the order of their places, joined from the innermost kind on."""
+        for kind in reversed(("dp", *EXCHANGING)):
+            degree = getattr(self.degrees, kind)
+            division = self.divisions.get(kind)
+            way = None if division is None else division.parts.division(name)
+            groups = [each[at : at + degree] for at in range(0, len(each), degree)]
+            if way is None:
+                each = [group[0] for group in groups]
+            else:
+                each = [np.concatenate(group[:: way.repeat], way.axis) for group in groups]
+        return each[0]
 
 
 def spread_graph(
@@ -113,6 +117,25 @@ def spread_graph(
     A graph whose model says how it is divided is divided so.
     """
     arranged = arrangement(graph, machine, degrees)
+    _check_graph(graph, degrees)
+    split = written_out(graph) if degrees.sp > 1 or degrees.ep > 1 else graph
+    split = local = with_split_products(split, arranged.nodes) if degrees.tp > 1 else split
+    divisions: dict[str, ChipDivision] = {}
+    if degrees.dp > 1:
+        divisions["dp"] = batch_dealt(local, degrees.dp, arranged.common)
+        local = divisions["dp"].graph_of(local, 0)
+    wishes = wishes_of(arranged, split, divisions.get("dp"))
+    for kind in EXCHANGING:
+        if getattr(degrees, kind) > 1:
+            groups = ChipGroups(machine, degrees.groups(arranged.rings, kind), bytes_each, tiles)
+            share = _DEALT.get(kind) or partial(_products_shared, wishes=wishes)
+            divisions[kind] = share(local, groups)
+            local = divisions[kind].graph_of(local, 0)
+    return SpreadGraph(graph, degrees, places_in(arranged.rings), divisions, split)
+
+
+def _check_graph(graph: Graph, degrees: Degrees) -> None:
+    """GraphError for what only one chip can compute."""
     if degrees.pp > 1:
         raise GraphError([f"{degrees}: only the program of a single network has stages; try tp or dp"])
     if graph.replaceable:
@@ -122,13 +145,6 @@ def spread_graph(
         raise GraphError([f"--parallel: {flow} is decided by the program, which is for one chip"])
     for output in sized_outputs(graph):
         raise GraphError([f"--parallel: data decides the size of output '{output}', which is for one chip"])
-    split = with_split_products(graph, arranged.nodes) if degrees.tp > 1 else graph
-    batch = batch_dealt(split, degrees.dp, arranged.common) if degrees.dp > 1 else None
-    local = split if batch is None else batch.graph_of(split, 0)
-    wishes = wishes_of(arranged, split, None if batch is None else batch.parts)
-    groups = ChipGroups(machine, arranged.rings, bytes_each, tiles)
-    tensor = _products_shared(local, groups, wishes) if degrees.tp > 1 else None
-    return SpreadGraph(graph, degrees, places_in(arranged.rings), batch, tensor, split)
 
 
 def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -> ChipDivision:

@@ -21,7 +21,7 @@ class ChipDivision:
     @property
     def alike(self) -> bool:
         """Whether all chips have the same constants."""
-        return not self.parts.constants
+        return not self.parts.constants and not self.parts.chosen
 
     def graph_of(self, graph: Graph, place: int) -> Graph:
         """What the chip with a place computes of a graph like that which was divided."""
@@ -42,6 +42,7 @@ class ChipDivision:
         used = {name for node in self.nodes for name in node.inputs}
         found = {name: array for name, array in whole.items() if name in used}
         found |= self.parts.literals
+        found |= {own: whole[names[place]] for own, names in self.parts.chosen.items()}
         for part, (name, way) in self.parts.constants.items():
             box = self.parts.box(whole[name].shape, way, place)
             found[part] = whole[name][box.slices]

@@ -17,7 +17,8 @@ from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 
 from .degrees import Degrees, places_in, ring_order
-from .rules import ChipParts, DividedAxis
+from .rules import DividedAxis
+from .stage import ChipDivision
 
 Rings = tuple[tuple[int, ...], ...]
 """The chips that compute a part of the batch, in the order of their shards, or of the stages."""
@@ -237,7 +238,7 @@ def _wrong(node: NodeSharding, spec: TensorSharding, text: str) -> GraphError:
 # -- what a group wants -----------------------------------------------------------------------------------
 
 
-def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipParts | None) -> list[Wish]:
+def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipDivision | None) -> list[Wish]:
     """What the model wants the chips of a group to have of each tensor.
 
     ``batch`` is how the batch is dealt. GraphError for shards that chips do not have so.
@@ -247,7 +248,7 @@ def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipParts | None) -> l
     for node in arranged.sharding.nodes:
         known = set[str]().union(*(read.get(part, ()) for part in node.parts))
         for spec in node.tensors:
-            dealt = None if batch is None else batch.division(spec.tensor)
+            dealt = None if batch is None else batch.parts.division(spec.tensor)
             way = _wanted(node, spec, arranged.degrees, dealt)
             _check_places(node, spec, way, places, dealt)
             wish = Wish(node, spec.tensor, way)

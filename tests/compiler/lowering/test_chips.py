@@ -153,6 +153,33 @@ def test_parts_of_what_all_have() -> None:
         assert np.array_equal(found[chip], np.split(parts[chip], 3, 1)[place])
 
 
+@pytest.mark.parametrize(
+    "dtype", ["int64", pytest.param("bool", marks=LONG), pytest.param("uint8", marks=LONG)]
+)
+def test_parts_of_what_is_no_float(dtype: str) -> None:
+    parts = [np.arange(3 * 4 * 5).reshape(3, 4, 5).astype(dtype) * (chip + 1) for chip in range(2)]
+    graph = exchange(PART, (3, 4, 5), dtype, chips=(1, 0), members=2, axis=1)
+    found = exchanged(graph, load_machine(None).of_chips(2, 1), parts)
+    for place, chip in enumerate((1, 0)):
+        assert np.array_equal(found[chip], np.split(parts[chip], 2, 1)[place])
+
+
+def test_every_chip_has_its_part_of_a_constant() -> None:
+    """The constant is the same on all chips, so folding would give all the same part."""
+    whole, shape = drawn(1, (2, 6, 5))[0], (2, 3, 5)
+    tensors = {"c": Tensor("c", "float32", whole.shape), "x": Tensor("x", "float32", shape)}
+    tensors |= {name: Tensor(name, "float32", shape) for name in ("part", "y")}
+    nodes = (
+        Node(PART, "part", ("c",), ("part",), {"chips": (0, 1), "members": 2, "axis": 1}),
+        Node("Add", "sum", ("x", "part"), ("y",), {}),
+    )
+    made = Graph("test", 20, (tensors["x"],), (tensors["y"],), {"c": whole}, nodes, tensors)
+    inputs = drawn(2, shape)
+    found = exchanged(made, load_machine(None).of_chips(2, 1), inputs)
+    for chip, half in enumerate(np.split(whole, 2, 1)):
+        assert np.array_equal(found[chip], inputs[chip] + half)
+
+
 @pytest.mark.parametrize("shape", [(100, 70), pytest.param((5,), marks=LONG)])
 def test_broadcast(shape: tuple[int, ...]) -> None:
     ring = (2, 1, 0)

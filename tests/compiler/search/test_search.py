@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from compiler.cli import main
@@ -14,7 +15,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.orders import Order
 from compiler.driver import compile_graph
-from compiler.graph import Graph, GraphError
+from compiler.graph import Array, Graph, GraphError, Tensor
 from compiler.lowering.record import LOWERINGS, ChainNode, Cut, Lowering, Step, Work
 from compiler.operators.record import Call
 from compiler.search import EFFORTS, Effort, Search, Template, search, signature, template_key
@@ -197,6 +198,18 @@ def test_names_and_values_of_constants_make_no_template_another() -> None:
     two = replace(one, name="m", inputs=(replace(tensor("z"), value=draw(8192, seed=6)),), output=tensor("w"))
     assert signature(one, TARGET) == signature(two, TARGET)
     assert template_key(signature(one, TARGET)) == template_key(signature(two, TARGET))
+
+
+def chain(bias: Array) -> Work:
+    """A chain that adds a constant."""
+    sizes = (Tensor("x", "float32", (8, 16)), Tensor("c", "float32", bias.shape))
+    added = Call(20, {}, sizes, (None, bias), ("y",))
+    return replace(BASE, nodes=(ChainNode("Add", added, (0, 1), Format.FP16),))
+
+
+def test_numbers_in_the_code_of_a_chain_make_a_template_another_and_vectors_do_not() -> None:
+    assert signature(chain(draw(16)), TARGET) == signature(chain(draw(16, seed=6)), TARGET)
+    assert signature(chain(np.float32([1])), TARGET) != signature(chain(np.float32([2])), TARGET)
 
 
 def test_fewer_tiles_are_another_template() -> None:

@@ -40,9 +40,8 @@ def operators(made: Graph) -> Counter[str]:
 def test_a_sum_behind_each_product_by_rows(made: Graph, sums: int, divided: int) -> None:
     for tp in (2, 4):
         found = spread(made, tp, 1, f"tp={tp}")
-        assert found.tensor is not None
         assert operators(found.graph_of((0, 0)))[ALL_REDUCE] == sums
-        assert len(found.tensor.parts.constants) == divided
+        assert len(found.divisions["tp"].parts.constants) == divided
         assert found.parts == {(0, place): (place,) for place in range(tp)}
 
 
@@ -79,8 +78,7 @@ def test_a_product_whose_columns_are_needed_whole_is_computed_by_all() -> None:
     ]
     weights = {"w": draw(8, 8), "u": draw(8, 16), "v": draw(16, 8), "axis": np.array(1, np.int64)}
     found = spread(graph(nodes, {"x": (4, 8)}, weights), 2, 1, "tp=2")
-    assert found.tensor is not None
-    assert set(found.tensor.parts.constants) == {"u.part1", "v.part0"}
+    assert set(found.divisions["tp"].parts.constants) == {"u.part1", "v.part0"}
 
 
 def test_a_large_product_that_is_needed_whole_is_gathered() -> None:
@@ -249,5 +247,4 @@ def test_what_does_not_fit_is_refused(made: Graph, mesh: tuple[int, int], degree
 
 def test_a_degree_of_one_divides_nothing() -> None:
     found = spread_graph(mlp(), load_machine(None).of_chips(1, 1), Degrees())
-    assert found.batch is None
-    assert found.tensor is None
+    assert found.divisions == {}

@@ -38,8 +38,7 @@ def test_caches_are_divided_by_heads() -> None:
 def test_chips_that_share_heads_of_keys_have_the_same_cache() -> None:
     """Four heads of queries, two of keys, on four chips: two of them have the same keys."""
     found, cache = spread(decoder(), 2, 2, "tp=4"), draw(1, 2, 16, 16)
-    assert found.tensor is not None
-    assert found.tensor.parts.division("keys") == DividedAxis(1, 2)
+    assert found.divisions["tp"].parts.division("keys") == DividedAxis(1, 2)
     ring = [chip for _, chip in sorted((place, chip) for chip, (_, place) in enumerate(found.places))]
     dealt = found.dealt({"keys": cache})
     for place, chip in enumerate(ring):

@@ -50,6 +50,11 @@ def test_options_that_do_not_go_together(
             ["--chips", "2x1", "--parallel", "dp=2"],
             "dp=2: input 'x' is 19x77; its first axis must be a multiple",
         ),
+        (
+            ["--chips", "2x1", "--parallel", "sp=2"],
+            "sp=2: input 'x' is 19x77; its rows, axis 0, must be a multiple of 2",
+        ),
+        (["--chips", "2x1", "--parallel", "ep=2"], "ep=2: no experts: expected weights [experts, rows, "),
         (["--chips", "8x8", "--parallel", "tp=64"], "8x8 chips of machine tx81: "),
         (["--parallel", "tp=2"], "--parallel tp=2: is for 2 chips; 1x1 chips are 1"),
         (
@@ -77,17 +82,18 @@ def test_degrees_are_found_when_only_the_chips_are_given(
     assert main([MLP, "--chips", "2x1", "-S", "-o", str(tmp_path), "--report", str(report)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "16 tiles of each of 2 chips (tp=2)" in lines[0]
-    assert [line.split(":")[0] for line in lines[1:3]] == ["tried dp=2", "tried tp=2"]
+    assert [line.split(":")[0] for line in lines[1:4]] == ["tried dp=2", "tried tp=2", "tried sp=2"]
     tried = json.loads(report.read_text())["degrees"]
-    assert [(each["degrees"], each["cycles"] is None) for each in tried] == [("dp=2", True), ("tp=2", False)]
+    found = [(each["degrees"], each["cycles"] is None) for each in tried]
+    assert found == [("dp=2", True), ("tp=2", False), ("sp=2", True)]
 
 
 def test_an_estimate_of_many_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([MLP, "--dtype", "fp16", "--estimate", "--chips", "2x1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("tried dp=2: input 'x' is 19x77")
-    assert lines[2] == "tp=2 on 2 chips, one of which takes:"
-    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[4:]}
+    assert lines[3] == "tp=2 on 2 chips, one of which takes:"
+    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[5:]}
     phases = list(cycles)[: list(cycles).index("all")]
     assert sum(cycles[name] for name in phases) == cycles["all"]
     assert 0 < cycles["bound of links"] < cycles["exchanges"] < cycles["all"]

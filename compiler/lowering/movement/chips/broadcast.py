@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.tensors import dma_format, stretches
-from compiler.lowering.record import Engine, Work, lowering
+from compiler.codegen.slices.tensors import View, copy_views, dma_format
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
 from compiler.operators.domains.chips.collectives import BROADCAST, PART
 
 from .collectives import blocks_of, member_of, part_of, rows_of
@@ -36,18 +38,12 @@ def broadcast(kernel: Kernel, work: Work) -> None:
         kernel.emit("ncc.wait")
 
 
-@lowering(PART, engines=(Engine.DMA,))
+@lowering(PART, types=EVERY_TYPE, engines=(Engine.DMA,))
 def part(kernel: Kernel, work: Work) -> None:
-    """Every tile copies some elements of this chip's part of each row."""
+    """A copy of this chip's part of each row."""
     source, target = work.input(0), work.output
     member = member_of(kernel, work)
     outer, width = rows_of(work, target)
-    size = min(part_of(kernel, source, outer * width, 1, member.tiles), width)
-    base, token = kernel.buffer("part", size * source.bytes_each), dma_format(source.fmt).token
-    for stretch in stretches(width, size):
-        for item, _ in blocks_of(kernel, member, outer * stretch.count, 1):
-            row = kernel.let(item // stretch.count)
-            column = kernel.let(item % stretch.count * stretch.size + stretch.start)
-            own = kernel.let((row * member.size + member.place) * width + column)
-            kernel.emit(f"rdma.{token}", dst=base, src=source.at(own), n=stretch.size)
-            kernel.emit(f"wdma.{token}", dst=target.at(row * width + column), src=base, n=stretch.size)
+    base = kernel.let(source.at(member.place * width))
+    view = View(replace(source, base=base), (member.size * width, 1))
+    copy_views(kernel, (outer, width), view, View(target, (width, 1)))

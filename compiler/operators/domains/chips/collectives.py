@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import Array, Shape
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Rule, register, rule
-from compiler.operators.types import FLOAT, axis_from_front, same_shape
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Rule, Types, register, rule
+from compiler.operators.types import ANY, FLOAT, axis_from_front, same_shape
 
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
@@ -111,19 +111,21 @@ def _collective(
     reference: Callable[..., tuple[Array, ...]],
     attributes: tuple[Attribute, ...] = (),
     rules: tuple[Rule, ...] = (),
+    types: Types = FLOAT,
 ) -> None:
     register(
         Operator(
             name=name,
             since=1,
             summary=summary,
-            inputs=(Input("x", FLOAT),),
-            outputs=(Output("y", FLOAT),),
+            inputs=(Input("x", types),),
+            outputs=(Output("y", types),),
             attributes=(*_GROUPS, *attributes),
             rules=(groups_are_whole, *rules),
             shapes=shapes,
             reference=reference,
             internal=True,
+            of_chip=True,
         )
     )
 
@@ -153,4 +155,5 @@ _collective(
     _part,
     (_AXIS,),
     (axis_is_there, axis_is_divided),
+    ANY,
 )

@@ -1,0 +1,11 @@
+"""What chips have parts of that are no parts of products: rows of sequences, and experts.
+
+Unlike where products are shared, every operand may become whole here, and a chip may take its part of what is
+whole.
+"""
+
+from .experts import experts_dealt, has_experts
+from .sequence import rows_dealt
+from .walk import written_out
+
+__all__ = ["experts_dealt", "has_experts", "rows_dealt", "written_out"]
