@@ -86,7 +86,7 @@ def slice_view(context: Context, operation: TensorOperation) -> View | None:
     """
     member = sole_member(operation, "Slice")
     value = None if member is None else outside(operation, member.operands[0])
-    if member is None or value is None or is_ranged(context, value):
+    if member is None or value is None or member.numbers is not None or is_ranged(context, value):
         return None
     kind, given = value.type, slice_ranges(_call(context, operation, member))
     ranges = [given[axis] for axis in storage_permutation(len(given), order_of(kind))]
