@@ -45,6 +45,10 @@ class SizesPass:
         samples += [(point, self._rewritten(context, point)) for point in others]
         ranged = context.ranged = self._ranged(context, samples)
         _check_inputs(context, ranged)
+        if ranged.graph is not context.graph:
+            context.graph = ranged.graph
+            rewrites = {k: v for op in module.ops for k, v in op.attributes.items() if k == "rewrites"}
+            put_graph(context, module, rewrites)
         for operation in operations(module):
             _write(ranged, operation)
 
