@@ -1,4 +1,4 @@
-"""Constants that grow along several axes, such as causal masks, as corners of what they are at the largest sizes.
+"""Constants that grow along several axes, such as causal masks: corners of those at the largest sizes.
 
 In the compact order of storage such a constant is not the beginning of the largest one. So the program has
 the largest one, and a Slice takes the corner that a run needs.
@@ -42,9 +42,15 @@ def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
             seen.add(names)
             if all(name in graph.constants for graph, name in zip(graphs, names, strict=True)):
                 arrays = [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
-                if not all(is_beginning(array, arrays[-1]) for array in arrays):
-                    if all(_is_corner(array, arrays[-1]) for array in arrays):
-                        yield names
+                if _are_corners(arrays):
+                    yield names
+
+
+def _are_corners(arrays: Sequence[Array]) -> bool:
+    """Whether arrays are corners of the last one, and not all of them the beginning of it."""
+    if all(is_beginning(array, arrays[-1]) for array in arrays):
+        return False
+    return all(_is_corner(array, arrays[-1]) for array in arrays)
 
 
 def _is_corner(array: Array, whole: Array) -> bool:

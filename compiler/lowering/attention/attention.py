@@ -31,7 +31,6 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.row_transposer import identity
-from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.gather import enter
@@ -47,7 +46,7 @@ from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .key_values import KEYS, VALUES, KeySweep, KeyValues
-from .operands import store_result
+from .operands import queries_from, store_result
 from .plan import HIDDEN, AttentionPlan, attention_cuts, divide_tiles, plan_of
 from .scores import DoubleBuffer, QueryBlock, Scores, Tables
 from .slots import BlockSlots
@@ -171,9 +170,7 @@ class _HeadCode:
 
     def _count(self, row: Value) -> Value:
         """The queries of the block that begins with a row."""
-        if not isinstance(self.plan.m, Size):
-            return self.queries
-        return within(minimum(self.queries, self.plan.m - row), 1, self.queries)
+        return queries_from(self.plan, row, self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
         if isinstance(self.plan.m, Size):  # the number of queries is computed again: registers have changed
