@@ -109,7 +109,9 @@ def _check_state(what: str, extents: Sequence[ExtentFormula]) -> None:
     if any(extent != "1" for extent in before):
         shape = " x ".join(map(str, extents))
         wanted = "only the first axis of a state that is longer than 1 may be of a free size"
-        raise GraphError([f"{what}: it is {shape}; {wanted}: transpose the state, or give the size with --shape"])
+        raise GraphError(
+            [f"{what}: it is {shape}; {wanted}: transpose the state, or give the size with --shape"]
+        )
 
 
 def _write(ranged: RangedGraph, operation: TensorOperation) -> None:
