@@ -76,7 +76,7 @@ class SessionEntry:
         return arrays
 
     def fill(self, arrays: Mapping[str, Array]) -> None:
-        """Write the inputs of a step, and their sizes; SizeError if they disagree, or only a state has one."""
+        """Write the inputs of a step, and their sizes; SizeError if they disagree or only states have one."""
         sizes = self._program.sizes_of(arrays, [tensor.buffer for tensor in self.inputs.values()])
         for name, array in arrays.items():
             self._sized(self.inputs[name], array.shape).fill(array)
