@@ -238,7 +238,7 @@ def recurrent_cell(streams: Sequence[Any] = ("streams",), width: int = 32) -> Mo
 
 
 def backwards() -> ModelProto:
-    """A constant for each size, the last rows of which do not depend on the size: none is a part of another."""
+    """A constant for each size with ones in its last corner: none is the beginning or a corner of another."""
     w = ModelWriter(8)
     seq = w.add("Slice", w.add("Shape", "x"), w.integers(0), w.integers(1), w.integers(0))
     one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1])
