@@ -98,7 +98,8 @@ def _query_stretches(plan: AttentionPlan) -> list[Stretch]:
 
 
 def _ones(kernel: Kernel, plan: AttentionPlan) -> Value:
-    fmt, longest = engine_format(plan.fmt), max(plan.block_keys, plan.block_queries)
+    keys = plan.mask_lanes if plan.sized_mask else plan.block_keys
+    fmt, longest = engine_format(plan.fmt), max(keys, plan.block_queries)
     ones = kernel.buffer("ones", aligned_bytes(1, longest, fmt))
     kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, BLOCK))
     return ones
@@ -173,9 +174,10 @@ class _HeadCode:
         return queries_from(self.plan, row, self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        if isinstance(self.plan.m, Size):  # the number of queries is computed again: registers have changed
-            row = self.kernel.let(self._row(block))
-            loaded = replace(loaded, grid=Grid(self._count(row), 1, self.queries))
+        if isinstance(
+            self.plan.m, Size
+        ):  # all lanes, for engines write whole lines: those without a query are 0
+            loaded = replace(loaded, grid=Grid(self.queries, 1, self.queries))
         self.slots.put(block // step, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------

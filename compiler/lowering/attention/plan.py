@@ -113,7 +113,9 @@ class AttentionPlan:
 
     @property
     def mask_lanes(self) -> int:
-        """The stored keys of a block of such a mask: engines store few widths, whatever the sizes are."""
+        """The stored keys of a block of such a mask, in one plane or in whole ones."""
+        if self.block_keys > BLOCK:
+            return round_up(self.block_keys, BLOCK)
         return aligned_channels(self.block_keys, BLOCK)
 
     @cached_property
