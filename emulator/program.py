@@ -203,7 +203,8 @@ class Program:
         found = shapes.known_sizes(declared, buffers, inputs)
         unknown = next((each.name for each in declared.dimensions if each.name not in found), None)
         if unknown is not None:
-            raise shapes.SizeError(f"no input says the size of {unknown}: only states have such an axis")
+            besides = "" if of is None else " but states"
+            raise shapes.SizeError(f"the size of {unknown} is unknown: no input{besides} has such an axis")
         return found
 
     def _packed(self, buffer: Buffer, sizes: shapes.Sizes, inputs: Mapping[str, Array]) -> Array:

@@ -82,7 +82,8 @@ def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int
 def slice_view(context: Context, operation: TensorOperation) -> View | None:
     """The operand of a Slice and the byte offset of the result in it.
 
-    None if the operation is not a Slice, or if the result is not a single range of the operand's bytes.
+    None if the operation is not a Slice, if the sizes of a run say what it takes, or if the result is not a
+    single range of the operand's bytes.
     """
     member = sole_member(operation, "Slice")
     value = None if member is None else outside(operation, member.operands[0])
