@@ -1,8 +1,8 @@
 """Pass ``sizes``: operations get the formulas of extents that the sizes of a run decide.
 
 The graph is read and rewritten at several points of the ranges. Where an extent differs, it is a product of
-dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. A Slice takes what
-a run needs of a constant that grows along several axes. A program of one size has none of this.
+dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. A Slice takes
+what a run needs of a constant that grows along several axes. A program of one size has none of this.
 """
 
 from __future__ import annotations
