@@ -58,8 +58,13 @@ class Program:
     def states(self) -> tuple[tuple[Buffer, Buffer], ...]:
         """Inputs and outputs that are the same memory and the same tensor: a run leaves there what the next
         one finds."""
-        outputs = {_memory(buffer): buffer for buffer in self.outputs if 0 not in buffer.shape}
-        return tuple((b, outputs[_memory(b)]) for b in self.inputs if _memory(b) in outputs)
+        outputs = {self._memory(buffer): buffer for buffer in self.outputs if 0 not in buffer.shape}
+        return tuple((b, outputs[self._memory(b)]) for b in self.inputs if self._memory(b) in outputs)
+
+    def _memory(self, buffer: Buffer) -> tuple[Any, ...]:
+        """What two buffers have in common when they are the same memory with the same content."""
+        extents = shapes.extents_of(self.image.shapes, buffer)
+        return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype, extents
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -184,13 +189,23 @@ class Program:
 
     # -- sizes of a run --------------------------------------------------------------------------------
 
-    def sizes_of(self, inputs: Mapping[str, Array]) -> dict[str, int]:
-        """The sizes of a run with these inputs; InputError or SizeError when they do not fit."""
-        declared = self.image.shapes
-        for buffer in self.inputs if declared is not None else ():
+    def sizes_of(self, inputs: Mapping[str, Array], of: Sequence[Buffer] | None = None) -> dict[str, int]:
+        """The sizes of a run with these inputs; InputError or SizeError when they do not fit.
+
+        ``of``: the inputs that say them, by default all; a session has those that are not states.
+        """
+        declared, buffers = self.image.shapes, self.inputs if of is None else of
+        if declared is None:
+            return {}
+        for buffer in buffers:
             if buffer.name not in inputs:
                 raise _missing(buffer, shapes.extents_of(declared, buffer))
-        return shapes.known_sizes(declared, self.inputs, inputs) if declared is not None else {}
+        found = shapes.known_sizes(declared, buffers, inputs)
+        unknown = next((each.name for each in declared.dimensions if each.name not in found), None)
+        if unknown is not None:
+            besides = "" if of is None else " but states"
+            raise shapes.SizeError(f"the size of {unknown} is unknown: no input{besides} has such an axis")
+        return found
 
     def _packed(self, buffer: Buffer, sizes: shapes.Sizes, inputs: Mapping[str, Array]) -> Array:
         if buffer.name not in inputs:
@@ -265,11 +280,6 @@ class Program:
 def chip_name(chip: int, name: str) -> str:
     """The name of an input or output of one of several chips."""
     return f"chip{chip}.{name}"
-
-
-def _memory(buffer: Buffer) -> tuple[Any, ...]:
-    """What two buffers have in common when they are the same memory with the same content."""
-    return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype
 
 
 def _missing(buffer: Buffer, extents: tuple[str, ...]) -> InputError:

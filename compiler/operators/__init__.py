@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from .record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of
+from .record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of, is_known
 
-__all__ = ["OPERATORS", "Attribute", "Call", "Input", "Operator", "Rule", "added", "call_of"]
+__all__ = ["OPERATORS", "Attribute", "Call", "Input", "Operator", "Rule", "added", "call_of", "is_known"]
 
 
 def _load() -> None:

@@ -277,3 +277,9 @@ def resolve(
 def call_of(graph: Graph, node: Node) -> Call:
     """The call of a node of a checked graph."""
     return resolve(node, graph.opset, graph.tensors, graph.constants, len(OPERATORS[node.op].inputs))
+
+
+def is_known(node: Node, position: int) -> bool:
+    """Whether the operator's record wants the value of this operand when compiling."""
+    inputs = OPERATORS[node.op].inputs
+    return inputs[min(position, len(inputs) - 1)].constant

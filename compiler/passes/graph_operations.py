@@ -33,7 +33,7 @@ from compiler.dialect.ops import (
 )
 from compiler.dialect.types import DTYPE_FORMATS, shape_of, tensor_type
 from compiler.graph import Array, Graph, GraphError, Node, Tensor
-from compiler.operators import OPERATORS
+from compiler.operators import is_known
 from tx8isa.tools.suggestions import hint
 
 from .base import Context, operations
@@ -52,12 +52,6 @@ def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] 
     for old in module.ops:
         old.detach()
     module.body.block.add_op(SubgraphOp.create(regions=[Region(block)], attributes=attributes))
-
-
-def is_known(node: Node, position: int) -> bool:
-    """Whether the operator's record wants the value of this operand when compiling."""
-    inputs = OPERATORS[node.op].inputs
-    return inputs[min(position, len(inputs) - 1)].constant
 
 
 def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:

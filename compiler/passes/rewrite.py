@@ -15,14 +15,14 @@ from compiler.evaluation.folding import needed
 from compiler.evaluation.wide_values import wide_or_none
 from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
-from compiler.operators import OPERATORS, call_of
+from compiler.operators import OPERATORS, call_of, is_known
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
 from compiler.rewrite.norms import large_numbers, small_numbers, statistics
 from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 
 from .base import Context
-from .graph_operations import graph_of, is_known, put_graph
+from .graph_operations import graph_of, put_graph
 
 NEAR = ("Int8Conv", "Int8Sum")
 """Operators whose results may be a step away where the graph allows that."""

@@ -76,8 +76,8 @@ class SessionEntry:
         return arrays
 
     def fill(self, arrays: Mapping[str, Array]) -> None:
-        """Write the inputs of a step, and the sizes that they have. SizeError for sizes that disagree."""
-        sizes = self._program.sizes_of(arrays)
+        """Write the inputs of a step, and their sizes; SizeError if they disagree or only states have one."""
+        sizes = self._program.sizes_of(arrays, [tensor.buffer for tensor in self.inputs.values()])
         for name, array in arrays.items():
             self._sized(self.inputs[name], array.shape).fill(array)
         place_sizes(self._program.image, sizes, self._memories.ddr_area)

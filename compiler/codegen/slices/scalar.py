@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.expr import Address, Value, Variable, minimum
 from compiler.codegen.kernel import Kernel
+from compiler.evaluation.sizes import Size
 from compiler.graph import Shape
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -59,7 +60,9 @@ class ScalarCode:
         self.kernel.out.instruction(mnemonic, *operands)
 
     def number(self, value: int) -> str:
-        """A register with a known number."""
+        """A register with a number that is known, or with a size of the run."""
+        if isinstance(value, Size):
+            return self.kernel.registers.compute(value)
         register = self.register()
         self.emit("li", register, str(value))
         return register
@@ -84,11 +87,15 @@ class ScalarCode:
 
     def index(self, register: str, size: int) -> Value:
         """An index that counts from the end when negative; the program stops when it is out of range."""
+        sized = isinstance(size, Size)
+        bound = self.number(size) if sized else self.register()
         self.emit("bgez", register, "1f")
-        bound = self.number(size)
+        if not sized:
+            self.emit("li", bound, str(size))
         self.emit("add", register, register, bound)
         self.kernel.out.label("1")
-        self.emit("li", bound, str(size))
+        if not sized:
+            self.emit("li", bound, str(size))
         self.emit("bltu", register, bound, "1f")
         self.emit("ebreak")
         self.kernel.out.label("1")

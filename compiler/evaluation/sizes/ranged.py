@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from compiler.evaluation.sizes.corners import is_beginning, with_corners
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, found_formula
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.graph import Array, Graph, GraphError, Node
-from compiler.operators import OPERATORS
+from compiler.operators import is_known
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,11 @@ class RangedGraph:
     ``extents``: formulas of the extents of values by name. ``numbers``: formulas of integers that are
     attributes of nodes, or the elements of operands that are known when compiling, by the name of the node
     and that of the attribute or the position of the operand. ``constants``: what constants are at the largest
-    sizes; at others they are the beginning of that.
+    sizes; at others they are the beginning of that. ``graph`` is the one at the usual sizes, in which a Slice
+    takes what a run needs of a constant that grows along several axes.
     """
 
+    graph: Graph
     ranges: Ranges
     extents: Mapping[str, tuple[ExtentFormula, ...]]
     numbers: Mapping[tuple[str, str | int], tuple[ExtentFormula, ...]]
@@ -40,7 +43,8 @@ def ranged_graph(ranges: Ranges, samples: Samples) -> RangedGraph:
     Undecided where the samples leave several formulas, with a point that tells them apart.
     """
     _check_structure(ranges, samples)
-    return _Comparison(ranges, samples).result()
+    points = [point for point, _ in samples]
+    return _Comparison(ranges, points, with_corners([graph for _, graph in samples])).result()
 
 
 def _check_structure(ranges: Ranges, samples: Samples) -> None:
@@ -73,17 +77,10 @@ def _text(point: Point) -> str:
     return ", ".join(f"{name}={size}" for name, size in point.items())
 
 
-def _is_known(node: Node, position: int) -> bool:
-    """Whether the operator's record wants the value of this operand when compiling."""
-    inputs = OPERATORS[node.op].inputs
-    return inputs[min(position, len(inputs) - 1)].constant
-
-
 class _Comparison:
-    def __init__(self, ranges: Ranges, samples: Samples) -> None:
-        self.ranges, self.points = ranges, [point for point, _ in samples]
-        self.graphs = [graph for _, graph in samples]
-        self.first = self.graphs[0]
+    def __init__(self, ranges: Ranges, points: Sequence[Point], graphs: Sequence[Graph]) -> None:
+        self.ranges, self.points, self.graphs = ranges, points, graphs
+        self.first = graphs[0]
         self.names: dict[str, tuple[str, ...]] = {}
         """The names that a value has in all graphs, by that in the first one."""
         self.constants: dict[str, Array] = {}
@@ -97,7 +94,7 @@ class _Comparison:
         numbers: dict[tuple[str, str | int], tuple[ExtentFormula, ...]] = {}
         for nodes in zip(*(graph.nodes for graph in self.graphs), strict=True):
             for at, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
-                if values[0] and _is_known(nodes[0], at):
+                if values[0] and is_known(nodes[0], at):
                     known = self._known(nodes[0], values, at)
                     numbers |= {(nodes[0].name, at): known} if known is not None else {}
                 else:
@@ -113,7 +110,7 @@ class _Comparison:
         for name in self.first.constants:
             if name in self.names:
                 self._constant(name)
-        return RangedGraph(self.ranges, extents, numbers, self.constants, self.formulas)
+        return RangedGraph(self.first, self.ranges, extents, numbers, self.constants, self.formulas)
 
     def _agree(self, node: Node, values: tuple[str, ...]) -> None:
         """Note the names of a constant; GraphError if graphs do not use the same value."""
@@ -166,8 +163,7 @@ class _Comparison:
         largest = arrays[-1]
         if all(_same(array, largest) for array in arrays):
             return
-        flat = largest.reshape(-1)
-        if not all(_same(array.reshape(-1), flat[: array.size]) for array in arrays):
+        if not all(is_beginning(array, largest) for array in arrays):
             users = chain(n for n in self.first.nodes if name in n.inputs)
             node = next(users)
             raise GraphError([f"{node} has a constant whose numbers depend on the sizes: {_FIX}"])

@@ -31,7 +31,6 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.row_transposer import identity
-from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.gather import enter
@@ -47,7 +46,7 @@ from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .key_values import KEYS, VALUES, KeySweep, KeyValues
-from .operands import store_result
+from .operands import queries_from, store_result
 from .plan import HIDDEN, AttentionPlan, attention_cuts, divide_tiles, plan_of
 from .scores import DoubleBuffer, QueryBlock, Scores, Tables
 from .slots import BlockSlots
@@ -99,7 +98,8 @@ def _query_stretches(plan: AttentionPlan) -> list[Stretch]:
 
 
 def _ones(kernel: Kernel, plan: AttentionPlan) -> Value:
-    fmt, longest = engine_format(plan.fmt), max(plan.block_keys, plan.block_queries)
+    keys = plan.mask_lanes if plan.sized_mask else plan.block_keys
+    fmt, longest = engine_format(plan.fmt), max(keys, plan.block_queries)
     ones = kernel.buffer("ones", aligned_bytes(1, longest, fmt))
     kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, BLOCK))
     return ones
@@ -171,14 +171,13 @@ class _HeadCode:
 
     def _count(self, row: Value) -> Value:
         """The queries of the block that begins with a row."""
-        if not isinstance(self.plan.m, Size):
-            return self.queries
-        return within(minimum(self.queries, self.plan.m - row), 1, self.queries)
+        return queries_from(self.plan, row, self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        if isinstance(self.plan.m, Size):  # the number of queries is computed again: registers have changed
-            row = self.kernel.let(self._row(block))
-            loaded = replace(loaded, grid=Grid(self._count(row), 1, self.queries))
+        if isinstance(
+            self.plan.m, Size
+        ):  # all lanes, for engines write whole lines: those without a query are 0
+            loaded = replace(loaded, grid=Grid(self.queries, 1, self.queries))
         self.slots.put(block // step, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.codegen.expr import Value
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     Aligned,
@@ -15,10 +15,10 @@ from compiler.codegen.slices.aligned import (
     store_aligned,
 )
 from compiler.codegen.slices.precision import split
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, broadcast_view, unravel
+from compiler.codegen.slices.shards import within
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, broadcast_view, dma_loops, unravel
 from compiler.codegen.slices.vector import Vector
-from compiler.evaluation.sizes import Size, always
-from compiler.evaluation.sizes.size import Unsized
+from compiler.evaluation.sizes import Size, always, ever, least
 from compiler.operators.linear.strided import StridedView
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
@@ -33,12 +33,14 @@ def load_mask(
     tensor = plan.mask
     assert tensor is not None
     (row, row_count), (key, key_count) = rows, keys
-    if tensor.shape[-2] == 1:
+    if not plan.mask_rows:
         row, row_count = 0, 1
-    elif isinstance(key_count, Size) or isinstance(plan.m, Size):
-        raise Unsized("a mask with a row for each query; possible are masks of one row")
     first = _mask_origin(plan, tensor, head) + (row * plan.n + key)
-    if isinstance(plan.n, Size):
+    if plan.sized_mask:
+        data = _load_mask_rows(
+            kernel, plan, first, (queries_from(plan, row, row_count), row_count), key_count
+        )
+    elif isinstance(plan.n, Size):
         data = _load_mask_row(kernel, tensor, first, key_count, plan.block_keys)
     else:
         data = load_aligned(kernel, "mask", tensor, first, plan.n, Grid(row_count, 1, row_count), key_count)
@@ -55,6 +57,44 @@ def _load_mask_row(kernel: Kernel, tensor: DdrTensor, first: Value, keys: int, m
     kernel.emit(f"td.memset.{tensor.fmt.token}", dst=data.base, value=0.0, n=lanes)
     kernel.emit(f"rdma.{tensor.fmt.token}", dst=data.base, src=tensor.at(first), n=keys)
     return data
+
+
+def _load_mask_rows(
+    kernel: Kernel, plan: AttentionPlan, first: Value, rows: tuple[Value, int], keys: int
+) -> Aligned:
+    """Load rows of a mask, given as (count, most), into planes as wide and high as those of a whole block.
+
+    What is not there is 0: lanes that nothing uses, and rows that are multiplied by 0.
+    """
+    tensor, (count, most) = plan.mask, rows
+    assert tensor is not None
+    each, token = tensor.bytes_each, tensor.fmt.token
+    data = slice_buffer(kernel, "mask", tensor.fmt, Grid(most, 1, most), plan.mask_lanes)
+    width = min(plan.mask_lanes, BLOCK)
+    kernel.emit(f"td.memset.{token}", dst=data.base, value=0.0, n=data.elements)
+    compact = kernel.buffer("mask_rows", most * plan.block_keys * each)
+    kernel.emit(f"rdma.{token}", dst=compact, src=tensor.at(first), **dma_loops((plan.n, 1), (count, keys)))
+    for begin in range(0, plan.block_keys, width):
+        if ever(keys > begin):
+            with kernel.if_below(begin, keys):
+                kernel.emit(
+                    "td.gatherscatter",
+                    dst=data.plane(begin // width),
+                    src0=compact + begin * each,
+                    n=least(keys - begin, width) * each,
+                    src_stride0=keys * each,
+                    src_iter0=count,
+                    dst_stride0=width * each,
+                    dst_iter0=count,
+                )
+    return data
+
+
+def queries_from(plan: AttentionPlan, row: Value, most: int) -> Value:
+    """The queries of the block of at most ``most`` that begins with a row."""
+    if not isinstance(plan.m, Size):
+        return most
+    return within(minimum(most, plan.m - row), 1, most)
 
 
 def _mask_origin(plan: AttentionPlan, tensor: DdrTensor, head: Value) -> Value:

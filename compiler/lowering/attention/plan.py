@@ -24,6 +24,8 @@ from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL, aligned_channels
 
 _MOST_QUERIES, _MOST_KEYS = 256, 512
 """Queries and keys of a block where no cut says otherwise."""
+_MOST_SIZED = BLOCK
+"""Queries of a block whose mask has a size that a run decides: the transposed mask is one plane."""
 _WORTH_SHARING = 1 << 23
 """Elements that all tiles load together from which on the search tries teams."""
 _MASKED = -1e4
@@ -99,6 +101,23 @@ class AttentionPlan:
         mask = mask.viewed(*(1,) * (2 - len(mask.shape)), *mask.shape)
         return mask if ever(mask.shape[-1] > 1) or always(self.n == 1) else None
 
+    @property
+    def mask_rows(self) -> bool:
+        """Whether the mask has a row for each query."""
+        return self.mask is not None and ever(self.mask.shape[-2] > 1)
+
+    @property
+    def sized_mask(self) -> bool:
+        """Whether the mask has rows whose number or length depends on the sizes of a run."""
+        return self.mask_rows and (isinstance(self.m, Size) or isinstance(self.n, Size))
+
+    @property
+    def mask_lanes(self) -> int:
+        """The stored keys of a block of such a mask, in one plane or in whole ones."""
+        if self.block_keys > BLOCK:
+            return round_up(self.block_keys, BLOCK)
+        return aligned_channels(self.block_keys, BLOCK)
+
     @cached_property
     def causal(self) -> int | None:
         """c if the mask lets query i see exactly the keys 0 to i + c, and blocks divide the mask evenly."""
@@ -139,14 +158,17 @@ def _is_causal(mask: _IdentityKey, queries: int, keys: int) -> bool:
 
 def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
     """The plan of a cut; without one blocks as large as fit, smaller if there are too few for all tiles."""
-    queries, values = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape
-    (m, d), (n, e) = queries[-2:], values[-2:]
+    rows_of, values = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape
+    (m, d), (n, e) = rows_of[-2:], values[-2:]
     most = _lanes_of(m, _MOST_QUERIES), min(_MOST_KEYS, here(n))
-    plan = AttentionPlan(work, math.prod(queries[:-2]), m, n, d, e, *most)
+    plan = AttentionPlan(work, math.prod(rows_of[:-2]), m, n, d, e, *most)
+    if plan.sized_mask:
+        plan = replace(plan, block_queries=_lanes_of(m, _MOST_SIZED))
     if work.cut is not None:
+        queries = min(work.cut.size("queries"), _MOST_SIZED) if plan.sized_mask else work.cut.size("queries")
         plan = replace(
             plan,
-            block_queries=_lanes_of(m, work.cut.size("queries")),
+            block_queries=_lanes_of(m, queries),
             block_keys=work.cut.size("keys") if isinstance(n, Size) else min(work.cut.size("keys"), n),
         )
         return _placed(
@@ -224,6 +246,8 @@ def _spm_bytes(plan: AttentionPlan) -> int:
             + 2 * parts * aligned_bytes(queries, keys, plan.fmt)
             + aligned_bytes(queries, queries, plan.fmt)
         )
+    if plan.sized_mask:
+        tables += 4 * aligned_bytes(queries, plan.mask_lanes, Format.FP32)
     return loaded + scores + per_query + tables
 
 

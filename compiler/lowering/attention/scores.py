@@ -73,7 +73,7 @@ class Scores:
         self.causal_mask = CausalMask(kernel, plan, queries) if plan.causal is not None else None
         self.mask_factor: Value = tables.ones
         """The matrix by which a mask is multiplied: ones repeat its only row, the identity transposes it."""
-        if self.causal_mask is None and plan.mask is not None and plan.mask.shape[-2] > 1:
+        if self.causal_mask is None and plan.mask_rows:
             self.mask_factor = identity(kernel, queries, self.engine)
 
     def compute(
@@ -110,7 +110,8 @@ class Scores:
     def _masked(self, block: QueryBlock, begin: Value, keys: int) -> Accumulator:
         """The transposed mask, plus the shift."""
         kernel, plan = self.kernel, self.plan
-        added = kernel.buffer("masked", aligned_bytes(keys, self.queries, Format.FP32))
+        rows = self._rows(keys)
+        added = kernel.buffer("masked", aligned_bytes(rows, self.queries, Format.FP32))
         if self.causal_mask is not None:
             seen = block.row + (plan.causal or 0) - begin
             table = self.causal_mask.table(seen), self.causal_mask.fmt
@@ -118,15 +119,24 @@ class Scores:
         sums = block.shift
         for part in load_mask(kernel, plan, block.head, (block.row, self.queries), (begin, keys)):
             sums = self.multiply(
-                [part], [self.mask_factor], added, sums, self.sums, keys, part.grid.room, lt=1, rt=1
+                [part], [self.mask_factor], added, sums, self.sums, rows, part.grid.room, lt=1, rt=1
             )
         assert sums is not None
         return sums
 
     def shift(self, block: QueryBlock, keys: int) -> Accumulator:
         """Minus the largest score of each query, for each of ``keys`` keys."""
-        target = self.kernel.buffer("shift", aligned_bytes(keys, self.queries, Format.FP32))
-        return self._repeat(block.lowest, keys, target, None)
+        rows = self._rows(keys)
+        target = self.kernel.buffer("shift", aligned_bytes(rows, self.queries, Format.FP32))
+        return self._repeat(block.lowest, rows, target, None)
+
+    def _rows(self, keys: int) -> int:
+        """The rows of what is added to the scores of ``keys`` keys.
+
+        A transposed mask whose size depends on the run has one for every lane; queries are one plane then, so
+        that the rows that are used come first.
+        """
+        return self.plan.mask_lanes if self.plan.sized_mask else keys
 
     def _repeat(self, row: Value, keys: int, target: Value, initial: Accumulator | None) -> Accumulator:
         """target [keys, queries] = the row for each of the keys, plus ``initial``."""

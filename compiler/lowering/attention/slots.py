@@ -31,8 +31,11 @@ class BlockSlots:
         self.bases = [kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(parts)]
         if index == 0 and isinstance(plan.m, Size):  # a block of fewer queries leaves lanes as they are
             for base in self.bases:
-                size = self.fmt.bits // 8
-                kernel.emit(f"td.memset.{self.fmt.token}", dst=base, value=0.0, n=count * self.span // size)
+                self._clear(base, self.fmt, count * self.span)
+
+    def _clear(self, base: Value, fmt: Format, size: int) -> None:
+        """Write zeros to ``size`` bytes."""
+        self.kernel.emit(f"td.memset.{fmt.token}", dst=base, value=0.0, n=size // (fmt.bits // 8))
 
     def block(self, number: Value, rows: int) -> list[Aligned]:
         """The parts of block ``number``, which has ``rows`` rows."""
@@ -48,6 +51,10 @@ class BlockSlots:
         first, grid = first_of_row(matrix, head, begin), Grid(rows if some is None else some, 1, rows)
         direct = len(self.bases) == 1 and tensor.fmt is self.fmt
         into = self.block(number, rows)[0].base if direct else None
+        if not direct and self.index == 0 and isinstance(self.plan.m, Size):
+            size = aligned_bytes(rows, self.channels, tensor.fmt)
+            into = self.kernel.buffer(self.name, size)
+            self._clear(into, tensor.fmt, size)
         return load_aligned(
             self.kernel, self.name, tensor, first, matrix.strides[-2], grid, self.channels, into=into
         )

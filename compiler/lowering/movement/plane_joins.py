@@ -16,6 +16,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.long_runs import ddr_cycles
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_format, zero_of
 from compiler.dialect.planes import image_bytes
+from compiler.evaluation.sizes import always, here, largest, least
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import full_blocks, tail_width
 from tx8isa.numbers.limits import MOST_MOVES
@@ -34,7 +35,7 @@ class PlanePart:
 def joins(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[PlanePart]) -> bool:
     """Whether it takes less time to put a plane together on the chip than to store each part by itself."""
     machine_tiles = kernel.target.tiles
-    each, positions = target.bytes_each, ceil_div(target.shape[0] * _positions(target), machine_tiles)
+    each, positions = target.bytes_each, here(ceil_div(target.shape[0] * _positions(target), machine_tiles))
     apart, loaded, moved = 0.0, 0, 0.0
     timing = kernel.target.machine.timing
     for part in parts:
@@ -57,12 +58,12 @@ def join_plane(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[Pl
     fit = kernel.budget // (2 * (sum(widths) + width) * each)
     images = target.shape[0]
     wanted = ceil_div(positions, ceil_div(kernel.target.tiles, images))
-    size = max(1, min(fit, wanted, MOST_MOVES))
+    size = largest(1, least(fit, wanted, MOST_MOVES))
     blocks = ceil_div(positions, size)
     token = dma_format(target.fmt).token
     with kernel.items(images * blocks) as item:
         image, begin = kernel.let(item // blocks), kernel.let(item % blocks * size)
-        count = size if positions % size == 0 else kernel.let(minimum(size, positions - begin))
+        count = size if always(positions % size == 0) else kernel.let(minimum(size, positions - begin))
         joined = kernel.buffer("joined", size * width * each)
         if sum(part.count for part in parts) < width:  # lanes without a channel
             kernel.emit(f"td.memset.{token}", dst=joined, value=zero_of(target.fmt), n=count * width)

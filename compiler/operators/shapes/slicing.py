@@ -27,17 +27,22 @@ def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
     return f"axes {list(axes)} with r = {rank}"
 
 
+def slice_operands(call: Call) -> list[tuple[int, int, int, int]]:
+    """What a Slice says of axes: axis, start, end and step as they are given."""
+    starts, ends = call.value_ints(1) or (), call.value_ints(2) or ()
+    axes = _chosen_axes(call, 3, len(starts))
+    steps = call.value_ints(4) or (1,) * len(starts)
+    return list(zip(axes, starts, ends, steps, strict=True))
+
+
 def slice_ranges(call: Call) -> tuple[range, ...]:
     """The indices that a Slice takes along each axis.
 
     Clamped as ONNX Slice 13 says, which differs from Python in one case: going backwards from a start before
     the first element begins at the first element, where Python takes nothing.
     """
-    starts, ends = call.value_ints(1) or (), call.value_ints(2) or ()
-    axes = _chosen_axes(call, 3, len(starts))
-    steps = call.value_ints(4) or (1,) * len(starts)
     ranges = [range(size) for size in call.shape(0)]
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+    for axis, start, end, step in slice_operands(call):
         size = call.shape(0)[axis]
         lowest, highest = (0, size) if step > 0 else (-1, size - 1)
         begin = min(max(start + size if start < 0 else start, 0), highest)

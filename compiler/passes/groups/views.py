@@ -82,11 +82,12 @@ def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int
 def slice_view(context: Context, operation: TensorOperation) -> View | None:
     """The operand of a Slice and the byte offset of the result in it.
 
-    None if the operation is not a Slice, or if the result is not a single range of the operand's bytes.
+    None if the operation is not a Slice, if the sizes of a run say what it takes, or if the result is not a
+    single range of the operand's bytes.
     """
     member = sole_member(operation, "Slice")
     value = None if member is None else outside(operation, member.operands[0])
-    if member is None or value is None or is_ranged(context, value):
+    if member is None or value is None or member.numbers is not None or is_ranged(context, value):
         return None
     kind, given = value.type, slice_ranges(_call(context, operation, member))
     ranges = [given[axis] for axis in storage_permutation(len(given), order_of(kind))]

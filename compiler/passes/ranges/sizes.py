@@ -1,13 +1,13 @@
 """Pass ``sizes``: operations get the formulas of extents that the sizes of a run decide.
 
 The graph is read and rewritten at several points of the ranges. Where an extent differs, it is a product of
-dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. A program of one
-size has none.
+dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. A Slice takes
+what a run needs of a constant that grows along several axes. A program of one size has none of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute
@@ -45,6 +45,10 @@ class SizesPass:
         samples += [(point, self._rewritten(context, point)) for point in others]
         ranged = context.ranged = self._ranged(context, samples)
         _check_inputs(context, ranged)
+        if ranged.graph is not context.graph:
+            context.graph = ranged.graph
+            rewrites = {k: v for op in module.ops for k, v in op.attributes.items() if k == "rewrites"}
+            put_graph(context, module, rewrites)
         for operation in operations(module):
             _write(ranged, operation)
 
@@ -79,19 +83,35 @@ def replace_graph(context: Context, graph: Graph) -> Context:
 
 
 def _check_inputs(context: Context, ranged: RangedGraph) -> None:
-    """GraphError unless every dimension is an axis of an input, and inputs have no other free extents."""
+    """GraphError unless every dimension is an axis of an input, and inputs have no other free extents.
+
+    States do not count: they keep their memory, so they do not say what size a run has.
+    """
     found: set[str] = set()
+    states = dict(context.graph.states)
     for tensor in context.graph.inputs:
         for formula in ranged.extents[tensor.name]:
             if not formula.fixed and str(formula) not in ranged.ranges.names:
                 raise GraphError([f"input '{tensor.name}': an axis is {formula}; expected a dimension"])
-            found |= set(formula.names)
-    for past, present in context.graph.states:
-        if any(not formula.fixed for formula in ranged.extents[past]):
-            raise GraphError([f"state {past}={present}: its size must not depend on a dimension"])
+            found |= set(formula.names) if tensor.name not in states else set()
+    for past, present in states.items():
+        _check_state(f"state {past}={present}", ranged.extents[past])
     missing = [name for name in ranged.ranges.names if name not in found]
     if missing:
-        raise GraphError([f"no axis of an input depends on dimension '{missing[0]}'"])
+        which = " that is no state" if states else ""
+        raise GraphError([f"no axis of an input{which} depends on dimension '{missing[0]}'"])
+
+
+def _check_state(what: str, extents: Sequence[ExtentFormula]) -> None:
+    """GraphError unless a run of fewer elements along a free axis leaves the others where they are."""
+    free = [axis for axis, formula in enumerate(extents) if not formula.fixed]
+    before = [str(formula) for formula in extents[: free[-1]]] if free else []
+    if any(extent != "1" for extent in before):
+        shape = " x ".join(map(str, extents))
+        wanted = "only the first axis of a state that is longer than 1 may be of a free size"
+        raise GraphError(
+            [f"{what}: it is {shape}; {wanted}: transpose the state, or give the size with --shape"]
+        )
 
 
 def _write(ranged: RangedGraph, operation: TensorOperation) -> None:

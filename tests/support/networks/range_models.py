@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+Tensors = dict[str, tuple[int, Sequence[Any]]]
+"""Element type and extents of tensors by name."""
+
 _OPSET = helper.make_opsetid("", 20)
 
 
@@ -39,9 +42,7 @@ class ModelWriter:
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
         return name
 
-    def model(
-        self, inputs: dict[str, tuple[int, Sequence[Any]]], outputs: dict[str, tuple[int, Sequence[Any]]]
-    ) -> ModelProto:
+    def model(self, inputs: Tensors, outputs: Tensors) -> ModelProto:
         infos = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()]
         results = [
             helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in outputs.items()
@@ -130,6 +131,122 @@ def _convolved(w: ModelWriter, x: str, inner: int, outer: int, group: int = 1, *
 
 def _pooled(w: ModelWriter, x: str, window: tuple[int, int]) -> str:
     return w.add("MaxPool", x, kernel_shape=window, strides=window)
+
+
+CAUSAL = ("rows of a table", "Trilu", "compared positions")
+"""How exporters write that a word sees the words before it; what results is a constant for each size."""
+MASKS = (*CAUSAL, "numbers", "truth values", "causal and of the text")
+"""Masks with a row for each query."""
+
+
+def masked_attention(mask: str, heads: int = 2, width: int = 16, longest: int = 96) -> ModelProto:
+    """Attention of ``batch`` texts of ``seq`` words with a mask that has a row for each query."""
+    w = ModelWriter(5)
+    inputs: Tensors = {name: (TensorProto.FLOAT, ["batch", heads, "seq", width]) for name in "qkv"}
+    scores = w.add("MatMul", "q", w.add("Transpose", "k", perm=[0, 1, 3, 2]))
+    scores = w.add("Mul", scores, w.constant(np.float32(1 / np.sqrt(width))))
+    low = w.constant(np.float32(-1e9))
+    if mask == "numbers":
+        inputs["mask"] = TensorProto.FLOAT, ["batch", 1, "seq", "seq"]
+        scores = w.add("Add", scores, "mask")
+    elif mask == "truth values":
+        inputs["mask"] = TensorProto.BOOL, ["batch", 1, "seq", "seq"]
+        scores = w.add("Where", "mask", scores, low)
+    elif mask == "Trilu":
+        scores = w.add("Add", scores, _future(w))
+    elif mask == "causal and of the text":
+        inputs["seen"] = TensorProto.INT64, ["batch", "seq"]
+        seen = w.add("Unsqueeze", w.add("Cast", "seen", to=TensorProto.BOOL), w.integers(1, 2))
+        seen = w.add("And", _past(w), seen)
+        scores = w.add("Add", scores, w.add("Where", seen, w.constant(np.float32(0)), low))
+    else:
+        seen = _past(w) if mask == "compared positions" else _part_of_table(w, longest)
+        scores = w.add("Where", seen, scores, low)
+    last = w.add("MatMul", w.add("Softmax", scores, axis=-1), "v")
+    return w.model(inputs, {last: (TensorProto.FLOAT, ["batch", heads, "seq", width])})
+
+
+def _words(w: ModelWriter) -> str:
+    """The number of words, [1]."""
+    return w.add("Slice", w.add("Shape", "q"), w.integers(2), w.integers(3), w.integers(0))
+
+
+def _part_of_table(w: ModelWriter, longest: int) -> str:
+    """What each word sees, of a table for the longest text."""
+    seq, table = _words(w), w.constant(np.tri(longest, dtype=bool)[None, None])
+    rows = w.add("Slice", table, w.integers(0), seq, w.integers(2))
+    return w.add("Slice", rows, w.integers(0), seq, w.integers(3))
+
+
+def _past(w: ModelWriter) -> str:
+    """What each word sees, by comparing positions."""
+    zero, one = (w.constant(np.array(number, np.int64)) for number in (0, 1))
+    places = w.add("Range", zero, w.add("Squeeze", _words(w)), one)
+    return w.add(
+        "LessOrEqual", w.add("Unsqueeze", places, w.integers(0)), w.add("Unsqueeze", places, w.integers(1))
+    )
+
+
+def _future(w: ModelWriter) -> str:
+    """Minus infinity where a word is not seen, else 0."""
+    seq, low = _words(w), helper.make_tensor("low", TensorProto.FLOAT, [1], [-np.inf])
+    every = w.add("ConstantOfShape", w.add("Concat", seq, seq, axis=0), value=low)
+    return w.add("Trilu", every, w.constant(np.array(1, np.int64)), upper=1)
+
+
+def decoder_step(room: int = 24, width: int = 32, tokens: int = 40) -> ModelProto:
+    """A step of a decoder: ``new`` tokens from position ``at`` on, over caches of a fixed room.
+
+    The states are keys=new_keys and values=new_values.
+    """
+    w = ModelWriter(6)
+    steps = w.add("Slice", w.add("Shape", "ids"), w.integers(0), w.integers(1), w.integers(0))
+    zero, one = (w.constant(np.array(number, np.int64)) for number in (0, 1))
+    places = w.add("Add", "at", w.add("Range", zero, w.add("Squeeze", steps), one))
+    index = w.add("Unsqueeze", places, w.integers(1))
+    x = w.add("Gather", w.weights(tokens, width), "ids")
+    x = w.add("Add", x, w.add("Gather", w.weights(room, width), places))
+    caches = {}
+    for cache in ("keys", "values"):
+        row = w.add("MatMul", x, w.weights(width, width))
+        caches[cache] = f"new_{cache}"
+        w.nodes.append(helper.make_node("ScatterND", [cache, index, row], [f"new_{cache}"], f"put_{cache}"))
+    scores = w.add("MatMul", w.add("MatMul", x, w.weights(width, width)), w.add("Transpose", "new_keys"))
+    scores = w.add("Mul", scores, w.constant(np.float32(1 / np.sqrt(width))))
+    seen = w.add("LessOrEqual", w.constant(np.arange(room)[None]), index)
+    scores = w.add("Where", seen, scores, w.constant(np.float32(-1e9)))
+    x = w.add("Add", x, w.add("MatMul", w.add("Softmax", scores, axis=-1), "new_values"))
+    last = w.add("MatMul", _normal(w, x, width), w.weights(width, tokens))
+    floats = TensorProto.FLOAT, [room, width]
+    inputs: Tensors = {"ids": (TensorProto.INT64, ["new"]), "at": (TensorProto.INT64, [1])}
+    results: Tensors = {last: (TensorProto.FLOAT, ["new", tokens])}
+    past, present = {"keys": floats, "values": floats}, {"new_keys": floats, "new_values": floats}
+    return w.model({**inputs, **past}, {**results, **present})
+
+
+def recurrent_cell(streams: Sequence[Any] = ("streams",), width: int = 32) -> ModelProto:
+    """A step of a recurrent network of any number of streams, each with a state of its own: h=new_h.
+
+    ``streams``: the axes of the input and the state before their numbers.
+    """
+    w = ModelWriter(7)
+    read, kept = w.add("MatMul", "x", w.weights(24, width)), w.add("MatMul", "h", w.weights(width, width))
+    w.nodes.append(helper.make_node("Tanh", [w.add("Add", read, kept)], ["new_h"], "cell"))
+    last = w.add("MatMul", "new_h", w.weights(width, 8))
+    x, h, y = ((TensorProto.FLOAT, [*streams, size]) for size in (24, width, 8))
+    return w.model({"x": x, "h": h}, {last: y, "new_h": h})
+
+
+def backwards() -> ModelProto:
+    """A constant for each size with ones in its last corner: none is the beginning or a corner of another."""
+    w = ModelWriter(8)
+    seq = w.add("Slice", w.add("Shape", "x"), w.integers(0), w.integers(1), w.integers(0))
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1])
+    ones = w.add("ConstantOfShape", w.add("Concat", seq, seq, axis=0), value=one)
+    corner = w.add("Trilu", ones, w.add("Squeeze", w.add("Sub", seq, w.integers(2))), upper=1)
+    last = w.add("Add", "x", corner)
+    square = TensorProto.FLOAT, ["seq", "seq"]
+    return w.model({"x": square}, {last: square})
 
 
 def one_node(op: str, shape: Sequence[Any], *, name: str = "node", **attributes: Any) -> ModelProto:

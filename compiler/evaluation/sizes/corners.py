@@ -1,0 +1,76 @@
+"""Constants that grow along several axes, such as causal masks: corners of those at the largest sizes.
+
+In the compact order of storage such a constant is not the beginning of the largest one. So the program has
+the largest one, and a Slice takes the corner that a run needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.graph import Array, Graph, Node, Tensor
+from compiler.operators import is_known
+
+
+def is_beginning(array: Array, whole: Array) -> bool:
+    """Whether a constant is the same as another, or the beginning of its elements."""
+    if array.dtype != whole.dtype or array.size > whole.size:
+        return False
+    return array.tobytes() == whole.reshape(-1)[: array.size].tobytes()
+
+
+def with_corners(graphs: Sequence[Graph]) -> list[Graph]:
+    """Graphs of one structure, the last one at the largest sizes, with a Slice for each constant of which
+    all others have a corner."""
+    found = list(graphs)
+    for names in _corners(graphs):
+        whole = graphs[-1].constants[names[-1]]
+        found = [_with_slice(graph, name, whole) for graph, name in zip(found, names, strict=True)]
+    return found
+
+
+def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
+    """The names that a constant has in each graph, for those that are corners and not beginnings."""
+    seen: set[tuple[str, ...]] = set()
+    for nodes in zip(*(graph.nodes for graph in graphs), strict=True):
+        for at, names in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
+            if names in seen or not names[0] or is_known(nodes[0], at):
+                continue
+            seen.add(names)
+            if all(name in graph.constants for graph, name in zip(graphs, names, strict=True)):
+                arrays = [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
+                if _are_corners(arrays):
+                    yield names
+
+
+def _are_corners(arrays: Sequence[Array]) -> bool:
+    """Whether arrays are corners of the last one, and not all of them the beginning of it."""
+    if len({array.shape for array in arrays}) == 1:  # large weights, which need not be compared here
+        return False
+    if all(is_beginning(array, arrays[-1]) for array in arrays):
+        return False
+    return all(_is_corner(array, arrays[-1]) for array in arrays)
+
+
+def _is_corner(array: Array, whole: Array) -> bool:
+    if array.dtype != whole.dtype or array.ndim != whole.ndim:
+        return False
+    corner = whole[tuple(map(slice, array.shape))]
+    return corner.shape == array.shape and corner.tobytes() == array.tobytes()
+
+
+def _with_slice(graph: Graph, name: str, whole: Array) -> Graph:
+    """The graph with a constant computed as a corner of ``whole``."""
+    corner = graph.constants[name]
+    ends = np.array(corner.shape, np.int64)
+    made = {f"{name}.whole": whole, f"{name}.starts": np.zeros_like(ends), f"{name}.ends": ends}
+    types = graph.tensors[name].dtype, "int64", "int64"
+    tensors = {key: Tensor(key, dtype, made[key].shape) for key, dtype in zip(made, types, strict=True)}
+    constants = {key: array for key, array in graph.constants.items() if key != name} | made
+    node = Node("Slice", f"{name}.corner", tuple(made), (name,), {})
+    return replace(
+        graph, nodes=(node, *graph.nodes), tensors={**graph.tensors, **tensors}, constants=constants
+    )
