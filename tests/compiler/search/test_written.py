@@ -111,8 +111,7 @@ def test_what_the_model_does_not_say_the_compiler_decides() -> None:
     ]
     made = configured(nodes, {"x": (4, 32)}, {"w": weights(32, 64), "v": weights(64, 32)}, 2)
     found = spread(made, (2, 1))
-    assert found.tensor is not None
-    assert list(found.tensor.parts.constants) == ["w.part1", "v.part0"]
+    assert list(found.divisions["tp"].parts.constants) == ["w.part1", "v.part0"]
     assert_right(made, found)
 
 
@@ -123,8 +122,7 @@ def test_a_weight_that_is_whole_is_whole_on_every_chip() -> None:
     ]
     made = configured(nodes, {"x": (4, 32)}, {"w": weights(32, 64), "v": weights(64, 32)}, 2)
     found = spread(made, (2, 1))
-    assert found.tensor is not None
-    assert (list(found.tensor.parts.constants), exchanges(found)) == (["v.part1"], [ALL_GATHER])
+    assert (list(found.divisions["tp"].parts.constants), exchanges(found)) == (["v.part1"], [ALL_GATHER])
     assert_right(made, found)
 
 
