@@ -24,7 +24,9 @@ def program(mask: str, dtype: str = "fp16") -> tx8.Program:
 
 def texts(mask: str, batch: int, seq: int) -> dict[str, Any]:
     rng = np.random.default_rng(seq)
-    inputs = {name: rng.standard_normal((batch, 2, seq, 16)).astype(np.float32) for name in "qkv"}
+    inputs: dict[str, Any] = {
+        name: rng.standard_normal((batch, 2, seq, 16)).astype(np.float32) for name in "qkv"
+    }
     seen = np.tri(seq, dtype=bool) | (rng.random((batch, 1, seq, seq)) < 0.3)
     if mask == "numbers":
         inputs["mask"] = np.where(seen, rng.standard_normal(seen.shape), -1e9).astype(np.float32)

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 import tx8
 from compiler.evaluation.sizes.corners import is_beginning, with_corners
 from compiler.graph import Graph, Node, Tensor
-from range_models import ModelWriter
+from range_models import ModelWriter, Tensors
 
 FLOAT = TensorProto.FLOAT
 
@@ -69,7 +69,7 @@ def test_as_much_of_a_tensor_as_another_has(both: bool) -> None:
     ends = w.add("Concat", size, size, axis=0) if both else size
     axes = (0, 1) if both else (0,)
     y = w.add("Slice", "x", w.integers(*(0 for _ in axes)), ends, w.integers(*axes))
-    inputs = {"x": (FLOAT, [48, 48]), "like": (FLOAT, ["n", 2])}
+    inputs: Tensors = {"x": (FLOAT, [48, 48]), "like": (FLOAT, ["n", 2])}
     model = w.model(inputs, {y: (FLOAT, ["n", "k"])})
     exact(model, {"n": (1, 9, 47)}, [{"x": numbers(48, 48), "like": numbers(n, 2)} for n in (1, 9, 31, 47)])
 
@@ -89,8 +89,8 @@ def test_channels_that_are_joined_and_cut_in_planes() -> None:
     a, b = (w.add("Conv", "x", w.constant(numbers(maps, 8, 1, 1) / 4)) for maps in (96, 40))
     part = w.add("Slice", w.add("Concat", a, b, axis=1), w.integers(32), w.integers(128), w.integers(1))
     part = w.add("Slice", part, w.integers(1), w.integers(1000), w.integers(2), w.integers(2))
-    y = w.add("Conv", part, w.constant(numbers(8, 96, 1, 1) / 8))
-    model = w.model({"x": (FLOAT, ["n", 8, "h", 6])}, {y: (FLOAT, ["n", 8, "k", 6])})
+    last = w.add("Conv", part, w.constant(numbers(8, 96, 1, 1) / 8))
+    model = w.model({"x": (FLOAT, ["n", 8, "h", 6])}, {last: (FLOAT, ["n", 8, "k", 6])})
     program = tx8.compile(model, dtype="fp16", dims={"n": (1, 1, 2), "h": (2, 8, 20)})
     session = onnxruntime.InferenceSession(model.SerializeToString())
     for n, h in ((1, 8), (2, 20), (1, 2), (2, 7)):
