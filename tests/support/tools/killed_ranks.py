@@ -96,7 +96,8 @@ class KilledRuns:
 
     def _started(self, folder: Path) -> subprocess.Popen[str]:
         folder.mkdir()
-        command = [MPIEXEC, "-n", "2", Path(sys.executable).with_name("tx8emu"), "../ring.bin", *OPTIONS]
+        tool = Path(sys.executable).with_name("tx8emu")
+        command = [str(MPIEXEC), "-n", "2", str(tool), "../ring.bin", *OPTIONS]
         return subprocess.Popen(
             command,
             cwd=folder,
