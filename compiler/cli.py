@@ -335,8 +335,8 @@ def _summary(program: Program, folder: Path) -> str:
 def _notes(program: Program) -> list[str]:
     """What a user should know of the program besides."""
     notes = [each for each in (program.core_work, program.wide) if each is not None]
-    notes += _unused_shardings(program)
-    return [*(f"tried {tried}" for tried in program.tried), *map(str, notes), *program.states]
+    tried = [f"tried {each}" for each in program.tried]
+    return [*tried, *map(str, notes), *_unused_shardings(program), *program.states]
 
 
 def _unused_shardings(program: Program) -> list[str]:

@@ -209,13 +209,8 @@ def compile_graph(
     from compiler.search.chips import said_degrees
 
     machine = load_machine(None) if machine is None else machine
-    options: dict[str, Any] = {
-        "patterns": patterns,
-        "search": search,
-        "plan": plan,
-        "residency": residency,
-        "ranges": ranges,
-    }
+    options: dict[str, Any] = {"patterns": patterns, "search": search, "plan": plan}
+    options |= {"residency": residency, "ranges": ranges}
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
     parallel = said_degrees({"": graph}, machine, parallel)
     if parallel is not None and parallel.pp > 1:
