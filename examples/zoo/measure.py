@@ -39,11 +39,16 @@ def of_bytes(task: Task, max_loss: float | None = None) -> tx8.Program:
 
 
 def samples_of(task: Task) -> dict[str, Array]:
-    """Inputs of a task, at most ``MOST_SAMPLES`` of each, the state that is carried from run to run too."""
+    """Inputs of a task, at most ``MOST_SAMPLES`` of each, the state that is carried from run to run too.
+
+    They are of runs from the first to the last one: a recording begins with silence.
+    """
     inputs = task.samples
     if not inputs:
         found = by_onnxruntime(task) if task.carried else []
-        inputs = [{**each, **_state(task, found[:at])} for at, each in enumerate(task.runs[:MOST_SAMPLES])]
+        count = min(len(task.runs), MOST_SAMPLES)
+        chosen = [at * (len(task.runs) - 1) // max(count - 1, 1) for at in range(count)]
+        inputs = [{**task.runs[at], **_state(task, found[:at])} for at in chosen]
     return {name: np.stack([each[name] for each in inputs]) for name in inputs[0]}
 
 

@@ -40,6 +40,15 @@ class _Access(NamedTuple):
         return any(first < self.last and self.first < last for first, last in ranges)
 
 
+class _Mark(NamedTuple):
+    """The state where the turn of a loop begins: times, busy times of the engines, and bytes of DDR."""
+
+    now: int
+    core: int
+    busy: dict[Engine, int]
+    ddr_bytes: int
+
+
 def barrier_cycles(machine: Machine) -> int:
     """Cycles of a barrier at which all tiles arrive together, with the wait for the engines before it."""
     timing = machine.timing
@@ -75,8 +84,8 @@ class Timeline:
     """Bytes that this tile has moved to and from DDR."""
     ahead: int = 0
     """Time of the first barrier, if the tile only loads constants before."""
-    _marks: list[tuple[int, dict[Engine, int], int]] = field(default_factory=list)
-    """When the turns began that are repeated, with the busy times and the bytes of DDR until then."""
+    _marks: list[_Mark] = field(default_factory=list)
+    """The beginnings of the turns that are repeated."""
 
     def __post_init__(self) -> None:
         timing, clock = self.machine.timing, self.machine.engines.clock.value
@@ -159,12 +168,19 @@ class Timeline:
 
     def mark(self) -> None:
         """Note where the turn of a loop begins that ``repeat`` ends."""
-        self._marks.append((self.now, dict(self.busy), self.ddr_bytes))
+        self._marks.append(_Mark(self.now, self.core, dict(self.busy), self.ddr_bytes))
 
     def repeat(self, turns: int) -> None:
-        """Move on as if ``turns`` more turns had been executed like the one since the last mark."""
-        begin, before, ddr_bytes = self._marks.pop()
-        shift = turns * (self.now - begin)
+        """Move on as if ``turns`` more turns had been executed like the one since the last mark.
+
+        A turn is at least as long as the core and each engine work for it, also where another engine still
+        does what came before the loop.
+        """
+        begin = self._marks.pop()
+        of_turn = {engine: ticks - begin.busy.get(engine, 0) for engine, ticks in self.busy.items()}
+        ends = [self.free[engine] + turns * of_turn[engine] for engine in self.free]
+        last = max(self.core + turns * (self.core - begin.core), *ends, 0)
+        shift = max(turns * (self.now - begin.now), last - self.now)
         self.core, self.ddr, self.link = self.core + shift, self.ddr + shift, self.link + shift
         self.sent = self.sent + shift if self.sent else 0
         self.free = {engine: end + shift for engine, end in self.free.items()}
@@ -172,6 +188,6 @@ class Timeline:
         self.accesses = [access._replace(end=access.end + shift) for access in self.accesses]
         for engine, queue in self.starts.items():
             self.starts[engine] = deque((start + shift for start in queue), maxlen=queue.maxlen)
-        for engine, ticks in self.busy.items():
-            self.busy[engine] = ticks + turns * (ticks - before.get(engine, 0))
-        self.ddr_bytes += turns * (self.ddr_bytes - ddr_bytes)
+        for engine, ticks in of_turn.items():
+            self.busy[engine] += turns * ticks
+        self.ddr_bytes += turns * (self.ddr_bytes - begin.ddr_bytes)

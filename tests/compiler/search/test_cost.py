@@ -154,9 +154,20 @@ def some(k: Kernel) -> None:
     k.synchronize()
 
 
-@pytest.mark.parametrize(
-    "write", [stream, arithmetic, products, short, few, shared, to_few, some], ids=lambda w: w.__name__
-)
+def beside(k: Kernel) -> None:
+    """Many short stores of what is there, while the vector engine still works on something else."""
+    x, y = k.buffer("x", 1 << 18), k.buffer("y", 65536)
+    k.emit("td.memset.fp16", dst=y, value=1.0, n=32768)
+    for _ in range(2):
+        k.emit("ct.neg.v.fp16", dst=x, src0=x, n=1 << 17)
+    with k.loop(400) as row:
+        k.emit("wdma.fp16", dst=DATA + k.tile * (1 << 19) + row * 1024, src=y + row * 128, n=48)
+
+
+WRITTEN = [stream, arithmetic, products, short, few, shared, to_few, some, beside]
+
+
+@pytest.mark.parametrize("write", WRITTEN, ids=lambda w: w.__name__)
 @pytest.mark.parametrize("tiles", [1, 4, 16])
 def test_estimates_are_near_simulated_time(write: Callable[[Kernel], None], tiles: int) -> None:
     """Both are models of the same machine, but the code for mesh, queues and dependencies is independent.
