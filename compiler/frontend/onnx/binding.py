@@ -38,7 +38,7 @@ class Binding:
         A symbol that is bound in one input is bound in all of them. An array has a shape too.
         """
         inputs = {info.name: info for info in infos}
-        _free_negative_extents(inputs.values())
+        _free_unnamed_extents(inputs.values())
         symbols: dict[str, int] = dict(self.sizes)
         _check_dimensions(self.sizes, inputs.values(), source)
         for what, given in (("a shape", self.shapes), ("a value", self.constants)):
@@ -88,12 +88,12 @@ class Binding:
         return {name: np.asarray(value) for name, value in self.constants.items()}
 
 
-def _free_negative_extents(infos: Iterable[ValueInfoProto]) -> None:
-    """Make extents free that are negative: exporters wrote -1 for them before they gave names."""
+def _free_unnamed_extents(infos: Iterable[ValueInfoProto]) -> None:
+    """Make extents free and nameless for which exporters write -1, or ``?`` whatever size each has."""
     for info in infos:
         for dim in info.type.tensor_type.shape.dim:
-            if dim.dim_value < 0:
-                dim.ClearField("dim_value")
+            if dim.dim_value < 0 or dim.dim_param == "?":
+                dim.Clear()
 
 
 def _check_dimensions(sizes: Iterable[str], infos: Iterable[ValueInfoProto], source: Path) -> None:
