@@ -113,9 +113,10 @@ class _Phase:
         kernel = self.kernel
         self._load_weights(0)
         biases = [self._gather(each.run, each.base) for each in self.gathered_biases]
+        enter(kernel)
+        # Not before: nothing orders this worker with what another one still does for the phase before.
         with kernel.on_worker(_BACKGROUND):
             self._load_weights(1)
-        enter(kernel)
         self._reserve(0)
         for gather in biases:
             kernel.receive(gather.target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import emulator
 from asm.image import read_image, write_image
+from compiler.codegen.kernel import Kernel
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.record import Work
@@ -202,6 +204,23 @@ def test_fire_modules_in_few_instructions(
     assert (begun, text.count("td.gatherscatter") - begun) == (spread, moved)
     assert program.text.count("dte.shuffle") == shuffled
     assert program.text.count("ct.relu") == 5  # two squeezes, two joins, the last convolution
+
+
+def test_other_workers_begin_when_earlier_phases_are_complete(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing orders them with what worker 0 still does for the phase before in buffers that they may write."""
+    begun: list[bool] = []
+    on_worker = Kernel.on_worker
+
+    def noted(kernel: Kernel, worker: int) -> AbstractContextManager[None]:
+        begun.append(not kernel.synchronized)
+        return on_worker(kernel, worker)
+
+    monkeypatch.setattr(Kernel, "on_worker", noted)
+    planned(fires(), "fp16", 7, tmp_path)
+    assert begun
+    assert all(begun)
 
 
 @pytest.mark.long
