@@ -209,7 +209,7 @@ def test_fire_modules_in_few_instructions(
 def test_other_workers_begin_when_earlier_phases_are_complete(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nothing orders them with what worker 0 still does for the phase before in buffers that they may write."""
+    """Nothing orders them with what worker 0 still does for the phase before in the same buffers."""
     begun: list[bool] = []
     on_worker = Kernel.on_worker
 
