@@ -182,12 +182,12 @@ class TensorSharding:
     devices: tuple[tuple[int, ...], ...]
     """By part, the last axis counting fastest: the devices that have it."""
     problem: str = ""
-    """What of it no program can do; empty for what can be tried."""
+    """Why no program can divide the tensor so; empty where the compiler may try."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSharding:
-    """What a model says of a node on several devices. ``stage``: that of a pipeline, None without one.
+    """How a model divides a node among devices. ``stage``: its stage of a pipeline, None without one.
 
     ``parts`` are the nodes of the graph that stand for it, ``text`` is what messages call it.
     """

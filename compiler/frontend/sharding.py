@@ -78,7 +78,7 @@ def _devices(configurations: Iterable[DeviceConfigurationProto]) -> dict[str, in
 def _configurations(
     proto: NodeProto, devices: Mapping[str, int]
 ) -> Iterator[tuple[str, NodeDeviceConfigurationProto]]:
-    """What a node says for each configuration."""
+    """The entries of a node, each with the configuration that it is for; _Wrong for an unknown one."""
     seen = Counter(given.configuration_id for given in proto.device_configurations)
     for given in proto.device_configurations:
         name = given.configuration_id

@@ -73,7 +73,7 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
 
 
 def _parts_of(survey: Survey, made: Description) -> dict[str, tuple[str, ...]]:
-    """By name of a node of the model: the nodes of the graph that stand for it."""
+    """The nodes of the graph into which a node of the model has become, by the name of that node."""
     kept = {node.name for node in made.nodes}
     return {fate.node: tuple(part.name for part in fate.parts if part.name in kept) for fate in survey.fates}
 

@@ -174,9 +174,8 @@ class _HeadCode:
         return queries_from(self.plan, row, self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        if isinstance(
-            self.plan.m, Size
-        ):  # all lanes, for engines write whole lines: those without a query are 0
+        if isinstance(self.plan.m, Size):
+            # All lanes, because engines write whole lines: those without a query are 0.
             loaded = replace(loaded, grid=Grid(self.queries, 1, self.queries))
         self.slots.put(block // step, loaded, self.plan.scale)
 

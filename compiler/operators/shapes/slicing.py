@@ -28,7 +28,7 @@ def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
 
 
 def slice_operands(call: Call) -> list[tuple[int, int, int, int]]:
-    """What a Slice says of axes: axis, start, end and step as they are given."""
+    """The axes of a Slice, each with its start, end and step as the node gives them."""
     starts, ends = call.value_ints(1) or (), call.value_ints(2) or ()
     axes = _chosen_axes(call, 3, len(starts))
     steps = call.value_ints(4) or (1,) * len(starts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from compiler.graph import Graph, GraphError, Node
 from compiler.operators import OPERATORS
@@ -54,7 +55,7 @@ class HonouredAttempt(Attempt):
             if wish is not None and name not in self.graph.constants:
                 more, names[at] = self._as(name, wish.way, wish)
                 before += more
-        moved = Node(node.op, node.name, tuple(names), node.outputs, node.attrs, node.bodies)
+        moved = replace(node, inputs=tuple(names))
         for prepare in (self._for_weights, self._for_result):
             more, moved = prepare(moved)
             before += more
@@ -76,7 +77,7 @@ class HonouredAttempt(Attempt):
         if by_rows and node.attrs.get("transA"):
             raise wish.refusal(f"{node} has transA, so its sums cannot be divided; shard the other axis")
         made, name = self._as(x, DividedAxis(last, wish.way.repeat) if by_rows and wish.way else None, wish)
-        return made, Node(node.op, node.name, (name, *node.inputs[1:]), node.outputs, node.attrs)
+        return made, replace(node, inputs=(name, *node.inputs[1:]))
 
     def _for_result(self, node: Node) -> tuple[list[Node], Node]:
         """A node that computes each element by itself, with the parts that its result is wanted in."""
@@ -91,7 +92,7 @@ class HonouredAttempt(Attempt):
             if rank + axis >= 0 and name not in self.graph.constants and tensors[name].shape[axis] > 1:
                 more, names[at] = self._as(name, DividedAxis(rank + axis, wish.way.repeat), wish)
                 made += more
-        return made, Node(node.op, node.name, tuple(names), node.outputs, node.attrs, node.bodies)
+        return made, replace(node, inputs=tuple(names))
 
     def _as(self, name: str, way: DividedAxis | None, wish: Wish) -> tuple[list[Node], str]:
         """What makes a value whole or takes a part of it, and its name then."""

@@ -26,16 +26,8 @@ LIKE_PLACES = frozenset(
         *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "Concat"),
         *("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization"),
         *("InstanceNormalization", "GroupNormalization", "LpNormalization", "Gemm", "Slice", "Split"),
-        *(
-            "Attention",
-            "RotaryEmbedding",
-            "Rotary",
-            "TensorScatter",
-            "ScatterND",
-            "ScatterElements",
-            "Gather",
-        ),
-        *("GatherElements", "TopK", "OneHot", "Pow", "Clip", "Mean"),
+        *("Attention", "RotaryEmbedding", "Rotary", "TensorScatter", "ScatterND", "ScatterElements"),
+        *("Gather", "GatherElements", "TopK", "OneHot", "Pow", "Clip", "Mean"),
     }
 )
 """Operators, besides those that compute each element by itself, that do the same everywhere on an axis, or

@@ -1,4 +1,4 @@
-"""What chips have parts of that are no parts of products: rows of sequences, and experts.
+"""Divides the rows of sequences, and experts, among chips; products are shared elsewhere.
 
 Unlike where products are shared, every operand may become whole here, and a chip may take its part of what is
 whole.

@@ -35,7 +35,7 @@ class Branches:
 
     total: str
     terms: Names
-    """What is added up, in the order of the pieces."""
+    """The values that are added up, one of each branch, in the order of the pieces."""
     others: Names
     constants: list[Names] = field(default_factory=list)
     pieces: list[tuple[Names, str, int]] = field(default_factory=list)
