@@ -65,7 +65,7 @@ class HomeAttr(Data[Home]):
         above = below = 0
         with parser.in_angle_brackets():
             while True:
-                word = parser.parse_identifier("a mesh axis, 'whole' or 'halo'")
+                word = parser.parse_identifier(context_msg=": a mesh axis, 'whole' or 'halo'")
                 if word == "halo":
                     above, below = (parser.parse_integer(allow_negative=False) for _ in range(2))
                     break

@@ -9,7 +9,7 @@ the operands are derived from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.graph import Array, AttrValue, Box, Graph, Node, Shape, Tensor
@@ -85,6 +85,14 @@ class Call:
     values: tuple[Array | None, ...]  # the data of operands that are constants, else None
     outputs: tuple[str, ...]  # names; empty: not wanted
     bodies: tuple[Graph, ...] = ()
+    answers: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What has been found out about the call, by what was asked; another call begins with nothing."""
+
+    @property
+    def has_known_sizes(self) -> bool:
+        """Whether all extents are numbers, and none is a size that a run decides."""
+        shapes = (tensor.shape for tensor in self.inputs if tensor is not None)
+        return all(isinstance(extent, int) for shape in shapes for extent in shape)
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None

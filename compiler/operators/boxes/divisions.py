@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
 from compiler.graph import Box, Shape
 from compiler.operators.record import Call, Operator
@@ -63,7 +64,21 @@ def followings(
 
     By the position of the operand; None: every unit needs the same of it, or nothing. Operands that do not
     follow along one axis in the order of the units are missing.
+
+    A search asks the same of a call for each sequence that it may be in. A size that a run decides remembers
+    each comparison for the code that is being written, so it is asked anew.
     """
+    if not call.has_known_sizes:
+        return _followings_anew(record, call, axis, unit, number)
+    asked = ("followings", record.name, axis, unit, number)
+    if asked not in call.answers:
+        call.answers[asked] = _followings_anew(record, call, axis, unit, number)
+    return cast(dict[int, Following | None], call.answers[asked])
+
+
+def _followings_anew(
+    record: Operator, call: Call, axis: int, unit: int, number: int
+) -> dict[int, Following | None]:
     shape = record.shapes(call)[number]
     return _followings(call, axis, unit, shape[axis] // unit, _needed_by(record, call, shape, number))
 
