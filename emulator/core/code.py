@@ -79,21 +79,38 @@ class Code:
     def scalar(self, address: int) -> tuple[Scalar, dict[str, int]]:
         """The scalar instruction that the compiled loop stopped at, and its field values.
 
-        Of a compressed instruction it is the one that it stands for.
+        Of a compressed instruction it is the one that it stands for. A program that polls a register stops
+        at the same instruction again and again, so each is decoded once.
         """
+        if address not in self._scalars:
+            self._scalars[address] = self._decoded_scalar(address)
+        return self._scalars[address]
+
+    def _decoded_scalar(self, address: int) -> tuple[Scalar, dict[str, int]]:
         word = self.word(address)
         found = None if word is None else rvc.expand(word) if rvc.is_compressed(word) else rv.decode(word)
         if found is None:
             raise AssertionError("the compiled loop only stops at instructions it knows")
         return found
 
+    @cached_property
+    def _scalars(self) -> dict[int, tuple[Scalar, dict[str, int]]]:
+        return {}
+
     def size(self, address: int) -> int:
         """Bytes of the instruction at a core address, also where its word is marked."""
-        at = address - self.base
-        found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
-        return (
-            found.size if isinstance(found, encoding.DecodedInstruction) else rvc.length(int(self.text[at]))
-        )
+        if address not in self._sizes:
+            at = address - self.base
+            found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
+            if isinstance(found, encoding.DecodedInstruction):
+                self._sizes[address] = found.size
+            else:
+                self._sizes[address] = rvc.length(int(self.text[at]))
+        return self._sizes[address]
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        return {}
 
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:

@@ -7,18 +7,15 @@ written becomes a page of the memory that wrote it.
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
 from weakref import finalize
 
-from .areas import Bytes, HostMemoryError
+from .areas import Bytes, HostMemoryError, map_privately, memory_file
 from .image_file import LEAST, ImageFile
 
-_FIXED = 0x10
-"""MAP_FIXED of Linux: the mapping replaces what is mapped at its address."""
 _CHUNK = 1 << 26
 """Bytes that are written to the file at a time."""
 
@@ -45,10 +42,7 @@ class SharedSegments:
 
     def _copy(self, segments: Mapping[str, tuple[int, bytes | memoryview]]) -> None:
         """Copy segments that are not in a file of the host's memory into one."""
-        try:
-            self._file = os.memfd_create("segments of a program")
-        except OSError as error:
-            raise HostMemoryError(f"the host refuses a file in memory: {error.strerror}") from None
+        self._file = memory_file("segments of a program")
         finalize(self, os.close, self._file)
         end = 0
         for name, (offset, data) in segments.items():
@@ -75,15 +69,8 @@ class SharedSegments:
         file, begin, offset, data = self._places[name]
         before = -offset % mmap.PAGESIZE
         whole = (len(data) - before) // mmap.PAGESIZE * mmap.PAGESIZE
-        found = _map_fixed()(
-            ddr.ctypes.data + offset + before,
-            whole,
-            mmap.PROT_READ | mmap.PROT_WRITE,
-            mmap.MAP_PRIVATE | _FIXED,
-            file,
-            begin + before,
-        )
-        if found != ddr.ctypes.data + offset + before:
+        place = offset + before
+        if not map_privately(file, begin + before, ddr[place : place + whole]):
             raise HostMemoryError(f"the host refuses to map {whole} bytes of a segment of the program")
         for first, end in ((0, before), (before + whole, len(data))):
             ddr[offset + first : offset + end] = memoryview(data)[first:end]
@@ -103,12 +90,3 @@ def _place_in_file(data: bytes | memoryview) -> int | None:
     """Where an ``ImageFile`` has some bytes; None for others."""
     file = data.obj if isinstance(data, memoryview) else None
     return file.offset_of(data) if isinstance(file, ImageFile) and isinstance(data, memoryview) else None
-
-
-def _map_fixed() -> ctypes._NamedFuncPointer:
-    """The function mmap of the C library, which Python's module does not offer with an address."""
-    function = ctypes.CDLL(None, use_errno=True).mmap
-    size = ctypes.c_size_t
-    function.argtypes = (ctypes.c_void_p, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
-    function.restype = ctypes.c_void_p
-    return function

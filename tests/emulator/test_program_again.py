@@ -18,7 +18,7 @@ from emulator import Program
 from emulator.chip.memories import Memories
 from emulator.chip.system import System
 from emulator.debug.snapshot.memory import save_ddr, save_spm
-from emulator.memory.areas import GRANULE_SHIFT, make_scratchpads
+from emulator.memory.areas import GRANULE_SHIFT, HostMemoryError, make_scratchpads
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.tile.fault import Fault
 from emulator.timing.slices import Batch
@@ -235,29 +235,35 @@ def test_runs_at_the_same_time_share_nothing() -> None:
     assert found == [20000] * 4
 
 
-def test_scratchpads_of_another_program_are_used_again_and_filled() -> None:
+def test_scratchpads_begin_in_their_reset_state_whatever_others_have_written() -> None:
     first = make_scratchpads(FOUR)
-    place = first[0].data.ctypes.data
     for pad in first:
         pad.data[:] = 0x77  # nothing is marked
-    del first, pad
     second = make_scratchpads(FOUR)
-    assert second[0].data.ctypes.data == place
     assert all((pad.data == FOUR.spm.reset_byte).all() and not pad.lines.any() for pad in second)
+    assert all((pad.data == 0x77).all() for pad in first)
+    del first, pad
+    assert all((pad.data == FOUR.spm.reset_byte).all() for pad in (*make_scratchpads(FOUR), *second))
 
 
-def test_scratchpads_that_somebody_looks_at_are_not_used_again() -> None:
+def test_scratchpads_that_somebody_looks_at_stay() -> None:
     first = make_scratchpads(FOUR)
     seen = first[3].data[5:7]
     seen[:] = 0x77
     del first
-    second = make_scratchpads(FOUR)
-    assert second[0].data.ctypes.data != seen.ctypes.data - 5 - 3 * FOUR.spm.bytes
+    make_scratchpads(FOUR)[3].data[:] = 0x66
     assert seen.tolist() == [0x77, 0x77]
 
 
-def test_scratchpads_of_another_size_are_not_used_again() -> None:
-    del make_scratchpads(FOUR)[:]
-    larger = make_scratchpads(chip(4, 0x5000))
-    assert [pad.data.size for pad in larger] == [0x5000] * 4
-    assert (larger[3].data == FOUR.spm.reset_byte).all()
+@pytest.mark.parametrize("size", [0x5000, 0x5800], ids=["whole pages", "a part of the last page"])
+def test_scratchpads_of_any_size(size: int) -> None:
+    pads = make_scratchpads(chip(4, size))
+    assert [pad.data.size for pad in pads] == [size] * 4
+    pads[2].data[:] = 0x77
+    assert all((pads[at].data == FOUR.spm.reset_byte).all() for at in (0, 1, 3))
+
+
+def test_scratchpads_that_the_host_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emulator.memory.areas.map_privately", lambda *_: False)
+    with pytest.raises(HostMemoryError, match=r"^the host refuses \d+ bytes for each of 4 scratchpads"):
+        make_scratchpads(FOUR)

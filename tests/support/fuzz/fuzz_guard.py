@@ -40,9 +40,12 @@ def zeros(shape: Any, dtype: Any = float) -> np.ndarray:
     return guarded(size).view(dtype).reshape(shape)
 
 
-def adjacent(count: int, size: int) -> list[np.ndarray]:
+def adjacent(count: int, size: int, byte: int) -> list[np.ndarray]:
     """As ``areas.adjacent``, with pages of their own around each area."""
-    return [guarded(size) for _ in range(count)]
+    areas = [guarded(size) for _ in range(count)]
+    for area in areas:
+        area[:] = byte
+    return areas
 
 
 def install() -> None:
