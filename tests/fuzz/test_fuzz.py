@@ -86,11 +86,11 @@ def test_damaged_executables_of_gcc(tmp_path: Path) -> None:
 
 def test_hostile_instructions() -> None:
     """In the examples there are legal instructions, and refused ones: otherwise nothing was tried."""
-    lines = run("instructions", 0, 60, 300)
-    assert len({line.split(" ", 2)[2] for line in lines}) > 6, "the examples are all alike"
+    lines = run("instructions", 0, 30, 300)
+    assert len({line.split(" ", 2)[2] for line in lines}) > 3, "the examples are all alike"
     counts = [int(line.split(" legal, ")[1].split()[0]) for line in lines]
-    assert sum(count > 0 for count in counts) > 20
-    assert sum(count == 0 for count in counts) > 5
+    assert sum(count > 0 for count in counts) > 10
+    assert sum(count == 0 for count in counts) > 2
 
 
 def test_orders_and_the_slow_reference() -> None:

@@ -23,7 +23,7 @@ import fuzz_registers
     [fuzz_instructions.example, fuzz_registers.example, fuzz_images.example],
     ids=["instructions", "registers", "images"],
 )
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False))
 def test_anything_ends_faults_or_is_refused(example: Callable[[Random], str], rng: Random) -> None:
     assert example(rng)

@@ -16,6 +16,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 
+pytestmark = pytest.mark.long
 BLOCK, ROOM = 4, 16
 Weights = dict[str, np.ndarray[Any, np.dtype[np.float16]]]
 TOKENS = np.random.default_rng(3).integers(0, 192, ROOM)

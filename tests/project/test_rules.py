@@ -110,12 +110,15 @@ def long_files(path: str, text: str) -> list[str]:
 # --- what must not appear -----------------------------------------------------------------
 
 
+SHORTCUTS = re.compile(r"\b(cache|fastmath|flags)\b")
 FAST_FLAGS = re.compile(r"'(fast|reassoc|contract|nnan|ninf|nsz|arcp|afn)'")
 """LLVM's fast-math flags, as written in source."""
 
 
 def numba_shortcuts(path: str, text: str) -> list[str]:
     """Numba's own cache (blind to edits of imported functions) and anything that lets floats be reordered."""
+    if not SHORTCUTS.search(text):
+        return []
     return [
         f"{path}:{value.lineno}: {name}={ast.unparse(value)}"
         for node in ast.walk(ast.parse(text, path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from paths import ROOT
@@ -45,8 +46,13 @@ def dynamic_import(node: ast.AST) -> str | None:
     return str(node.args[0].value) if name in ("__import__", "import_module") else None
 
 
-def imports(path: str, text: str) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: str, text: str) -> tuple[tuple[int, str], ...]:
     """(line, dotted name) of whatever the file imports, at any depth; relative imports are resolved."""
+    return tuple(_imports(path, text))
+
+
+def _imports(path: str, text: str) -> Iterator[tuple[int, str]]:
     package = path.split("/")[:-1]
     for node in ast.walk(ast.parse(text, path)):
         if isinstance(node, ast.Import):

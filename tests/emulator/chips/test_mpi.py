@@ -71,8 +71,10 @@ def test_each_rank_makes_the_pages_of_its_chips(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "status"),
     [
-        (["hasty.bin", "--chips", "2x2", "--random", "0", "--strict", "-q"], 3),
-        pytest.param([*MESH, "--max-instructions", "700"], 3, marks=pytest.mark.long),
+        pytest.param(
+            ["hasty.bin", "--chips", "2x2", "--random", "0", "--strict", "-q"], 3, marks=pytest.mark.long
+        ),
+        ([*MESH, "--max-instructions", "700"], 3),
         pytest.param([*MESH, "--json", "--strict", "--chip", "3"], 0, marks=pytest.mark.long),
         pytest.param([*MESH, "--dump-tensor", "y", "--chip", "3"], 0, marks=pytest.mark.long),
     ],

@@ -213,11 +213,11 @@ def converts() -> Iterator[Call]:
 
 
 GROUPS_OF_CALLS = {
-    "arithmetic": (arithmetic, ("TsmArith",)),
     "relations": (relations, ("TsmRelation",)),
     "logic": (lambda: [*logic(), *bit_logic()], ("TsmLogic",)),
     "functions": (functions, ("TsmTranscendental", "TsmActivation")),
     "converts": (converts, ("TsmConvert",)),
+    "arithmetic": (arithmetic, ("TsmArith",)),
 }
 
 
