@@ -266,6 +266,7 @@ def test_packages_are_those_of_the_extra(
     assert capsys.readouterr().out.split() == project["optional-dependencies"]["zoo"]
 
 
+@pytest.mark.long
 def test_bytes_of_a_network_and_mixed_formats_where_they_lose_too_much(
     example: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def test_all_gather(shape: tuple[int, ...], axis: int, small: bool, way: str) ->
     assert all(np.array_equal(each, wanted) for each in exchanged(graph, machine, parts))
 
 
+@pytest.mark.long
 def test_an_all_gather_gives_fp32_of_shorter_operands() -> None:
     ring, shape = (0, 2, 1), (1, 2, 700)
     parts = drawn(3, shape)

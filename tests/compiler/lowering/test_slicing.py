@@ -57,7 +57,7 @@ def test_bits_do_not_depend_on_the_order_of_the_queues(name: str) -> None:
     assert np.array_equal(parallel, serial)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.integers(1, 2),
     st.integers(1, 70),
@@ -86,13 +86,13 @@ def test_any_convolution(
 
 
 @pytest.mark.long
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(1, 3), st.integers(1, 150), st.integers(1, 150), st.integers(1, 150), st.integers(1, 16))
 def test_any_matrix_product(batch: int, m: int, k: int, n: int, tiles: int) -> None:
     assert_right(one("MatMul", [(batch, m, k), (k, n)]), "fp32", tiles, small_machine(0x10000))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.booleans()), min_size=1, max_size=5),
     st.integers(1, 16),

@@ -93,6 +93,7 @@ def test_sensitivities_are_those_of_nodes_alone(tmp_path: Path) -> None:
         assert decision.sensitivity == pytest.approx(1 - np.mean(found), rel=0.1, abs=2e-6)
 
 
+@pytest.mark.long
 def test_cycles_won_are_those_of_the_compiler() -> None:
     """Together they are what products, with what is added to them, take in one program less what they take
     in the other."""

@@ -57,7 +57,7 @@ def compare(words: list[int], registers: dict[int, int]) -> None:
     assert set(np.flatnonzero(tile.spm.lines).tolist()) == written
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(block(), min_size=1, max_size=4), registers())
 def test_random_programs(blocks: list[list[int]], start: dict[int, int]) -> None:
     compare([w for b in blocks for w in b], start)

@@ -123,6 +123,7 @@ def test_attention_of_bytes(mask: bool, per_column: bool, tmp_path: Path) -> Non
     assert "ne.gemm.int8" in assert_close(made, tmp_path).text
 
 
+@pytest.mark.long
 def test_attention_of_bytes_behind_earlier_rows(tmp_path: Path) -> None:
     given: Given = {
         "x": some_bytes("uint8", BATCH, ROWS, 12),

@@ -111,6 +111,7 @@ def test_several_rows(total: int, cache: int, known: bool, tmp_path: Path) -> No
     check(rows_of(1, 3, [6], total, cache, known, **rotary()), tmp_path, do_rotary=1)
 
 
+@pytest.mark.long
 def test_positions_that_are_given(tmp_path: Path) -> None:
     positions = RNG.integers(0, 24, (2, 1))
     check(rows_of(2, 1, [4, 6], 7, 6, at=positions, **rotary()), tmp_path, do_rotary=1)
@@ -126,6 +127,7 @@ def test_a_window_behind_a_cache(window: int, tmp_path: Path) -> None:
     check(rows_of(2, 1, [4, 6], 7, 10), tmp_path, local_window_size=window)
 
 
+@pytest.mark.long
 def test_sequences_of_several_rows(tmp_path: Path) -> None:
     """onnxruntime takes one sequence here: the oracle is one call for each."""
     made = rows_of(2, 3, [4, 6], 7, 10, **rotary())
