@@ -101,7 +101,7 @@ class Direction:
         return build("Add", wb, rb) if wb else ""
 
     def initial(self, operand: int, batch: int) -> str:
-        """The state before the first step; with layout 1, which not all layers have, the batch comes first."""
+        """The state before the first step; with layout 1, which not all layers have, batches come first."""
         build, name = self.build, self.call.name(operand)
         if not name:
             return build.constant(np.zeros((batch, self.hidden)), self.call.tensor(0).dtype)

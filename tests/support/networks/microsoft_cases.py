@@ -88,9 +88,7 @@ class MicrosoftCall:
         return program, dict(run.execute(program, self.feeds)[0])
 
 
-def assert_close(
-    call: MicrosoftCall, folder: Path, tolerance: float = 2e-5, dtype: str = "fp32"
-) -> Program:
+def assert_close(call: MicrosoftCall, folder: Path, tolerance: float = 2e-5, dtype: str = "fp32") -> Program:
     """The floats that the chip gives are those of onnxruntime, up to a part of the largest."""
     program, found = call.on_chip(folder, dtype)
     for name, wanted in call.by_onnxruntime().items():

@@ -151,7 +151,9 @@ MICROSOFT_REFUSALS = [
         lens=np.array([2, 3, 1], np.int32),
     ),
     _lstm(
-        "The sequence must have 1 to 1000 steps, each of which is code of its own", "1001 steps", X=(1001, 3, 8)
+        "The sequence must have 1 to 1000 steps, each of which is code of its own",
+        "1001 steps",
+        X=(1001, 3, 8),
     ),
     _lstm(
         "There must be 3 activations per direction, out of Affine, Elu, HardSigmoid, LeakyRelu, Relu, "

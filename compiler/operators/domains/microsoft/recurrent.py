@@ -32,6 +32,7 @@ from .bytes import SINGLE
 from .products import scaled
 
 _INT64 = CAST_NUMBERS["int64"]
+_OP = "LSTM"
 _OF_CELLS = 2
 """The place of the activation of new cells among the three of a direction."""
 
@@ -48,88 +49,103 @@ class _Direction(Direction):
         """onnxruntime limits the gates to -clip .. clip, not the cells."""
         return self.activations[which](self.build, x) if which == _OF_CELLS else super().activated(which, x)
 
-    def product(self, x: str, weights: int, scale: int) -> str:
-        """A matrix, quantised by its own range, times weights; of operands that follow the scale is the zero
-        point."""
-        build = self.build
-        whole, unit, zero = build.several("DynamicQuantizeLinear", 3, x)
-        sums = build("MatMulInteger", whole, self.own(weights), zero, self.own(scale + 1))
-        return scaled(build, sums, unit, self.own(scale))
+
+def _product(direction: _Direction, x: str, weights: int, scale: int) -> str:
+    """A matrix, quantised by its own range, times weights, by the places of these and of their scale."""
+    build = direction.build
+    whole, unit, zero = build.several("DynamicQuantizeLinear", 3, x)
+    sums = build("MatMulInteger", whole, direction.own(weights), zero, direction.own(scale + 1))
+    return scaled(build, sums, unit, direction.own(scale))
+
+
+# --- where sequences end ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """Where the sequences of a batch end. ``lengths`` is [batch], empty if all have all steps."""
+    """``lengths`` of the sequences of a batch: empty if all have all steps; ``known`` as numbers."""
 
-    build: Builder
     lengths: str
     known: tuple[int, ...] | None
 
-    def steps(self, x: str) -> str:
-        """X without the steps that no sequence has, whose numbers would count for its range; or with zeros
-        there, which change no range."""
-        build, count = self.build, self.build.shape(x)[0]
-        if self.known is not None:
-            most = max(1, *self.known)
-            return x if most == count else sliced(build, x, 0, 0, most)
-        if not self.lengths:
-            return x
-        longest = build("ReduceMax", self.lengths, keepdims=0)
-        numbers = build.constant(np.arange(count).reshape(-1, 1, 1), build.dtype(self.lengths))
-        return build("Where", build("Less", numbers, longest), x, build.like(x, 0))
 
-    def reversed(self, x: str) -> str:
-        """Every sequence of [steps, batch, ...] from its end to its beginning."""
-        lengths = self.build("Cast", self.lengths, to=_INT64)
-        return self.build("ReverseSequence", x, lengths, time_axis=0, batch_axis=1)
+def _ends(call: Call) -> _Ends:
+    known = call.value_ints(4)
+    if known is not None and min(known) == call.shape(0)[0]:
+        return _Ends("", None)
+    return _Ends(call.name(4), known)
 
-    def alive(self, step: int) -> str:
-        """Which sequences [batch, 1] have a step; empty if it is known that all have it."""
-        build = self.build
-        if not self.lengths or (self.known is not None and min(self.known) > step):
-            return ""
-        lengths = reshaped(build, self.lengths, -1, 1)
-        return build("Less", build.constant(np.array(step), build.dtype(lengths)), lengths)
+
+def _up_to_the_longest(build: Builder, x: str, ends: _Ends) -> str:
+    """X without the steps that no sequence has, whose numbers would count for its range; or with zeros there,
+    which change no range."""
+    count = build.shape(x)[0]
+    if ends.known is not None:
+        most = max(1, *ends.known)
+        return x if most == count else sliced(build, x, 0, 0, most)
+    if not ends.lengths:
+        return x
+    longest = build("ReduceMax", ends.lengths, keepdims=0)
+    numbers = build.constant(np.arange(count).reshape(-1, 1, 1), build.dtype(ends.lengths))
+    return build("Where", build("Less", numbers, longest), x, build.like(x, 0))
+
+
+def _turned(build: Builder, x: str, ends: _Ends) -> str:
+    """Every sequence of [steps, batch, ...] from its end to its beginning."""
+    lengths = build("Cast", ends.lengths, to=_INT64)
+    return build("ReverseSequence", x, lengths, time_axis=0, batch_axis=1)
+
+
+def _alive(build: Builder, ends: _Ends, step: int) -> str:
+    """Which sequences [batch, 1] have a step; empty if it is known that all have it."""
+    if not ends.lengths or (ends.known is not None and min(ends.known) > step):
+        return ""
+    lengths = reshaped(build, ends.lengths, -1, 1)
+    return build("Less", build.constant(np.array(step), build.dtype(lengths)), lengths)
+
+
+# --- the steps -------------------------------------------------------------------------------------------
 
 
 def _run(direction: _Direction, x: str, ends: _Ends) -> States:
     """Step by step; with ends all sequences begin together, also where they are read backwards.
 
-    onnxruntime quantises what it keeps of a sequence that has ended with the states of the others: its output,
-    0, and where outputs are not wanted the last state. A sequence without steps has last states of 0.
+    onnxruntime quantises what it keeps of a sequence that has ended with the states of the others: its
+    output, 0, and where outputs are not wanted the last state. A sequence without steps has last states of 0.
     """
     build, call = direction.build, direction.call
     mirrored = direction.backwards and bool(ends.lengths)
-    x = ends.reversed(x) if mirrored else x
+    x = _turned(build, x, ends) if mirrored else x
     steps, batch, size = build.shape(x)
-    projected = direction.product(reshaped(build, x, steps * batch, size), 1, 8)
+    projected = _product(direction, reshaped(build, x, steps * batch, size), 1, 8)
     bias = direction.bias()
     projected = build("Add", projected, bias) if bias else projected
-    step = lstm_step(direction, lambda row, state: build("Add", row, direction.product(state, 2, 10)))
+    step = lstm_step(direction, lambda row, state: build("Add", row, _product(direction, state, 2, 10)))
     h, c = (direction.initial(at, batch) for at in (5, 6))
     last_h = last_c = build.like(x, 0)
     outputs = [build.constant(np.zeros((batch, direction.hidden)), "float32")] * call.shape(0)[0]
     for time in reversed(range(steps)) if direction.backwards and not mirrored else range(steps):
         row = sliced(build, projected, 0, time * batch, (time + 1) * batch)
         new_h, new_c = step(row, h, c)
-        outputs[time], alive = new_h, ends.alive(time)
+        outputs[time], alive = new_h, _alive(build, ends, time)
         if alive:
             outputs[time] = build("Where", alive, new_h, build.like(new_h, 0))
             new_h, new_c = build("Where", alive, new_h, last_h), build("Where", alive, new_c, last_c)
         last_h, last_c = new_h, new_c
         h, c = outputs[time] if call.wants(0) else last_h, last_c
     states = States(outputs, last_h, last_c)
-    return States([ends.reversed(states.sequence(build))], last_h, last_c) if mirrored else states
+    return States([_turned(build, states.sequence(build), ends)], last_h, last_c) if mirrored else states
 
 
 def _expansion(build: Builder, call: Call) -> tuple[str, ...]:
     build.precise = True
-    ends = _ends(build, call)
-    x, activations, each = ends.steps(call.name(0)), activations_of(call, "LSTM"), len(DEFAULTS["LSTM"])
+    ends = _ends(call)
+    x, activations = _up_to_the_longest(build, call.name(0), ends), activations_of(call, _OP)
+    each = len(DEFAULTS[_OP])
     states = []
     for number, backwards in enumerate(DIRECTIONS[call.string("direction")]):
         own = activations[number * each : (number + 1) * each]
-        states.append(_run(_Direction(build, call, "LSTM", number, backwards, own), x, ends))
+        states.append(_run(_Direction(build, call, _OP, number, backwards, own), x, ends))
     return (
         whole_sequence(build, states, False) if call.wants(0) else "",
         last_states(build, [state.h for state in states], False) if call.wants(1) else "",
@@ -137,19 +153,12 @@ def _expansion(build: Builder, call: Call) -> tuple[str, ...]:
     )
 
 
-def _ends(build: Builder, call: Call) -> _Ends:
-    known = call.value_ints(4)
-    if known is not None and min(known) == call.shape(0)[0]:
-        return _Ends(build, "", None)
-    return _Ends(build, call.name(4), known)
-
-
 # --- the record ------------------------------------------------------------------------------------------
 
 
 def _wanted_shapes(call: Call) -> dict[str, tuple[int, tuple[Shape, ...]]]:
     """The operands by name: position and the shapes that each may have."""
-    (steps, batch, size), hidden = call.shape(0), call.shape(2)[1]
+    (_, batch, size), hidden = call.shape(0), call.shape(2)[1]
     directions = len(DIRECTIONS[call.string("direction")])
     each: tuple[Shape, ...] = ((directions,), (directions, 4 * hidden))
     state: tuple[Shape, ...] = ((directions, batch, hidden),)
@@ -198,7 +207,7 @@ _WEIGHTS = Types("T2", BYTES)
 composite(
     name="com.microsoft.DynamicQuantizeLSTM",
     since=1,
-    summary="A layer of long short-term memory cells with quantised weights; X and H are quantised by their range",
+    summary="A layer of long short-term memory cells that quantises its operands, with quantised weights",
     inputs=(
         Input("X", SINGLE),
         Input("W", _WEIGHTS),
@@ -213,12 +222,12 @@ composite(
     ),
     outputs=tuple(Output(name, SINGLE, optional=True) for name in ("Y", "Y_h", "Y_c")),
     expansion=_expansion,
-    attributes=attributes_of("LSTM", INPUT_FORGET),
+    attributes=attributes_of(_OP, INPUT_FORGET),
     rules=(
         sizes_agree,
         lengths_within_steps,
         Rule(f"The sequence must have 1 to {MOST_STEPS} steps, each of which is code of its own", _few_steps),
-        known_activations("LSTM"),
+        known_activations(_OP),
         scales_usable((8, 10)),
     ),
 )

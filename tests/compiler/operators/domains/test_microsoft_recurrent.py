@@ -110,9 +110,7 @@ def test_zero_points(dtype: str, columns: bool, zero: int, tmp_path: Path) -> No
 )
 def test_sequences_that_end(direction: str, ends: tuple[int, ...], known: bool, tmp_path: Path) -> None:
     """A sequence that has ended is quantised as its output, which is 0."""
-    assert_means(
-        changed(layer(direction), lens=lengths(*ends), known=("lens",) if known else ()), tmp_path
-    )
+    assert_means(changed(layer(direction), lens=lengths(*ends), known=("lens",) if known else ()), tmp_path)
 
 
 @pytest.mark.parametrize("direction", ["reverse", pytest.param("forward", marks=_LONG)])
