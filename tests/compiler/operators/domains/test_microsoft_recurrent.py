@@ -143,7 +143,8 @@ def test_attributes(attrs: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("omitted", [("B", "h", "c"), *(pytest.param((n,), marks=_LONG) for n in "Bhc")])
 def test_operands_that_are_omitted(omitted: tuple[str, ...], tmp_path: Path) -> None:
-    assert_means(changed(layer(sizes=(3, 2)), **dict.fromkeys(omitted)), tmp_path)
+    nothing: dict[str, Any] = dict.fromkeys(omitted)
+    assert_means(changed(layer(sizes=(3, 2)), **nothing), tmp_path)
 
 
 def test_peepholes_and_weights_that_are_computed(tmp_path: Path) -> None:
