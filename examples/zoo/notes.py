@@ -30,6 +30,16 @@ MUSIC = (
 )
 """Windows of music: of each the chords, one after another, by the numbers of their notes."""
 
+_SAMPLES = 8
+"""Windows of other music, that say which values bytes stand for."""
+
+
+def other_music() -> list[list[list[int]]]:
+    """Windows of four chords of up to four notes that are drawn; none of them is in ``MUSIC``."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(0, 5, (_SAMPLES, 4))
+    return [[rng.choice(np.arange(36, 84), size, replace=False).tolist() for size in row] for row in sizes]
+
 
 def sound(chords: Sequence[Sequence[int]]) -> Array:
     """A window of plucked notes, each with eight harmonics that die away, float32 [1, SAMPLES, 1]."""
@@ -84,6 +94,7 @@ def task() -> Task:
         runs=runs,
         answers=answers,
         scores={"F1 of notes": lambda found, _: f1(found, truth)},
+        samples=[{_INPUT: sound(chords)} for chords in other_music()],
         shapes={_INPUT: (1, SAMPLES, 1)},
         about="the notes of a window of two seconds",
     )

@@ -14,7 +14,9 @@ FRAME, CONTEXT, STATE = 512, 64, 128
 """Samples of a frame, samples before it that the network wants too, and the width of its state."""
 
 _THRESHOLD = 0.5
-_RECORDINGS = 4
+RECORDINGS = 4
+SAMPLES = 8
+"""Recordings of other sentences, that say which values bytes stand for."""
 _STREAMED_SECONDS = 4.0
 
 
@@ -35,12 +37,13 @@ def _source() -> str:
 
 
 def whole_task() -> Task:
-    """The variant that takes a whole recording: four of eight seconds."""
+    """The variant that takes a whole recording: four of eight seconds, and others as samples."""
     model = package_file(PACKAGE, "silero_vad", "data/silero_vad_16k_sequence.onnx")
-    recordings = [recording(number) for number in range(_RECORDINGS)]
-    truth = np.concatenate([spoken_frames(speech) for _, speech in recordings])
+    recordings = [recording(number) for number in range(RECORDINGS + SAMPLES)]
+    sounds, judged = [sound for sound, _ in recordings], recordings[:RECORDINGS]
+    truth = np.concatenate([spoken_frames(speech) for _, speech in judged])
     zero = np.zeros((1, 1, STATE), np.float32)
-    runs: list[Inputs] = [{"input": frames(sound), "h": zero, "c": zero} for sound, _ in recordings]
+    inputs: list[Inputs] = [{"input": frames(sound), "h": zero, "c": zero} for sound in sounds]
 
     def answers(outputs: Sequence[Outputs]) -> Array:
         return np.concatenate([found["speech_probs"] > _THRESHOLD for found in outputs]).astype(np.int64)
@@ -48,11 +51,12 @@ def whole_task() -> Task:
     return Task(
         name="Silero, whole recording",
         model=model,
-        runs=runs,
+        runs=inputs[:RECORDINGS],
         answers=answers,
         scores={"F1": lambda found, _: f1(found, truth)},
-        shapes={name: array.shape for name, array in runs[0].items()},
-        about=f"speech or not for {len(runs[0]['input'])} frames of a recording; speech by {_source()}",
+        shapes={name: array.shape for name, array in inputs[0].items()},
+        samples=inputs[RECORDINGS:],
+        about=f"speech or not for {len(inputs[0]['input'])} frames of a recording; speech by {_source()}",
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from compiler.quantise.ranges.samples import LEAST_ROWS
 from documents import cells
 from paths import ROOT
 
@@ -120,6 +121,22 @@ def test_notes_have_their_pitch(example: SimpleNamespace) -> None:
     assert np.fft.rfftfreq(notes.SAMPLES, 1 / notes.RATE)[power.argmax()] == pytest.approx(440, abs=3)
     keys = notes.keys_of(((60, 64), ()))
     assert np.argwhere(keys).tolist() == [[0, 39], [0, 43]]
+
+
+def test_samples_are_none_of_the_runs(example: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At least as many as calibration wants; recordings differ in their sentences."""
+    speech, voice, notes = example.speech, example.voice, example.notes
+    sentences = 2 * (voice.RECORDINGS + voice.SAMPLES)
+    assert len(set(speech.SENTENCES)) == len(speech.SENTENCES) >= sentences
+    monkeypatch.setattr(notes, "package_file", lambda *_: Path("nmp.onnx"))
+    monkeypatch.setattr(voice, "package_file", lambda *_: Path("sequence.onnx"))
+    monkeypatch.setattr(voice, "recording", lambda number: (np.full(2048, number, np.float32), np.ones(2048)))
+    for task in (notes.task(), voice.whole_task()):
+        runs, samples = (
+            {b"".join(map(bytes, each.values())) for each in e} for e in (task.runs, task.samples)
+        )
+        assert len(samples) == len(task.samples) >= LEAST_ROWS and len(runs) == len(task.runs)
+        assert not runs & samples
 
 
 def test_keys_are_heard_in_the_middle_of_a_chord(example: SimpleNamespace) -> None:

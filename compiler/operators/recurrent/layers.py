@@ -29,7 +29,7 @@ from .steps import Direction, activations_of, step_of
 
 
 @dataclass(frozen=True)
-class _States:
+class States:
     """H of all steps in the order of time, and the last H and C [batch, hidden].
 
     ``outputs`` is one value [steps, batch, hidden] or one [batch, hidden] for each step.
@@ -45,7 +45,7 @@ class _States:
         return self.outputs[0] if is_whole else _stacked(build, self.outputs, 0)
 
 
-def _run(direction: Direction, x: str) -> _States:
+def _run(direction: Direction, x: str) -> States:
     """All steps of ``x`` [steps, batch, input]."""
     build, batch = direction.build, direction.build.shape(x)[1]
     if not is_one_operator(direction.call, direction.op):
@@ -65,10 +65,10 @@ def _run(direction: Direction, x: str) -> _States:
         backwards=direction.backwards,
     )
     sequence, h, c = layer.run(x)
-    return _States([sequence], h, c)
+    return States([sequence], h, c)
 
 
-def _run_by_steps(direction: Direction, x: str) -> _States:
+def _run_by_steps(direction: Direction, x: str) -> States:
     """Step by step. After the end of a sequence its state is kept and its output is 0."""
     build, (steps, batch), call = direction.build, direction.build.shape(x)[:2], direction.call
     projected, step = _projected(direction, x), step_of(direction)
@@ -86,7 +86,7 @@ def _run_by_steps(direction: Direction, x: str) -> _States:
             new_h = build("Where", alive, new_h, h)
             new_c = build("Where", alive, new_c, c) if new_c else ""
         h, c = new_h, new_c
-    return _States(outputs, h, c)
+    return States(outputs, h, c)
 
 
 def _projected(direction: Direction, x: str) -> str:
@@ -109,23 +109,23 @@ def _recurrent(op: str) -> Expansion:
         for number, backwards in enumerate(DIRECTIONS[call.string("direction")]):
             own = activations[number * each : (number + 1) * each]
             states.append(_run(Direction(build, call, op, number, backwards, own), x))
-        results = [_sequence(build, states, batch_first) if call.wants(0) else ""]
+        results = [whole_sequence(build, states, batch_first) if call.wants(0) else ""]
         last = [[state.h for state in states], [state.c for state in states]]
         for at, names in enumerate(last if op == "LSTM" else last[:1], 1):
-            results.append(_last_states(build, names, batch_first) if call.wants(at) else "")
+            results.append(last_states(build, names, batch_first) if call.wants(at) else "")
         return tuple(results)
 
     return expansion
 
 
-def _sequence(build: Builder, states: list[_States], batch_first: bool) -> str:
+def whole_sequence(build: Builder, states: list[States], batch_first: bool) -> str:
     """H of every step and direction as [steps, directions, batch, hidden], or [batch, steps, ...]."""
     sequences = [state.sequence(build) for state in states]
     whole = _stacked(build, sequences, 1)
     return permuted(build, whole, 2, 0, 1, 3) if batch_first else whole
 
 
-def _last_states(build: Builder, names: list[str], batch_first: bool) -> str:
+def last_states(build: Builder, names: list[str], batch_first: bool) -> str:
     """The last states of each direction as [directions, batch, hidden], or [batch, directions, hidden]."""
     whole = _stacked(build, names, 0)
     return permuted(build, whole, 1, 0, 2) if batch_first else whole
@@ -141,6 +141,21 @@ def _stacked(build: Builder, names: list[str], axis: int) -> str:
 # --- records ---------------------------------------------------------------------------------------------
 
 _T = Types("T", FLOATS)
+_FLAG = (0, 1)
+INPUT_FORGET = Attribute("input_forget", "int", 0, allowed=_FLAG)
+
+
+def attributes_of(op: str, *special: Attribute) -> tuple[Attribute, ...]:
+    """The attributes of a recurrent layer, those that not all have last."""
+    return (
+        Attribute("activation_alpha", "floats"),
+        Attribute("activation_beta", "floats"),
+        Attribute("activations", "strings", RNN_DEFAULT if op == "RNN" else None),
+        Attribute("clip", "float"),
+        Attribute("direction", "string", "forward", allowed=tuple(DIRECTIONS)),
+        Attribute("hidden_size", "int", minimum=1),
+        *special,
+    )
 
 
 def _register(op: str, summary: str, *special: Attribute) -> None:
@@ -158,25 +173,13 @@ def _register(op: str, summary: str, *special: Attribute) -> None:
         ),
         outputs=tuple(Output(name, _T, optional=True) for name in outputs),
         expansion=_recurrent(op),
-        attributes=(
-            Attribute("activation_alpha", "floats"),
-            Attribute("activation_beta", "floats"),
-            Attribute("activations", "strings", RNN_DEFAULT if op == "RNN" else None),
-            Attribute("clip", "float"),
-            Attribute("direction", "string", "forward", allowed=tuple(DIRECTIONS)),
-            Attribute("hidden_size", "int", minimum=1),
-            Attribute("layout", "int", 0, allowed=(0, 1)),
-            *special,
-        ),
+        attributes=attributes_of(op, Attribute("layout", "int", 0, allowed=_FLAG), *special),
         rules=(shapes_agree(op), few_steps(op), known_activations(op)),
     )
 
 
-_FLAG = (0, 1)
 _register("RNN", "A recurrent layer with one activation")
 _register(
     "GRU", "A layer of gated recurrent units", Attribute("linear_before_reset", "int", 0, allowed=_FLAG)
 )
-_register(
-    "LSTM", "A layer of long short-term memory cells", Attribute("input_forget", "int", 0, allowed=_FLAG)
-)
+_register("LSTM", "A layer of long short-term memory cells", INPUT_FORGET)

@@ -36,7 +36,7 @@ def activation_names(call: Call, op: str) -> list[str]:
     """The names of the activations of all directions, which models write in any case."""
     given = call.attrs.get("activations")
     count = len(DIRECTIONS[call.string("direction")])
-    if op == "RNN" and given == RNN_DEFAULT:  # ONNX has this default for one direction too
+    if given == RNN_DEFAULT and len(DEFAULTS[op]) == 1:  # ONNX has it for one direction of an RNN too
         given = None
     chosen = given if isinstance(given, tuple) and given else DEFAULTS[op] * count
     return [_BY_FOLDED_NAME.get(str(name).casefold(), str(name)) for name in chosen]

@@ -101,11 +101,12 @@ class Direction:
         return build("Add", wb, rb) if wb else ""
 
     def initial(self, operand: int, batch: int) -> str:
-        """The state before the first step; with layout 1 its first axis is the batch."""
+        """The state before the first step; with layout 1, which not all layers have, batches come first."""
         build, name = self.build, self.call.name(operand)
         if not name:
             return build.constant(np.zeros((batch, self.hidden)), self.call.tensor(0).dtype)
-        part = sliced(build, name, self.call.integer("layout"), self.number, self.number + 1)
+        axis = int(bool(self.call.attrs.get("layout")))
+        part = sliced(build, name, axis, self.number, self.number + 1)
         return reshaped(build, part, batch, self.hidden)
 
     def activated(self, which: int, x: str) -> str:
@@ -157,12 +158,20 @@ def _gru_step(direction: Direction) -> Step:
 
 
 def _lstm_step(direction: Direction) -> Step:
-    """Gates i, o, f, c; the peepholes P are those of i, o and f."""
-    build, recurrent, peepholes = direction.build, direction.transposed(2), direction.own(7)
+    build, recurrent = direction.build, direction.transposed(2)
+    return lstm_step(direction, lambda x, h: build("Add", x, build("MatMul", h, recurrent)))
+
+
+def lstm_step(direction: Direction, gates_of: Callable[[str, str], str]) -> Step:
+    """Gates i, o, f, c; the peepholes P are those of i, o and f.
+
+    ``gates_of`` adds the product of H and R to W x.
+    """
+    build, peepholes = direction.build, direction.own(7)
     coupled = bool(direction.call.integer("input_forget"))
 
     def step(x: str, h: str, c: str) -> tuple[str, str]:
-        gates = build("Add", x, build("MatMul", h, recurrent))
+        gates = gates_of(x, h)
 
         def gate(number: int, cell: str) -> str:
             seen = build("Mul", cell, direction.gate(peepholes, number)) if peepholes else ""

@@ -102,6 +102,22 @@ def cnn() -> Parts:
     return nodes, constants, (1, 3, 16, 16)
 
 
+def recurrent() -> Parts:
+    """A layer of long short-term memory cells, and a product of its outputs."""
+    rng = np.random.default_rng(3)
+    shapes = {"w": (1, 128, 16), "r": (1, 128, 32), "b": (1, 256), "end": (32, 16)}
+    constants: dict[str, Any] = {
+        name: (rng.standard_normal(shape) / 4).astype(np.float32) for name, shape in shapes.items()
+    }
+    constants["axes"] = np.array([1])
+    nodes = [
+        helper.make_node("LSTM", ["x", "w", "r", "b"], ["states"], "layer", hidden_size=32),
+        helper.make_node("Squeeze", ["states", "axes"], ["rows"], "squeeze"),
+        helper.make_node("MatMul", ["rows", "end"], ["y"], "product"),
+    ]
+    return nodes, constants, (2, 1, 16)
+
+
 NETS = {"encoder": encoder, "cnn": cnn}
 
 
@@ -120,7 +136,7 @@ class Draws(CalibrationDataReader):  # type: ignore[misc]
 
 def saved(net: str, folder: Path) -> tuple[Path, tuple[int, ...]]:
     """A network of floats as a file, and the shape of its input."""
-    nodes, constants, shape = NETS[net]()
+    nodes, constants, shape = {**NETS, "recurrent": recurrent}[net]()
     known = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     last = (1, 10) if net == "cnn" else shape
     made = helper.make_graph(nodes, net, [value("x", shape)], [value("y", last)], known)
@@ -172,10 +188,14 @@ def assert_on_engines(path: Path, shape: tuple[int, ...], least: float) -> None:
     assert cosine(run.execute(program, inputs)[0]["y"], wanted) > least
 
 
-@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize(
-    ("weights", "per_channel"),
-    [("QInt8", False), pytest.param("QUInt8", False, marks=pytest.mark.long), ("QInt8", True)],
+    ("net", "weights", "per_channel"),
+    [
+        *((net, "QInt8", per_channel) for net in NETS for per_channel in (False, True)),
+        ("recurrent", "QInt8", True),
+        *(pytest.param(net, "QUInt8", False, marks=pytest.mark.long) for net in NETS),
+        pytest.param("recurrent", "QInt8", False, marks=pytest.mark.long),
+    ],
 )
 def test_dynamic_quantisation_runs_on_the_engines(
     net: str, weights: str, per_channel: bool, tmp_path: Path
@@ -187,7 +207,7 @@ def test_dynamic_quantisation_runs_on_the_engines(
         quantize_dynamic(
             source,
             tmp_path / "net.onnx",
-            op_types_to_quantize=["MatMul", "Conv", "Gemm"],
+            op_types_to_quantize=["MatMul", "Conv", "Gemm", "LSTM"],
             per_channel=per_channel,
             reduce_range=True,
             weight_type=QuantType[weights],
@@ -196,4 +216,5 @@ def test_dynamic_quantisation_runs_on_the_engines(
         logging.disable(logging.NOTSET)
     written = {node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node}
     assert {"DynamicQuantizeLinear", "MatMulInteger"} <= written
+    assert ("DynamicQuantizeLSTM" in written) == (net == "recurrent")
     assert_on_engines(tmp_path / "net.onnx", shape, 0.9999)

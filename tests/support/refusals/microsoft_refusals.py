@@ -21,6 +21,23 @@ def _of(op: str, inputs: list[Any], message: str, outputs: tuple[str, ...] = ("y
     return Refusal(f"com.microsoft.{op}", inputs, attrs, message, outputs=outputs)
 
 
+def _lstm(rule: str, found: str, **changed: Any) -> Refusal:
+    """A layer of 16 units and one direction, with other operands or attributes."""
+    operands: dict[str, Any] = {
+        **{"X": (2, 3, 8), "W": _bytes(1, 8, 64), "R": _bytes(1, 16, 64), "B": None, "lens": None},
+        **{"h": None, "c": None, "P": None, "W_scale": (1,), "W_zero": _bytes(1), "R_scale": (1,)},
+        "R_zero": _bytes(1),
+    }
+    attrs = {name: value for name, value in changed.items() if name not in operands}
+    inputs = [changed.get(name, operand) for name, operand in operands.items()]
+    return _of("DynamicQuantizeLSTM", inputs, f"{rule}; found {found}", **attrs)
+
+
+_LSTM_SIZES = (
+    "The operands must be X [steps, batch, input], W [directions, input, 4 hidden], R [directions, hidden, "
+    "4 hidden] and have sizes that agree; scales and zero points have one value for each direction, or one "
+    "for each of its columns"
+)
 _X: tuple[int, ...] = (2, 5, 8)
 _PACKED = np.zeros((4, 2, 8), np.uint8)
 _SCALES = np.ones((4, 2), np.float32)
@@ -122,6 +139,32 @@ MICROSOFT_REFUSALS = [
     ),
     _of(
         "DynamicQuantizeMatMul", [(), _bytes(3, 5), ()], "A must have rank at least 1 (rows); found shape []"
+    ),
+    _lstm(_LSTM_SIZES, "X [2, 3, 8], W [1, 8, 64], R [16, 64]", R=_bytes(16, 64)),
+    _lstm(_LSTM_SIZES, "W [1, 64, 8], needed [1, 8, 64]", W=_bytes(1, 64, 8)),
+    _lstm(_LSTM_SIZES, "hidden_size 8, R [1, 16, 64]", hidden_size=8),
+    _lstm(_LSTM_SIZES, "W_scale [64], needed [1] or [1, 64]", W_scale=(64,)),
+    _lstm(_LSTM_SIZES, "W [1, 8, 64], needed [2, 8, 64]", direction="bidirectional"),
+    _lstm(
+        "Known sequence_lens must lie in 0 to the number of steps",
+        "[2, 3, 1] of 2",
+        lens=np.array([2, 3, 1], np.int32),
+    ),
+    _lstm(
+        "The sequence must have 1 to 1000 steps, each of which is code of its own",
+        "1001 steps",
+        X=(1001, 3, 8),
+    ),
+    _lstm(
+        "There must be 3 activations per direction, out of Affine, Elu, HardSigmoid, LeakyRelu, Relu, "
+        "ScaledTanh, Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu",
+        "Tanh with direction forward",
+        activations=("Tanh",),
+    ),
+    _lstm(
+        "Scales must be finite, and those that are divided by above 0",
+        "nan in 'i10'",
+        R_scale=np.array([np.nan], np.float32),
     ),
     _of(
         "MatMulNBits",

@@ -30,7 +30,7 @@ def _are_known(build: Builder, call: Call, *places: int) -> bool:
     return all(call.name(at) in build.constants for at in places if call.has(at))
 
 
-def _scaled(build: Builder, sums: str, *scales: str) -> str:
+def scaled(build: Builder, sums: str, *scales: str) -> str:
     """Sums times scales, which are multiplied from the left before."""
     factor = scales[0]
     for scale in scales[1:]:
@@ -76,7 +76,7 @@ def _dynamic(build: Builder, call: Call) -> tuple[str, ...]:
     build.precise = True
     x, scale, zero = build.several("DynamicQuantizeLinear", 3, call.name(0))
     sums = build("MatMulInteger", x, call.name(1), zero, call.name(3))
-    product = _scaled(build, sums, scale, call.name(2))
+    product = scaled(build, sums, scale, call.name(2))
     return (build("Add", product, call.name(4)) if call.has(4) else product,)
 
 
@@ -105,7 +105,7 @@ def _to_float(build: Builder, call: Call) -> tuple[str, ...]:
     else:
         build.precise = True
         sums = build("MatMulInteger", call.name(0), call.name(1), call.name(4), call.name(5))
-        product = _scaled(build, sums, call.name(2), call.name(3))
+        product = scaled(build, sums, call.name(2), call.name(3))
     return (build("Add", product, call.name(6)) if call.has(6) else product,)
 
 
@@ -151,7 +151,7 @@ def _qgemm(build: Builder, call: Call) -> tuple[str, ...]:
     b = permuted(build, call.name(3), 1, 0) if call.integer("transB") else call.name(3)
     sums = build("MatMulInteger", a, b, call.name(2), call.name(5))
     sums = build("Add", sums, call.name(6)) if call.has(6) else sums
-    made = _scaled(build, sums, a_scale, call.name(4))
+    made = scaled(build, sums, a_scale, call.name(4))
     return (made if not call.has(7) else as_bytes(build, call, made, 7, _result_type(call)),)
 
 
