@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, slice_buffer, store_aligned
+from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, slice_buffer, store_aligned, store_rows
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
@@ -90,11 +90,11 @@ def _name_of(task: Task) -> str:
 class _Phase:
     def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
         self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
-        self.participants = Participants(kernel, mesh)
+        self.participants = Participants(kernel, mesh, layers.rows)
         exchanges = self._exchanges()
         self.steps = steps_of(layers, mesh, exchanges)
         self.exchanged = {each.symbol for each in exchanges}
-        self.rows = layers.rows // mesh.rows
+        self.rows = self.participants.share
         self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.byte_vectors: dict[str, ByteVectors] = {}
         self.dealt: dict[str, Dealt] = {}
@@ -170,7 +170,7 @@ class _Phase:
             if symbol not in made:
                 columns = tensor.shape[-1]
                 matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
-                first = self.participants.row * (self.rows * columns)
+                first = self.participants.first_row * columns
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
                 if loaded.fmt is Format.FP32 and symbol not in exact:
                     loaded = narrowed_slice(self.kernel, loaded, readers[symbol].work.arithmetic)
@@ -307,7 +307,7 @@ class _Phase:
             return self.dealt[tensor.symbol]
         if tensor.symbol in self.gathered:
             return self.gathered[tensor.symbol].dealt(self.participants.column, self.mesh.columns)
-        return load_piece(self.participants, tensor, self.rows)
+        return load_piece(self.participants, tensor)
 
     def _attention(self, layer: AttentionLayer) -> Dealt:
         kernel, found = self.kernel, self.heads[layer.source.symbol]
@@ -342,8 +342,11 @@ class _Phase:
 
     def _store(self, layer: Layer) -> None:
         """The result of the sequence: this tile's columns of its rows."""
-        result = self._own(layer.result)
-        columns = layer.columns
+        participants, result, columns = self.participants, self._own(layer.result), layer.columns
         matrix = self.work.output.viewed(self.layers.rows, columns)
-        first = self.participants.row * (self.rows * columns) + self.participants.column * result.width
-        store_aligned(self.kernel, result.slice, matrix, first, columns)
+        first = participants.first_row * columns + participants.column * result.width
+        if participants.even:
+            store_aligned(self.kernel, result.slice, matrix, first, columns)
+            return
+        with participants.own_rows() as (skipped, count):
+            store_rows(self.kernel, result.slice, matrix, first, columns, skipped, count)

@@ -10,22 +10,26 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from compiler.codegen.kernel import Kernel
-from compiler.dialect.ops import TensorOperation
+from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.evaluation.sizes import Domain
 from compiler.graph import CapacityError
 from compiler.lowering.generate import generate, generate_stages
 from compiler.lowering.record import Cut, Work
 from compiler.passes.base import Context
 from compiler.passes.groups.group_cost import search_of
-from compiler.passes.work import symbol_of, target_of, work_of
+from compiler.passes.work import kind_of_group, symbol_of, target_of, work_of
 from compiler.search.search import Template
 from compiler.search.signature import signature, template_key
 
 
 class Way(Enum):
-    """Who divides the work of a phase: the search at the usual sizes, one at others, or the lowering."""
+    """Who divides the work of a phase: the search at the usual sizes, one at others, or the lowering.
+
+    A sequence is searched as one, or each of its stages by itself.
+    """
 
     DECIDED = "decided"
+    TOGETHER = "together"
     SEARCHED = "searched"
     RULE = "rule"
 
@@ -51,8 +55,23 @@ class PhaseCode:
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if way is Way.DECIDED:
             return generate(prefix, work, target, waits, settled)
+        if way is Way.TOGETHER:
+            return generate(prefix, self._together(work), target, waits, settled)
         work = self._divided(work, way is Way.SEARCHED)
         return (generate_stages if work.stages else generate)(prefix, work, target, waits, settled)
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Those that there are at other sizes than the usual ones."""
+        sequence = isinstance(self.operation, GroupOp) and kind_of_group(self.operation) is not None
+        return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
+
+    def _together(self, work: Work) -> Work:
+        """A sequence with the cut of a search at the point of the domain; CapacityError if there is none."""
+        cut = self._search(self._known_work()) if self.context.effort.total else None
+        if cut is None:
+            raise CapacityError([f"no division of '{work.name}' fits"])
+        return replace(work, cut=cut, exchanges=None)
 
     def _divided(self, work: Work, searched: bool) -> Work:
         """The work, or each of its stages, with the cut of a search at the point of the domain, or none."""
@@ -78,12 +97,20 @@ class PhaseCode:
 
     def _search(self, work: Work) -> Cut | None:
         target = target_of(self.context)
-        work = replace(work, cut=None)
+        work = replace(work, cut=None, exchanges=None)
         key = template_key(signature(work, target))
         if key not in self.searches:
-            try:
-                (result,) = search_of(self.context).run([Template(key, work, target)])
-                self.searches[key] = result.best.cut
-            except CapacityError:
-                self.searches[key] = None
+            self.searches[key] = self._found(Template(key, work, target))
         return self.searches[key]
+
+    def _found(self, template: Template) -> Cut | None:
+        """What a search finds; None if nothing fits, or nothing better than the rule of the lowering."""
+        search = search_of(self.context)
+        if template.work.stages:
+            result = search.search_stack(template)
+            return None if result is None else result.best.cut
+        try:
+            (result,) = search.run([template])
+        except CapacityError:
+            return None
+        return result.best.cut

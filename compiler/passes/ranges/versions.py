@@ -127,7 +127,8 @@ def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable
 
 def _best_version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int) -> Version:
     """The version that is right for most points of those left; the one that was decided comes first."""
-    ways = (Way.SEARCHED, Way.DECIDED, Way.RULE) if number else (Way.DECIDED, Way.SEARCHED, Way.RULE)
+    decided, others = (Way.DECIDED,), code.ways
+    ways = (*others[:-1], *decided, others[-1]) if number else (*decided, *others)
     made: list[Version] = []
     problems: list[GraphError] = []
     for way in ways:
