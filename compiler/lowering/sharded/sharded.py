@@ -13,7 +13,14 @@ from collections.abc import Iterator
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, slice_buffer, store_aligned, store_rows
+from compiler.codegen.slices.aligned import (
+    Grid,
+    load_aligned,
+    narrowed_slice,
+    slice_buffer,
+    store_aligned,
+    store_rows,
+)
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow

@@ -22,7 +22,6 @@ from compiler.passes.work import kind_of_group, symbol_of, target_of, together, 
 from compiler.search.search import Template, Trial
 from compiler.search.signature import signature, template_key
 
-
 Part = tuple[int, int, Trial]
 """Stages of a sequence from one to before another, and how they are divided."""
 _LONGEST_PART = 6
