@@ -268,23 +268,6 @@ def store_aligned(kernel: Kernel, source: Aligned, tensor: DdrTensor, first: Val
         kernel.emit(f"wdma.{tensor.fmt.token}", dst=target, src=data, **loops)
 
 
-def store_rows(
-    kernel: Kernel, source: Aligned, tensor: DdrTensor, first: Value, step: int, begin: Value, count: Value
-) -> None:
-    """Write ``count`` positions from ``begin`` on of a slice of whole planes, as ``store_aligned`` does."""
-    first, each = first + begin * step, tensor.bytes_each
-    if reorders(kernel, _compact(tensor, source, step), loading=False):
-        compact = kernel.buffer("rows", source.grid.room * source.grid.width * source.channels * each)
-        out_of_planes(kernel, tensor.fmt, source.base, compact, source.grid.positions, source.channels)
-        loops, place = dma_loops((step, 1), (count, source.channels)), begin * (source.channels * each)
-        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=compact + place, **loops)
-        return
-    for plane in range(source.planes):
-        place = source.plane(plane) + begin * (BLOCK * each)
-        loops = dma_loops((step, 1), (count, BLOCK))
-        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first + plane * BLOCK), src=place, **loops)
-
-
 def _compact(tensor: DdrTensor, slice_: Aligned, step: int, row_step: int = 1) -> CompactSlice:
     """A slice in the form in which it is stored in DDR."""
     grid, together = slice_.grid, 1

@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
+    Aligned,
     Grid,
     load_aligned,
     narrowed_slice,
     slice_buffer,
     store_aligned,
-    store_rows,
 )
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.long_runs import CompactSlice, out_of_planes, reorders
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
@@ -356,4 +357,26 @@ class _Phase:
             store_aligned(self.kernel, result.slice, matrix, first, columns)
             return
         with participants.own_rows() as (skipped, count):
-            store_rows(self.kernel, result.slice, matrix, first, columns, skipped, count)
+            _store_rows(self.kernel, result.slice, matrix, first, (skipped, count))
+
+
+def _store_rows(
+    kernel: Kernel, source: Aligned, matrix: DdrTensor, first: Value, part: tuple[Value, Value]
+) -> None:
+    """Write some rows of a slice of whole planes to a matrix: from one on, and so many.
+
+    ``first``: the element at which the slice begins. It is copied as ``store_aligned`` copies all of it.
+    """
+    (begin, count), columns, each = part, matrix.shape[-1], matrix.bytes_each
+    first, rows, token = first + begin * columns, source.grid.room, f"wdma.{matrix.fmt.token}"
+    together = rows if columns == source.channels else 1
+    if reorders(kernel, CompactSlice(rows, 1, source.channels, each, together), loading=False):
+        compact = kernel.buffer("rows", rows * source.channels * each)
+        out_of_planes(kernel, matrix.fmt, source.base, compact, source.grid.positions, source.channels)
+        loops, place = dma_loops((columns, 1), (count, source.channels)), begin * (source.channels * each)
+        kernel.emit(token, dst=matrix.at(first), src=compact + place, **loops)
+        return
+    for plane in range(source.planes):
+        place = source.plane(plane) + begin * (BLOCK * each)
+        loops = dma_loops((columns, 1), (count, BLOCK))
+        kernel.emit(token, dst=matrix.at(first + plane * BLOCK), src=place, **loops)

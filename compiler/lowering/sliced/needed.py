@@ -84,7 +84,7 @@ def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Follo
 
     Undividable where it is not the same.
     """
-    sizes = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
+    sizes: list[Any] = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
     domain = next((size.domain for size in sizes if isinstance(size, Size)), None)
     if domain is None:
         return followings(OPERATORS[op], call, axis, unit)
