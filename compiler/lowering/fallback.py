@@ -7,7 +7,7 @@ Operators whose slices do not respect the planes of blocked tensors work on comp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel
@@ -53,23 +53,35 @@ def _members(kernel: Kernel, work: Work) -> Iterator[Work]:
 
 
 def _stages(kernel: Kernel, work: Work) -> Iterator[Work]:
-    """The stages of a sequence as works of their own."""
+    """The stages of a sequence as works of their own. A stage may be a sequence, too."""
     stored = {tensor.symbol for tensor in (*work.others, work.output)}
     between: dict[str, str] = {}
+    for stage in work.stages:
+        for tensor in (*stage.others, stage.output):
+            if tensor.symbol not in stored:
+                between[tensor.symbol] = _intermediate(kernel, tensor).symbol
+        yield _moved(stage, between)
+
+
+def _moved(work: Work, between: Mapping[str, str]) -> Work:
+    """A work with other symbols for some of its tensors."""
 
     def moved(tensor: DdrTensor | None) -> DdrTensor | None:
         if tensor is None or tensor.symbol not in between:
             return tensor
         return replace(tensor, symbol=between[tensor.symbol])
 
-    for stage in work.stages:
-        inputs = tuple(map(moved, stage.inputs))
-        steps = tuple(replace(step, operands=tuple(map(moved, step.operands))) for step in stage.steps)
-        output = stage.output
-        if output.symbol not in stored:
-            between[output.symbol] = _intermediate(kernel, output).symbol
-            output = replace(output, symbol=between[output.symbol])
-        yield replace(stage, inputs=inputs, steps=steps, output=output)
+    def made(tensor: DdrTensor) -> DdrTensor:
+        return replace(tensor, symbol=between.get(tensor.symbol, tensor.symbol))
+
+    return replace(
+        work,
+        inputs=tuple(map(moved, work.inputs)),
+        steps=tuple(replace(step, operands=tuple(map(moved, step.operands))) for step in work.steps),
+        output=made(work.output),
+        others=tuple(map(made, work.others)),
+        stages=tuple(_moved(stage, between) for stage in work.stages),
+    )
 
 
 def _intermediate(kernel: Kernel, like: DdrTensor) -> DdrTensor:

@@ -74,7 +74,10 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
     rank = max(len(shape) for shape in shapes)
     result = []
     for column in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        sizes = {size for size in column if size != 1}
+        # what a run decides is not compared where only one operand can say how long the axis is
+        sizes = {size for size in column if not isinstance(size, int) or size != 1}
+        if len(sizes) > 1:
+            sizes = {size for size in sizes if size != 1}
         if len(sizes) > 1:
             return None
         result.append(sizes.pop() if sizes else 1)

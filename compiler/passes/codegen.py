@@ -20,11 +20,11 @@ from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, NodeOpe
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.movement.control import place_of_body
-from compiler.lowering.record import Cut
 from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ddr.early_loads import came_early, early_bytes
 from compiler.passes.ranges.phase_code import PhaseCode
-from compiler.passes.ranges.versions import Version, chosen_version, index_of, versions_of
+from compiler.passes.ranges.versions import Version, chosen_version, improve, index_of, versions_of
+from compiler.search import Trial
 from compiler.search.cost import tiles_at_work
 
 from .base import Context, main_member, operations
@@ -63,11 +63,13 @@ class CodegenPass:
     def _run_ranges(self, context: Context, module: ModuleOp) -> None:
         """The same for a program of a range of sizes: phases may have several versions."""
         settled = dict(settled_operands(module))
-        searches: dict[str, Cut | None] = {}
-        found = [
-            versions_of(context, PhaseCode(context, number, operation, values, searches))
+        searches: dict[str, Trial | None] = {}
+        codes = [
+            PhaseCode(context, number, operation, values, searches)
             for number, (operation, values) in enumerate(settled.items())
         ]
+        found = [versions_of(context, code) for code in codes]
+        improve(context, [*zip(codes, found, strict=True)])
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]

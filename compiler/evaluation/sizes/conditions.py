@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from compiler.graph import Array
+
+_SAMPLES = 7
+"""Points of a domain that stand for all of them where nothing can be said about sizes."""
 
 
 @dataclass(eq=False)
@@ -50,6 +55,12 @@ class Domain:
         if self.complete and left.sum() < self.alive.sum():
             raise RuntimeError("a decision about complete code depends on the sizes of a run")
         self.alive = left
+
+    def samples(self) -> list[int]:
+        """The point for which decisions are made, and some others of those that are left, by number."""
+        left = np.flatnonzero(self.alive)
+        places = np.linspace(0, len(left) - 1, _SAMPLES).astype(np.int64)
+        return list(dict.fromkeys([self.anchor, *left[places].tolist()]))
 
     @property
     def count(self) -> int:

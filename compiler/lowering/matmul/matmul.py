@@ -16,6 +16,7 @@ import numpy as np
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import channel_vector
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, copy_views, whole
+from compiler.evaluation.sizes import Size
 from compiler.graph import FLOATS
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.integers import integer_matmul
@@ -150,7 +151,7 @@ def _plan(kernel: Kernel, work: Work, product: Product, problem: MatmulProblem) 
         if work.cut.choice("way", "plan") == "blocks":
             return None
         return plan_of(problem, work.cut, kernel.target.tiles)
-    if product.m < _FEWEST_PLANNED_ROWS:
+    if (isinstance(product.m, Size) and kernel.target.tiles == 1) or product.m < _FEWEST_PLANNED_ROWS:
         return None
     return next(iter(ranked(problem, kernel.target.tiles, kernel.budget)), None)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from compiler.codegen.phase import Target
 from compiler.codegen.slices.aligned import TAIL_WIDTHS
 from compiler.codegen.slices.tensors import BLOCK
+from compiler.evaluation.sizes import Size
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .layers import AttentionLayer, Layer, Layers, ProductLayer, QuantiseLayer
@@ -34,10 +35,18 @@ def _order(mesh: Mesh) -> tuple[bool, int, float]:
 
 def fits(layers: Layers, mesh: Mesh) -> bool:
     """Whether every layer can be divided over a mesh."""
-    if layers.rows % mesh.rows or layers.rows > LARGEST_EXTENT:
+    if layers.rows > LARGEST_EXTENT:
+        return False
+    if not _overlap(layers) and layers.rows % mesh.rows:
         return False
     rows = layers.rows // mesh.rows
     return all(_layer_fits(layers, layer, mesh, rows) for layer in layers.order)
+
+
+def _overlap(layers: Layers) -> bool:
+    """Whether shares may overlap: where a run decides how many rows there are, and none needs another."""
+    attention = any(isinstance(layer, AttentionLayer) for layer in layers.order)
+    return isinstance(layers.rows, Size) and not attention
 
 
 def _layer_fits(layers: Layers, layer: Layer, mesh: Mesh, rows: int) -> bool:

@@ -11,21 +11,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from compiler.codegen.expr import Value
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.teams.gather import Gather
 from compiler.codegen.teams.team import Team, power_of_two, send, tiles_from
+from compiler.evaluation.sizes import always
+from tx8isa.numbers.division import ceil_div
 
 from .mesh import Mesh
 
 
 @dataclass
 class Participants:
-    """The tiles of a mesh, as one of them sees them: its place, its mesh row and its mesh column."""
+    """The tiles of a mesh, as one of them sees them: its place, its mesh row and its mesh column.
+
+    ``rows``: those of the values; a tile computes ``share`` of them. Shares that do not divide them evenly
+    overlap at the end: then several tiles compute a row, and one of them stores it.
+    """
 
     kernel: Kernel
     mesh: Mesh
+    rows: int
     row: Value = field(init=False)
     column: Value = field(init=False)
     own_row: Team = field(init=False)
@@ -39,6 +47,31 @@ class Participants:
         column = kernel.let(power_of_two(self.column) * pattern)
         self.own_row = Team(mesh.columns, self.column, row)
         self.own_column = Team(mesh.rows, self.row, column)
+
+    @property
+    def share(self) -> int:
+        """The rows of a tile."""
+        return ceil_div(self.rows, self.mesh.rows)
+
+    @property
+    def even(self) -> bool:
+        """Whether no row is in two shares."""
+        return always(self.share * self.mesh.rows == self.rows)
+
+    @property
+    def first_row(self) -> Value:
+        """Where the share of this tile begins."""
+        return minimum(self.row * self.share, self.rows - self.share)
+
+    @contextmanager
+    def own_rows(self) -> Iterator[tuple[Value, Value]]:
+        """Code for the rows that this tile stores, if there are any: which of its share they begin with, and
+        how many there are."""
+        kernel, share = self.kernel, self.share
+        begin = kernel.let(self.row * share)
+        with kernel.if_below(begin, self.rows):
+            skipped = within(begin - self.first_row, 0, share - 1)
+            yield kernel.let(skipped), kernel.let(within(minimum(share, self.rows - begin), 1, share))
 
     @contextmanager
     def taking_part(self) -> Iterator[None]:

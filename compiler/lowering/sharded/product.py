@@ -239,7 +239,7 @@ def _finished(
     kernel, target, rows = participants.kernel, layer.result.fmt, sums.grid.room
     if table is not None:
         return Dealt(looked_up(kernel, sums, table).base, target, rows, sums.channels)
-    at = Place(0, participants.row * rows, participants.column * sums.channels)
+    at = Place(0, participants.first_row, participants.column * sums.channels)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
     if layer.quantised is not None:
         found = quantised_slice(kernel, sums, layer.quantised)
@@ -293,11 +293,11 @@ class _Share(AlignedResult):
         return copy.base
 
 
-def load_piece(participants: Participants, tensor: DdrTensor, rows: int) -> Dealt:
+def load_piece(participants: Participants, tensor: DdrTensor) -> Dealt:
     """This tile's columns of its rows of a matrix in DDR."""
-    kernel, columns = participants.kernel, tensor.shape[-1]
+    kernel, columns, rows = participants.kernel, tensor.shape[-1], participants.share
     width = columns // participants.mesh.columns
     matrix = tensor.viewed(1, tensor.size // columns, columns)
-    at = Place(0, participants.row * rows, participants.column * width)
+    at = Place(0, participants.first_row, participants.column * width)
     piece = load_slice(kernel, "own", matrix, at, Grid(rows, 1, rows), width)
     return Dealt(piece.base, tensor.fmt, rows, width)

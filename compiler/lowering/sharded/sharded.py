@@ -13,8 +13,16 @@ from collections.abc import Iterator
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, slice_buffer, store_aligned
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.aligned import (
+    Aligned,
+    Grid,
+    load_aligned,
+    narrowed_slice,
+    slice_buffer,
+    store_aligned,
+)
+from compiler.codegen.slices.long_runs import CompactSlice, out_of_planes, reorders
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
@@ -90,11 +98,11 @@ def _name_of(task: Task) -> str:
 class _Phase:
     def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
         self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
-        self.participants = Participants(kernel, mesh)
+        self.participants = Participants(kernel, mesh, layers.rows)
         exchanges = self._exchanges()
         self.steps = steps_of(layers, mesh, exchanges)
         self.exchanged = {each.symbol for each in exchanges}
-        self.rows = layers.rows // mesh.rows
+        self.rows = self.participants.share
         self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.byte_vectors: dict[str, ByteVectors] = {}
         self.dealt: dict[str, Dealt] = {}
@@ -170,7 +178,7 @@ class _Phase:
             if symbol not in made:
                 columns = tensor.shape[-1]
                 matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
-                first = self.participants.row * (self.rows * columns)
+                first = self.participants.first_row * columns
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
                 if loaded.fmt is Format.FP32 and symbol not in exact:
                     loaded = narrowed_slice(self.kernel, loaded, readers[symbol].work.arithmetic)
@@ -307,7 +315,7 @@ class _Phase:
             return self.dealt[tensor.symbol]
         if tensor.symbol in self.gathered:
             return self.gathered[tensor.symbol].dealt(self.participants.column, self.mesh.columns)
-        return load_piece(self.participants, tensor, self.rows)
+        return load_piece(self.participants, tensor)
 
     def _attention(self, layer: AttentionLayer) -> Dealt:
         kernel, found = self.kernel, self.heads[layer.source.symbol]
@@ -342,8 +350,33 @@ class _Phase:
 
     def _store(self, layer: Layer) -> None:
         """The result of the sequence: this tile's columns of its rows."""
-        result = self._own(layer.result)
-        columns = layer.columns
+        participants, result, columns = self.participants, self._own(layer.result), layer.columns
         matrix = self.work.output.viewed(self.layers.rows, columns)
-        first = self.participants.row * (self.rows * columns) + self.participants.column * result.width
-        store_aligned(self.kernel, result.slice, matrix, first, columns)
+        first = participants.first_row * columns + participants.column * result.width
+        if participants.even:
+            store_aligned(self.kernel, result.slice, matrix, first, columns)
+            return
+        with participants.own_rows() as (skipped, count):
+            _store_rows(self.kernel, result.slice, matrix, first, (skipped, count))
+
+
+def _store_rows(
+    kernel: Kernel, source: Aligned, matrix: DdrTensor, first: Value, part: tuple[Value, Value]
+) -> None:
+    """Write some rows of a slice of whole planes to a matrix: from one on, and so many.
+
+    ``first``: the element at which the slice begins. It is copied as ``store_aligned`` copies all of it.
+    """
+    (begin, count), columns, each = part, matrix.shape[-1], matrix.bytes_each
+    first, rows, token = first + begin * columns, source.grid.room, f"wdma.{matrix.fmt.token}"
+    together = rows if columns == source.channels else 1
+    if reorders(kernel, CompactSlice(rows, 1, source.channels, each, together), loading=False):
+        compact = kernel.buffer("rows", rows * source.channels * each)
+        out_of_planes(kernel, matrix.fmt, source.base, compact, source.grid.positions, source.channels)
+        loops, place = dma_loops((columns, 1), (count, source.channels)), begin * (source.channels * each)
+        kernel.emit(token, dst=matrix.at(first), src=compact + place, **loops)
+        return
+    for plane in range(source.planes):
+        place = source.plane(plane) + begin * (BLOCK * each)
+        loops = dma_loops((columns, 1), (count, BLOCK))
+        kernel.emit(token, dst=matrix.at(first + plane * BLOCK), src=place, **loops)

@@ -11,6 +11,7 @@ from compiler.codegen.expr import Address, Value, highest, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_format, zero_of
 from compiler.codegen.teams.team import Team, meet, power_of_two, send
+from compiler.evaluation.sizes import always
 from compiler.graph import Shape
 from compiler.lowering.record import Work
 from tx8isa.numbers.division import round_up
@@ -287,7 +288,7 @@ class ShareAddresses:
         """Code for the tiles that have elements of their own: the first along the axis, and how many."""
         extent = tensor.shape[share.axis]
         first = self._number(share) * share.size
-        some = (share.count - 1) * share.size < extent
+        some = always((share.count - 1) * share.size < extent)
         with nullcontext() if some else self.kernel.if_below(first, extent):
             yield first, minimum(share.size, extent - first)
 

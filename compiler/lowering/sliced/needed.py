@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+
+from compiler.evaluation.sizes import Size, always
 from compiler.graph import Array, Shape, Tensor
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.record import LOWERINGS
@@ -57,11 +62,12 @@ def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tupl
     if share.count == 1:
         return (None,) * len(call.inputs)
     shares: dict[int, Needed] = {}
-    unit = math.gcd(share.size, shape[share.axis]) if share.reach is None else 1
+    known = share.reach is None and not isinstance(shape[share.axis], Size)
+    unit = math.gcd(share.size, shape[share.axis]) if known else 1
     for same in range(1, share.count if share.even(shape) else 2):
         if share.count % same:
             continue
-        for at, following in followings(OPERATORS[op], call, share.axis, unit * same).items():
+        for at, following in _followings(op, call, share.axis, unit * same).items():
             if at not in shares and following is not None:
                 shares[at] = _operand_share(op, call.shape(at), following, shape, share, unit, same)
             shares.setdefault(at, None)
@@ -73,6 +79,49 @@ def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tupl
     )
 
 
+def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Following | None]:
+    """How the operands of a call follow units of an axis; the same at some of the points of a range.
+
+    Undividable where it is not the same.
+    """
+    sizes: list[Any] = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
+    domain = next((size.domain for size in sizes if isinstance(size, Size)), None)
+    if domain is None:
+        return followings(OPERATORS[op], call, axis, unit)
+    found: list[dict[int, Following | None]] = []
+    for point in domain.samples():
+        known = _at(call, point)
+        (shape, *_) = OPERATORS[op].shapes(known)
+        if shape[axis] >= _FEWEST_UNITS * unit:
+            found.append(followings(OPERATORS[op], known, axis, unit))
+    if not found or any(each != found[0] for each in found):
+        raise Undividable(f"operands of {op} do not follow axis {axis} of its result alike at all sizes")
+    return found[0]
+
+
+_FEWEST_UNITS = 4
+"""Units of an axis from which on some are at no end."""
+
+
+def _at(call: Call, point: int) -> Call:
+    """A call with the sizes that it has at a point of a range."""
+
+    def known(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(known, value))
+        return int(value.values[point]) if isinstance(value, Size) else value
+
+    inputs = tuple(t and replace(t, shape=known(t.shape)) for t in call.inputs)
+    values = tuple(
+        np.array([known(size) for size in value.reshape(-1)], np.int64).reshape(value.shape)
+        if value is not None and value.dtype == object
+        else value
+        for value in call.values
+    )
+    attrs = {name: known(value) for name, value in call.attrs.items()}
+    return replace(call, inputs=inputs, values=values, attrs=attrs)
+
+
 def _operand_share(
     op: str, operand: Shape, following: Following, shape: Shape, share: TileShare, unit: int, same: int
 ) -> TileShare:
@@ -82,7 +131,7 @@ def _operand_share(
     """
     extent, units = operand[following.axis], shape[share.axis] // (unit * same)
     overlap = following.before != 0 or following.after != 0
-    if share.reach is None and not overlap and following.step * units == extent:
+    if share.reach is None and not overlap and always(following.step * units == extent):
         return TileShare(following.axis, share.count // same, following.step * (share.size // unit))
     step, rest = divmod(following.step, unit)
     if same > 1 or rest or (overlap and op not in _WINDOWS):

@@ -9,6 +9,7 @@ from compiler.codegen.expr import Value, minimum
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.orders import Order
 from compiler.dialect.types import storage_permutation
+from compiler.evaluation.sizes import Size, always
 from compiler.graph import Shape
 from tx8isa.numbers.division import ceil_div
 
@@ -45,8 +46,11 @@ class TileShare:
 
     @classmethod
     def along(cls, shape: Shape, axis: int, count: int) -> TileShare:
-        """The share of an axis among ``count`` tiles; Undividable without at least an element for each."""
-        if axis >= len(shape) or shape[axis] < count:
+        """The share of an axis among ``count`` tiles; Undividable without at least an element for each.
+
+        Of an axis whose extent a run decides, several tiles can have the same element.
+        """
+        if axis >= len(shape) or (not isinstance(shape[axis], Size) and shape[axis] < count):
             raise Undividable(f"axis {axis} of {shape} has no {count} parts")
         return cls(axis, count, ceil_div(shape[axis], count))
 
@@ -56,7 +60,7 @@ class TileShare:
 
     def even(self, shape: Shape) -> bool:
         """Whether no parts overlap."""
-        return self.reach is None and shape[self.axis] == self.count * self.size
+        return self.reach is None and always(shape[self.axis] == self.count * self.size)
 
     def reached(self, shape: Shape) -> Reach:
         """Where the parts begin, of an axis of a shape."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -10,35 +10,45 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from compiler.codegen.kernel import Kernel
-from compiler.dialect.ops import TensorOperation
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.evaluation.sizes import Domain
 from compiler.graph import CapacityError
 from compiler.lowering.generate import generate, generate_stages
 from compiler.lowering.record import Cut, Work
 from compiler.passes.base import Context
 from compiler.passes.groups.group_cost import search_of
-from compiler.passes.work import symbol_of, target_of, work_of
-from compiler.search.search import Template
+from compiler.passes.work import kind_of_group, symbol_of, target_of, together, work_of
+from compiler.search.search import Template, Trial
 from compiler.search.signature import signature, template_key
+
+Part = tuple[int, int, Trial]
+"""Stages of a sequence from one to before another, and how they are divided."""
+_LONGEST_PART = 6
+"""Stages of a part that is tried."""
 
 
 class Way(Enum):
-    """Who divides the work of a phase: the search at the usual sizes, one at others, or the lowering."""
+    """Who divides the work of a phase: the search at the usual sizes, one at others, or the lowering.
+
+    A sequence is searched as one, or in parts.
+    """
 
     DECIDED = "decided"
+    TOGETHER = "together"
     SEARCHED = "searched"
     RULE = "rule"
 
 
 @dataclass
 class PhaseCode:
-    """Generates the code of a phase for ``context.domain``; ``searches`` has the cuts that were searched."""
+    """Generates the code of a phase for ``context.domain``; ``searches`` has what was searched."""
 
     context: Context
     number: int
     operation: TensorOperation
     settled: Sequence[SSAValue]
-    searches: dict[str, Cut | None]
+    searches: dict[str, Trial | None]
 
     @property
     def node(self) -> str:
@@ -51,18 +61,69 @@ class PhaseCode:
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if way is Way.DECIDED:
             return generate(prefix, work, target, waits, settled)
+        if way is Way.TOGETHER:
+            return generate(prefix, self._together(work), target, waits, settled)
         work = self._divided(work, way is Way.SEARCHED)
         return (generate_stages if work.stages else generate)(prefix, work, target, waits, settled)
 
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Those that there are at other sizes than the usual ones."""
+        sequence = isinstance(self.operation, GroupOp) and kind_of_group(self.operation) is not None
+        return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
+
+    def _together(self, work: Work) -> Work:
+        """A sequence with the cut of a search at the point of the domain; CapacityError if there is none."""
+        trial = self._search(self._known_work()) if self.context.effort.total else None
+        if trial is None:
+            raise CapacityError([f"no division of '{work.name}' fits"])
+        return replace(work, cut=trial.cut, exchanges=None)
+
     def _divided(self, work: Work, searched: bool) -> Work:
-        """The work, or each of its stages, with the cut of a search at the point of the domain, or none."""
-        parts = work.stages or (work,)
-        cuts: list[Cut | None] = [None] * len(parts)
-        if searched and self.context.effort.total:
-            known = self._known_work()
-            cuts = [self._search(part) for part in known.stages or (known,)]
-        divided = tuple(replace(part, cut=cut) for part, cut in zip(parts, cuts, strict=True))
-        return replace(work, stages=divided, cut=None, exchanges=None) if work.stages else divided[0]
+        """The work with the cut of a search at the point of the domain, or none; a sequence in parts."""
+        searched = searched and bool(self.context.effort.total)
+        if work.stages:
+            stages = tuple(replace(stage, cut=None) for stage in work.stages)
+            parts = self._best_parts(self._known_work().stages) if searched else ()
+            made = tuple(self._part(stages[begin:end], trial.cut) for begin, end, trial in parts)
+            return replace(work, stages=made or stages, cut=None, exchanges=None)
+        trial = self._search(self._known_work()) if searched else None
+        return replace(work, cut=None if trial is None else trial.cut)
+
+    def _part(self, stages: Sequence[Work], cut: Cut | None) -> Work:
+        """Stages one after another in the scratchpads, or one by itself."""
+        if len(stages) == 1:
+            return replace(stages[0], cut=cut)
+        assert isinstance(self.operation, GroupOp)
+        kind = kind_of_group(self.operation)
+        assert kind is not None
+        return together(kind, stages, cut=cut)
+
+    def _best_parts(self, stages: Sequence[Work]) -> tuple[Part, ...]:
+        """The parts of a sequence that are expected to take the fewest cycles, one after another.
+
+        None where a stage does not fit as a part by itself.
+        """
+        best: list[tuple[int, tuple[Part, ...]] | None] = [(0, ())]
+        for end in range(1, len(stages) + 1):
+            found: list[tuple[int, tuple[Part, ...]]] = []
+            for begin in range(end):
+                before, trial = best[begin], self._part_trial(stages, begin, end)
+                if before is not None and trial is not None:
+                    found.append((before[0] + (trial.cycles or 0), (*before[1], (begin, end, trial))))
+            best.append(min(found, key=lambda each: each[0], default=None))
+        return () if best[-1] is None else best[-1][1]
+
+    def _part_trial(self, stages: Sequence[Work], begin: int, end: int) -> Trial | None:
+        """What a search finds for some stages as a part; None if they cannot be one."""
+        part = stages[begin:end]
+        if len(part) == len(stages) or len(part) > _LONGEST_PART:
+            return None
+        inner = {stage.output.symbol for stage in part[:-1]}
+        later = (tensor for stage in stages[end:] for tensor in _read(stage))
+        if any(tensor.symbol in inner for tensor in later):
+            return None
+        return self._search(self._part(part, None))
 
     def _known_work(self) -> Work:
         """The work with the numbers of the point of the domain in place of sizes."""
@@ -76,14 +137,35 @@ class PhaseCode:
         finally:
             self.context.domain = domain
 
-    def _search(self, work: Work) -> Cut | None:
+    def _search(self, work: Work) -> Trial | None:
+        """What a search finds for a work; None if nothing fits."""
         target = target_of(self.context)
-        work = replace(work, cut=None)
+        work = replace(work, cut=None, exchanges=None)
         key = template_key(signature(work, target))
         if key not in self.searches:
-            try:
-                (result,) = search_of(self.context).run([Template(key, work, target)])
-                self.searches[key] = result.best.cut
-            except CapacityError:
-                self.searches[key] = None
+            self.searches[key] = self._found(Template(key, work, target))
         return self.searches[key]
+
+    def _found(self, template: Template) -> Trial | None:
+        search, work = search_of(self.context), template.work
+        if not work.stages:
+            try:
+                (result,) = search.run([template])
+            except CapacityError:
+                return None
+            return result.best
+        assert isinstance(self.operation, GroupOp)
+        kind = kind_of_group(self.operation)
+        assert kind is not None
+        try:
+            kind.check(work)
+        except ValueError:
+            return None
+        found = search.search_stack(template)
+        return None if found is None else found.best
+
+
+def _read(work: Work) -> Iterator[DdrTensor]:
+    """What a stage reads."""
+    operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
+    return (tensor for tensor in operands if tensor is not None)

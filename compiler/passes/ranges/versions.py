@@ -16,6 +16,7 @@ from compiler.codegen.emitter import Emitter
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import SIZE_PREFIX
 from compiler.evaluation.sizes import Domain, dimension
+from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.sizes.size import Unsized
 from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
@@ -38,7 +39,7 @@ _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsize
 """What code that has never seen a size raises for one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Version:
     """Code of a phase, and the points for which it is."""
 
@@ -65,28 +66,60 @@ def versions_of(context: Context, code: PhaseCode) -> list[Version]:
     ranges = context.ranges.ranges
     left = np.ones(ranges.count, bool)
     found: list[Version] = []
-    wanted = [ranges.number(ranges.usual), ranges.number(ranges.most)]
     while left.any():
         if len(found) == MOST_VERSIONS:
             reason = f"more than {MOST_VERSIONS} versions of its code would be needed"
             raise _refusal(context, code.node, reason)
-        anchor = next((number for number in wanted if left[number]), int(np.flatnonzero(left)[-1]))
-        version = _best_version(context, code, anchor, left, len(found))
+        anchors = _anchors(ranges, left) if found else [ranges.number(ranges.usual)]
+        version = _best_version(context, code, anchors, left, len(found))
         found.append(version)
         left = left & ~version.points
-    if context.effort.total:
-        for end in (ranges.most, ranges.least):
-            _improve(context, code, found, ranges.number(end))
     return found
 
 
-def _improve(context: Context, code: PhaseCode, found: list[Version], end: int) -> None:
-    """Add a version for the points near an end of the ranges if it is much faster there."""
+def _anchors(ranges: Ranges, left: Array) -> list[int]:
+    """Points for which the next version may be made: the largest one, and with one dimension in the middle.
+
+    What is best for the most images of a batch may leave tiles idle where there are two.
+    """
+    most = ranges.number(ranges.most)
+    if not left[most]:
+        return [int(np.flatnonzero(left)[-1])]
+    points = [ranges.most]
+    if len(ranges.dimensions) > 1:
+        middles = {name: int(np.median(values[left])) for name, values in ranges.points.items()}
+        points += [{**ranges.most, name: size} for name, size in middles.items()]
+    numbers = map(ranges.number, points)
+    return [number for number in dict.fromkeys(numbers) if left[number]]
+
+
+def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+    """Add versions for the points near the ends of the ranges where they save much.
+
+    That is as much as half of what a phase takes there on average: others would be much code for little.
+    """
+    assert context.ranges is not None
+    if not context.effort.total:
+        return
+    ranges = context.ranges.ranges
+    for end in map(ranges.number, (ranges.most, ranges.least)):
+        cycles = [_at(versions, end).cycles(context.machine, end) for _, versions in phases]
+        least = max(_SAVED, sum(cycles) / len(cycles) / 2)
+        for code, versions in phases:
+            _improve(context, code, versions, end, least)
+
+
+def _at(versions: Sequence[Version], point: int) -> Version:
+    """The version for a point."""
+    return next(version for version in versions if version.points[point])
+
+
+def _improve(context: Context, code: PhaseCode, found: list[Version], end: int, least: float) -> None:
+    """Add a version for the points near an end of the ranges if it saves ``least`` cycles there."""
     assert context.ranges is not None
     ranges = context.ranges.ranges
-    at = next(at for at, version in enumerate(found) if version.points[end])
-    old, usual = found[at], ranges.number(ranges.usual)
-    if len(found) == MOST_VERSIONS or end == usual:
+    old, usual = _at(found, end), ranges.number(ranges.usual)
+    if len(found) == MOST_VERSIONS or end == usual or old.cycles(context.machine, end) < least:
         return
     try:
         new = _version(context, code, end, old.points, len(found), Way.SEARCHED)
@@ -97,13 +130,13 @@ def _improve(context: Context, code: PhaseCode, found: list[Version], end: int) 
         before, after = (version.cycles(context.machine, point) for version in (old, new))
         return before > _FASTER * after and before - after > _SAVED
 
-    if not faster(end):
+    if not faster(end) or (old.cycles(context.machine, end) - new.cycles(context.machine, end)) < least:
         return
     amount = np.prod(list(ranges.points.values()), axis=0)
     border = _border(amount, new.points, amount[usual], amount[end], faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False
-    found[at] = replace(old, points=old.points & ~beyond)
+    found[found.index(old)] = replace(old, points=old.points & ~beyond)
     found.append(replace(new, points=beyond))
 
 
@@ -125,9 +158,32 @@ def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable
     return found
 
 
-def _best_version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int) -> Version:
-    """The version that is right for most points of those left; the one that was decided comes first."""
-    ways = (Way.SEARCHED, Way.DECIDED, Way.RULE) if number else (Way.DECIDED, Way.SEARCHED, Way.RULE)
+def _best_version(
+    context: Context, code: PhaseCode, anchors: Sequence[int], left: Array, number: int
+) -> Version:
+    """The version that is right for most points of those left; of several, the one that is nowhere slow."""
+    made: list[Version] = []
+    problems: list[GraphError] = []
+    for anchor in anchors:
+        try:
+            made.append(_widest_version(context, code, anchor, left, number))
+        except GraphError as error:
+            problems.append(error)
+    if not made:
+        raise problems[0]
+    most = max(version.points.sum() for version in made)
+    made = [version for version in made if version.points.sum() == most]
+    cycles = np.array(
+        [[each.cycles(context.machine, p) for p in anchors if each.points[p]] for each in made], float
+    )
+    slower = cycles / np.maximum(cycles.min(axis=0), 1)
+    return made[int(slower.max(axis=1).argmin())]
+
+
+def _widest_version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int) -> Version:
+    """The version for a point that is right for most of those left; the one that was decided comes first."""
+    decided, others = (Way.DECIDED,), code.ways
+    ways = (*others[:-1], *decided, others[-1]) if number else (*decided, *others)
     made: list[Version] = []
     problems: list[GraphError] = []
     for way in ways:

@@ -102,6 +102,29 @@ def _transpose_of_ones(graph: RewrittenGraph, node: Node) -> Replacement | None:
     return replacement(build, reshaped(build, value, *graph.shape(node.outputs[0])))
 
 
+def _channels_of_a_line(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """The channels of an image of one row or column come last while it is an image yet.
+
+    Images can be stored with their channels last, so that such a transpose moves nothing.
+    """
+    shaped = graph.sole_producer(node.inputs[0], *RESHAPES)
+    if shaped is None or permutation(graph.call(node)) != (0, 2, 1):
+        return None
+    x = shaped.inputs[0]
+    before, after = graph.shape(x), graph.shape(node.inputs[0])
+    if len(before) != 4 or graph.producer(x, *_OF_IMAGES) is None or 1 not in before[2:]:
+        return None
+    if after != (before[0], before[1], math.prod(before[2:])):
+        return None
+    build = graph.builder(node)
+    last = build("Transpose", x, perm=(0, 2, 3, 1))
+    return replacement(build, reshaped(build, last, *graph.shape(node.outputs[0])))
+
+
+_OF_IMAGES = ("Conv", "MaxPool", "AveragePool")
+"""Operators whose results are images."""
+
+
 def _shape_before_transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """A reshape of the outer axes after a transpose of the inner ones is done before it."""
     inner = graph.sole_producer(node.inputs[0], "Transpose")
@@ -167,6 +190,7 @@ REWRITES = (
     Rewrite("shape-after-transpose", RESHAPES, _shape_before_transpose),
     Rewrite("gather", ("Gather",), _taken),
     Rewrite("gather-rows", ("GatherND",), _taken_by_rows),
+    Rewrite("channels-of-a-line", ("Transpose",), _channels_of_a_line),
     Rewrite("transpose", ("Transpose",), _transpose),
     Rewrite("transpose-of-ones", ("Transpose",), _transpose_of_ones),
 )

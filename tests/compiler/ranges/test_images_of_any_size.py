@@ -67,6 +67,12 @@ def test_the_usual_size_takes_hardly_longer_than_its_own_image() -> None:
     assert program("text_line").run(x).cycles <= 1.10 * alone.run(x).cycles
 
 
+def test_sequences_serve_several_images_too() -> None:
+    x = image(2, 1, 32, 77)
+    alone = tx8.compile(text_line(), dtype="fp16", shapes={"x": x.shape})
+    assert program("text_line").run(x).cycles <= 1.25 * alone.run(x).cycles
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3])
 @pytest.mark.parametrize("size", [1, 20])
 def test_what_one_image_has_in_any_layout_several_have_not(batch: int, size: int) -> None:

@@ -71,6 +71,14 @@ def test_the_usual_size_gives_the_bytes_of_its_own_image_in_nearly_its_time() ->
     assert other.cycles <= 1.10 * one.cycles
 
 
+def test_rows_that_tiles_cannot_share_evenly_take_hardly_longer_than_in_an_image_of_their_own() -> None:
+    inputs = texts(2, 37)
+    alone = tx8.compile(encoder(), dtype="fp16", shapes=dict.fromkeys(inputs, (2, 37)))
+    run = program("encoder").run(inputs)
+    assert run.cycles <= 1.10 * alone.run(inputs).cycles
+    assert run.hazards == ()
+
+
 def test_threads_do_not_change_a_byte() -> None:
     inputs = texts(2, 50)
     one, two = (program("encoder").run(inputs, threads=n, timed=False)[0] for n in (1, 2))

@@ -202,6 +202,25 @@ def test_neutral_numbers() -> None:
     stays([("Mul", ["x", "ones"], ["y"], {})], {"x": (2, 3)}, {"ones": np.ones((4, 1, 1), np.float32)})
 
 
+@pytest.mark.parametrize("window", [(4, 1), (1, 5)])
+def test_channels_of_an_image_of_one_row_or_column_come_last_while_it_is_an_image(
+    window: tuple[int, int],
+) -> None:
+    pool: NodeSpec = ("MaxPool", ["x"], ["p"], {"kernel_shape": window, "strides": window})
+    nodes: list[NodeSpec] = [
+        pool,
+        ("Reshape", ["p", "line"], ["l"], {}),
+        ("Transpose", ["l"], ["y"], {"perm": (0, 2, 1)}),
+    ]
+    constants = {"line": np.array([2, 3, 20 // (window[0] * window[1])])}
+    after = becomes(nodes, {"x": (2, 3, 4, 5)}, constants, ["MaxPool", "Transpose", "Reshape"])
+    assert after.nodes[1].attrs["perm"] == (0, 2, 3, 1)
+    turned = [*nodes[:2], ("Transpose", ["l"], ["y"], {"perm": (2, 0, 1)})]
+    stays(turned, {"x": (2, 3, 4, 5)}, constants)
+    whole = {"line": np.array([2, 3, 20])}
+    stays([("MaxPool", ["x"], ["p"], {"kernel_shape": (1, 1)}), *nodes[1:]], {"x": (2, 3, 4, 5)}, whole)
+
+
 def test_transposes_in_products_of_matrices() -> None:
     shapes = {"x": (5, 4), "z": (6, 4)}
     turn: NodeSpec = ("Transpose", ["z"], ["t"], {"perm": (1, 0)})
