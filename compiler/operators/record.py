@@ -8,6 +8,7 @@ the operands are derived from it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,9 +91,14 @@ class Call:
 
     @property
     def has_known_sizes(self) -> bool:
-        """Whether all extents are numbers, and none is a size that a run decides."""
+        """Whether all extents, values and attributes are numbers, and none is a size that a run decides."""
         shapes = (tensor.shape for tensor in self.inputs if tensor is not None)
-        return all(isinstance(extent, int) for shape in shapes for extent in shape)
+        lists = (value if isinstance(value, tuple) else (value,) for value in self.attrs.values())
+        numbers = itertools.chain(*shapes, *lists)
+        arrays = (value for value in self.values if value is not None)
+        return all(isinstance(each, int | float | str) for each in numbers) and all(
+            array.dtype != object for array in arrays
+        )
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
