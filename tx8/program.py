@@ -150,7 +150,7 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
-    dims: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, Sequence[int] | str] | None = None,
     bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
     replaceable: Sequence[str] = (),
@@ -192,10 +192,11 @@ def compile(
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
         graph = graph_of(model, examples, shapes, constants, sizes, bounds)
-        return _kept_between_runs(graph, state or {}, replaceable)
+        return _kept_between_runs(graph, state or {}, replaceable, bool(dims))
 
-    ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
-    graph = graph_at(None if ranges is None else ranges.ranges.usual)
+    floats = calibrate is None and formats is None and dtype not in ("int8", "auto")
+    ranges = _ranges(dims, graph_at, floats, bool(state))
+    graph = graph_at(None) if ranges is None else ranges.graph_at(ranges.ranges.usual)
     options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
     options |= {"search": search, "residency": residency}
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
@@ -211,20 +212,25 @@ def _with_choices(program: Compiled, name: str, made: Chosen) -> Program:
     return Program(program.image, program.machine, name, program, made.table)
 
 
-def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:
+def _kept_between_runs(
+    graph: Graph, state: Mapping[str, str], replaceable: Sequence[str], ranged: bool
+) -> Graph:
     """The graph with its states, and constants that sessions may replace."""
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
-    stated = with_states(graph, state)
+    stated = with_states(graph, state, ranged)
     return with_replaceable(stated, replaceable) if replaceable else stated
 
 
 def _ranges(
-    dims: Mapping[str, Sequence[int]] | None, graph_at: Callable[[Mapping[str, int]], Graph], floats: bool
+    dims: Mapping[str, Sequence[int] | str] | None,
+    graph_at: Callable[[Mapping[str, int]], Graph],
+    floats: bool,
+    states: bool,
 ) -> RangedSource | None:
     """The ranges that a program is made for; None for one size. GraphError for a program of bytes."""
-    from compiler.evaluation.sizes.ranges import Ranges, dimensions_of
+    from compiler.evaluation.sizes.ranges import ranges_of
     from compiler.graph import GraphError
     from compiler.passes.base import RangedSource
 
@@ -232,7 +238,9 @@ def _ranges(
         return None
     if not floats:
         raise GraphError(["dims= is for formats of floats: a program of bytes runs one size"])
-    return RangedSource(Ranges(dimensions_of(dims)), graph_at)
+    ranges = ranges_of(dims, states)
+    source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
+    return source.with_growth() if states else source
 
 
 def compile_entries(

@@ -99,7 +99,7 @@ def _improve(context: Context, code: PhaseCode, found: list[Version], end: int) 
 
     if not faster(end):
         return
-    amount = np.prod(list(ranges.points.values()), axis=0)
+    amount = np.prod([np.maximum(ranges.points[name], 1) for name in ranges.names], axis=0)
     border = _border(amount, new.points, amount[usual], amount[end], faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False

@@ -277,9 +277,11 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, found
 
 
-def dimension(text: str) -> tuple[str, tuple[int, int, int]]:
-    """The name and the range of a dimension, from ``seq=1:128:512``."""
+def dimension(text: str) -> tuple[str, tuple[int, int, int] | str]:
+    """The name and the range of a dimension, from ``seq=1:128:512``, or the sum that it is, ``past+new``."""
     name, _, sizes = text.rpartition("=")
+    if name and "+" in sizes:
+        return name, sizes
     try:
         least, usual, most = (int(size) for size in sizes.split(":"))
     except ValueError:
