@@ -18,9 +18,9 @@ from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
+    from compiler.evaluation.sizes.ranges import Ranges
     from compiler.frontend import Reader
     from compiler.graph import Array, Graph
-    from compiler.evaluation.sizes.ranges import Ranges
     from compiler.passes.base import RangedSource
     from compiler.search.chips import Degrees
 

@@ -12,7 +12,7 @@ from asm.image import SUM, Buffer, Dimension, Image, Shapes, ddr_offset
 from tx8isa.errors import Tx8Error
 
 from .areas import Bytes
-from .buffers import Array, check_array, packed, travel_dtype, unpacked
+from .buffers import Array, check_array, packed, unpacked
 from .resetting import Area
 
 WORD = 8

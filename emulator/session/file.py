@@ -47,7 +47,8 @@ def write(path: str | Path, saved: SavedStates) -> int:
 def read(path: str | Path, program: str, sizes: Mapping[str, int], most: Mapping[str, int]) -> SavedStates:
     """The states in a file, of the program with this digest and of these sizes in bytes.
 
-    ``most`` are the largest lengths of states that grow. StateFileError when the file holds none, or others; OSError when it cannot be read.
+    ``most`` are the largest lengths of states that grow. StateFileError when the file holds none, or others;
+    OSError when it cannot be read.
     """
     room = sum(sizes.values()) + _BESIDE
     with Path(path).open("rb") as file:

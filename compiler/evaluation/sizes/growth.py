@@ -1,8 +1,8 @@
 """States that grow: what is new is written behind what was there, in memory with room for the most.
 
-A model has such a state as an input of some rows, and as an output with more of them, the Concat of the input
-and the new ones. Here both become a cache with a fixed room: Append writes the new rows into it, and a Slice is
-what the model had. So a step copies nothing of what was there, and its heads do not move apart.
+A model has such a state as an input of some rows, and as an output with more of them, the Concat of the
+input and the new ones. Here both become a cache with a fixed room: Append writes the new rows into it, and a
+Slice is what the model had. So a step copies nothing of what was there, and its heads do not move apart.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .formulas import Point
-from .ranges import Ranges
-from .sums import SUM
 from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.expansion.expander import expand_graph
 from compiler.operators.shapes.growth import APPEND
 from compiler.operators.types import axis_from_front
+
+from .formulas import Point
+from .ranges import Ranges
+from .sums import SUM
 
 _ONE_MORE = 1
 """Rows of the room that are never used: so what is valid is a part of it at all sizes."""
@@ -27,7 +28,7 @@ _ONE_MORE = 1
 
 @dataclass(frozen=True)
 class GrowingState:
-    """A state that has ``before`` rows along an axis, a dimension, and gets ``new`` more: one, or a number."""
+    """A state with ``before`` rows along an axis that gets ``new`` more: dimensions, or a number of rows."""
 
     past: str
     present: str
@@ -160,8 +161,9 @@ class _Cache:
         other = next((n for n in self.graph.nodes if n is not node and state.past in n.inputs), None)
         kept = [tensor.name for tensor in self.graph.outputs if tensor.name in (state.past, *names[1:])]
         if axis != state.axis or other is not None or kept:
-            found = f"{other} reads" if other is not None else f"output '{kept[0] if kept else axis}' is"
-            raise GraphError([f"{self.what}: {found} what there was, too; a state that grows is only appended to"])
+            what = f"{other} reads it" if other is not None else f"output '{kept[0]}' is it" if kept else ""
+            found = f"{what}, too" if what else f"{node} joins along axis {axis}"
+            raise GraphError([f"{self.what}: {found}; a state that grows is only appended to"])
         return names, node
 
     def _room(self, name: str) -> tuple[int, ...]:
@@ -183,4 +185,3 @@ class _Cache:
         write = Node(APPEND, concat.name, concat.inputs, (state.present,), attrs)
         taken = Node("Slice", f"{concat.name}.valid", (state.present, *operands), (valid,), {})
         return [write, taken]
-

@@ -62,6 +62,13 @@ def _check_structure(ranges: Ranges, samples: Samples) -> None:
             raise GraphError([f"the graph has {counts}: {_FIX}"])
 
 
+def same_structure(one: Graph, other: Graph) -> bool:
+    """Whether two graphs have the same nodes, whatever sizes they have."""
+    return len(one.nodes) == len(other.nodes) and all(
+        _form(a) == _form(b) for a, b in zip(one.nodes, other.nodes, strict=True)
+    )
+
+
 _FIX = "give that dimension one size, with --shape (in Python: shapes=)"
 
 

@@ -68,7 +68,8 @@ def _windows(
                 continue
             if column is not None and [array.shape[column] for array in arrays] != total:
                 continue
-            whole = _line(arrays, row, before, total[-1]) if column is None else _band(arrays[-1], row, column)
+            line = column is None
+            whole = _line(arrays, row, before, total[-1]) if line else _band(arrays[-1], row, column)
             starts = [tuple(first if axis == row else 0 for axis in range(rank)) for first in before]
             if whole is not None and all(map(_is_window, arrays, starts, [whole] * len(arrays))):
                 yield whole, starts

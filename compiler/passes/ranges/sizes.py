@@ -17,6 +17,7 @@ from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import InputOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, Undecided
 from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph
+from compiler.evaluation.sizes.shaped import at_sizes, without_odd_one
 from compiler.graph import Graph, GraphError
 from compiler.operators.reductions.found import sized_outputs
 from compiler.passes.base import Context, operations
@@ -44,7 +45,9 @@ class SizesPass:
         usual, *others = ranges.samples()
         samples: list[tuple[Point, Graph]] = [(usual, context.graph)]
         samples += [(point, self._rewritten(context, point)) for point in others]
-        ranged = context.ranged = self._ranged(context, samples)
+        alike = without_odd_one(samples)
+        ranged = self._ranged(context, list(alike))
+        ranged = context.ranged = ranged if alike is samples else at_sizes(ranged, usual)
         _check_inputs(context, ranged)
         if ranged.graph is not context.graph:
             context.graph = ranged.graph

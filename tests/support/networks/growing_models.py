@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
+
 from range_models import ModelWriter, Tensors
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -71,7 +72,9 @@ class _Decoder:
     def projected(self, x: str, heads: int) -> str:
         w, width = self.w, self.width
         rows = w.add("MatMul", x, w.weights(self.columns, heads * width))
-        shape = w.add("Concat", w.integers(1), self.vector(self.size("input_ids", 1)), w.integers(heads, width), axis=0)
+        shape = w.add(
+            "Concat", w.integers(1), self.vector(self.size("input_ids", 1)), w.integers(heads, width), axis=0
+        )
         return w.add("Transpose", w.add("Reshape", rows, shape), perm=[0, 2, 1, 3])
 
     def turned(self, x: str) -> str:
@@ -122,7 +125,9 @@ class _Decoder:
         """The operator Attention, which appends to the cache itself."""
         q, k = self.turned(self.projected(x, self.heads)), self.turned(self.projected(x, self.groups))
         v = self.projected(x, self.groups)
-        pasts, presents = ([f"{name}.{layer}.{what}" for what in ("key", "value")] for name in ("past_key_values", "present"))
+        pasts, presents = (
+            [f"{name}.{layer}.{what}" for what in ("key", "value")] for name in ("past_key_values", "present")
+        )
         for past, present in zip(pasts, presents, strict=True):
             self.inputs[past] = FLOAT, [1, self.groups, "past", self.width]
             self.outputs[present] = FLOAT, [1, self.groups, self.total, self.width]
@@ -135,12 +140,20 @@ class _Decoder:
     def layer(self, layer: int, x: str, written_out: bool) -> str:
         w, columns = self.w, self.columns
         rows = self.normal(x)
-        y = w.add("Transpose", (self.attended if written_out else self.operator)(layer, rows), perm=[0, 2, 1, 3])
-        shape = w.add("Concat", w.integers(1), self.vector(self.size("input_ids", 1)), w.integers(columns), axis=0)
+        y = w.add(
+            "Transpose", (self.attended if written_out else self.operator)(layer, rows), perm=[0, 2, 1, 3]
+        )
+        shape = w.add(
+            "Concat", w.integers(1), self.vector(self.size("input_ids", 1)), w.integers(columns), axis=0
+        )
         x = w.add("Add", x, w.add("MatMul", w.add("Reshape", y, shape), w.weights(columns, columns)))
         rows = self.normal(x)
         gate = w.add("MatMul", rows, w.weights(columns, 2 * columns))
-        inner = w.add("Mul", w.add("Mul", gate, w.add("Sigmoid", gate)), w.add("MatMul", rows, w.weights(columns, 2 * columns)))
+        inner = w.add(
+            "Mul",
+            w.add("Mul", gate, w.add("Sigmoid", gate)),
+            w.add("MatMul", rows, w.weights(columns, 2 * columns)),
+        )
         return w.add("Add", x, w.add("MatMul", inner, w.weights(2 * columns, columns)))
 
 
@@ -194,4 +207,8 @@ def step_inputs(words: Any, past: int) -> dict[str, Any]:
     """The inputs of a step with these words after ``past`` others."""
     ids = np.asarray(words, np.int64)[None]
     places = np.arange(past, past + ids.shape[1])[None]
-    return {"input_ids": ids, "position_ids": places, "attention_mask": np.ones((1, past + ids.shape[1]), np.int64)}
+    return {
+        "input_ids": ids,
+        "position_ids": places,
+        "attention_mask": np.ones((1, past + ids.shape[1]), np.int64),
+    }
