@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import asm
 import emulator
-from asm.image import Buffer, Image, image_of_entry, image_parts, read_again
+from asm.image import SUM, Buffer, Image, image_of_entry, image_parts, read_again
 from emulator.memory.buffers import travel_dtype
 from emulator.memory.shapes import extents_of
 from tx8isa.errors import Tx8Error
@@ -172,13 +172,14 @@ def compile(
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
     inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
-    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``bounds``: the
-    most steps of loops that collect results, and the most that nodes such as NonZero find, by the names of
-    the nodes; ``state``: inputs that are the same
-    memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
-    (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
-    ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x and y, and
-    ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best (docs/chips.md).
+    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md), or the sum that
+    one is, ``{"total": "past+new"}``; ``bounds``: the most steps of loops that collect results, and the most
+    that nodes such as NonZero find, by the names of the nodes; ``state``: inputs that are the same memory as
+    outputs, ``{"past": "present"}``, which may grow; ``replaceable``: names of constants that sessions may
+    replace (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81;
+    ``patterns``, ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x
+    and y, and ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best
+    (docs/chips.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
@@ -194,8 +195,7 @@ def compile(
         graph = graph_of(model, examples, shapes, constants, sizes, bounds)
         return _kept_between_runs(graph, state or {}, replaceable, bool(dims))
 
-    floats = calibrate is None and formats is None and dtype not in ("int8", "auto")
-    ranges = _ranges(dims, graph_at, floats, bool(state))
+    ranges = _ranges(dims, graph_at, dtype, calibrate is None and formats is None, bool(state))
     graph = graph_at(None) if ranges is None else ranges.graph_at(ranges.ranges.usual)
     options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
     options |= {"search": search, "residency": residency}
@@ -226,17 +226,21 @@ def _kept_between_runs(
 def _ranges(
     dims: Mapping[str, Sequence[int] | str] | None,
     graph_at: Callable[[Mapping[str, int]], Graph],
+    dtype: str | None,
     floats: bool,
     states: bool,
 ) -> RangedSource | None:
-    """The ranges that a program is made for; None for one size. GraphError for a program of bytes."""
+    """The ranges that a program is made for; None for one size. GraphError for a program of bytes.
+
+    ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has some.
+    """
     from compiler.evaluation.sizes.ranges import ranges_of
     from compiler.graph import GraphError
     from compiler.passes.base import RangedSource
 
     if not dims:
         return None
-    if not floats:
+    if not floats or dtype in ("int8", "auto"):
         raise GraphError(["dims= is for formats of floats: a program of bytes runs one size"])
     ranges = ranges_of(dims, states)
     source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
@@ -333,7 +337,7 @@ def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None
 def _extents(buffer: Buffer, image: Image) -> Iterator[str]:
     """The extents of an input or output; of those that the program computes how much they are at most."""
     for extent, most in zip(extents_of(image.shapes, buffer), buffer.shape, strict=True):
-        yield f"<={most}" if extent.startswith("@") else extent
+        yield f"<={most}" if extent.startswith("@") else f"({extent})" if SUM in extent else extent
 
 
 def _signature(buffers: Sequence[Buffer], image: Image) -> str:

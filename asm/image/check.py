@@ -97,7 +97,7 @@ def _is_sum(parts: Sequence[str], known: Collection[str]) -> bool:
 
 def _has_axis(shapes: Shapes, key: tuple[str, str]) -> bool:
     """Whether a buffer has room along one of its axes."""
-    return key in shapes.room and shapes.room[key] < len(shapes.extents[key])
+    return key in shapes.room and 0 <= shapes.room[key] < len(shapes.extents[key])
 
 
 def _room_problems(shapes: Shapes, buffers: Mapping[tuple[str, str], Buffer]) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _room_problems(shapes: Shapes, buffers: Mapping[tuple[str, str], Buffer]) ->
     most = {each.name: each.most for each in shapes.dimensions}
     for key, axis in shapes.room.items():
         where, extents = f"room of {key[0]} {key[1]}", shapes.extents.get(key, ())
-        if key not in buffers or len(extents) != len(buffers[key].shape) or axis >= len(extents):
+        if key not in buffers or len(extents) != len(buffers[key].shape) or not 0 <= axis < len(extents):
             yield f"{where}: axis {axis}, expected an axis of a buffer whose extents are declared"
             continue
         for at, (extent, size) in enumerate(zip(extents, buffers[key].shape, strict=True)):

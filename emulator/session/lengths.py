@@ -25,13 +25,13 @@ class StateLengths:
         self._dimensions: dict[str, str] = {}
         self.most: dict[str, int] = {}
         """The largest length that a step may leave, by dimension."""
-        for name, buffer in buffers.items() if shapes is not None else ():
+        for name, buffer in buffers.items():
             key = buffer.kind, buffer.name
-            if key in shapes.room:
+            if shapes is not None and key in shapes.room:
                 axis = self._axes[name] = shapes.room[key]
                 dimension = self._dimensions[name] = shapes.extents[key][axis]
                 self.most[dimension] = min(buffer.shape[axis], self.most.get(dimension, buffer.shape[axis]))
-        self.now: Mapping[str, int] = dict.fromkeys(self.most, 0)
+        self.now: dict[str, int] = dict.fromkeys(self.most, 0)
         self.first = self.now
 
     def check(self) -> None:

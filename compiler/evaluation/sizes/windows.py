@@ -68,8 +68,10 @@ def _windows(
                 continue
             if column is not None and [array.shape[column] for array in arrays] != total:
                 continue
-            line = column is None
-            whole = _line(arrays, row, before, total[-1]) if line else _band(arrays[-1], row, column)
+            if column is None:
+                whole = _line(arrays, row, before, total[-1])
+            else:
+                whole = _band(arrays[-1], row, column)
             starts = [tuple(first if axis == row else 0 for axis in range(rank)) for first in before]
             if whole is not None and all(map(_is_window, arrays, starts, [whole] * len(arrays))):
                 yield whole, starts
@@ -89,7 +91,8 @@ def _line(arrays: Sequence[Array], axis: int, before: Sequence[int], total: int)
     slope = (firsts[-1] - firsts[0]) / steps
     shape = [-1 if at == axis else 1 for at in range(arrays[0].ndim)]
     places = np.arange(total).reshape(shape) - before[-1]
-    return (firsts[-1] + slope * places).astype(arrays[0].dtype)
+    line: Array = (firsts[-1] + slope * places).astype(arrays[0].dtype)
+    return line
 
 
 def _band(largest: Array, row: int, column: int) -> Array:
