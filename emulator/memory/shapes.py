@@ -148,12 +148,12 @@ def _word_count(shapes: Shapes) -> int:
 def fitting(shapes: Shapes, buffer: Buffer, array: Array) -> Buffer:
     """An input with the shape that an array of it alone may have; SizeError for a size out of range.
 
-    A sum of dimensions may be anything for which there is room.
+    A sum of dimensions is left to ``known_sizes``, which knows the others.
     """
     sizes = usual_sizes(shapes) | known_sizes(shapes, [buffer], {buffer.name: array})
     found = list(sized(shapes, buffer, sizes).shape)
-    for axis, (extent, most) in enumerate(zip(extents_of(shapes, buffer), buffer.shape, strict=True)):
-        if SUM in extent and array.shape[axis] <= most:
+    for axis, extent in enumerate(extents_of(shapes, buffer)):
+        if SUM in extent:
             found[axis] = array.shape[axis]
     return replace(buffer, shape=tuple(found))
 

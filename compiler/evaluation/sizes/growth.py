@@ -106,12 +106,14 @@ def with_room(graph: Graph, states: Sequence[GrowingState]) -> Graph:
 
 def _with_concats(graph: Graph, states: set[str]) -> Graph:
     """The graph in which operators that append to states themselves are written as what they consist of."""
+    expanded: set[str] = set()
     while True:
         readers = {node.op for node in graph.nodes if not states.isdisjoint(node.inputs)}
         composite = {op for op in readers if op != "Concat" and OPERATORS[op].expansion is not None}
-        if not composite:
+        if composite <= expanded:
             return graph
-        graph = expand_graph(graph, composite)
+        expanded |= composite
+        graph = expand_graph(graph, expanded)
 
 
 class _Cache:
