@@ -109,6 +109,8 @@ class Assembly:
         """The networks of the program, and how many buffers were declared before each of them."""
         self.dimensions: list[Dimension] = []
         self.extents: dict[tuple[str, str], tuple[str, ...]] = {}
+        self.room: dict[tuple[str, str], int] = {}
+        """The axis of inputs and outputs along which they have room for the most."""
         self.shape_block: Address | int | None = None
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None

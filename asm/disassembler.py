@@ -67,6 +67,8 @@ def _shapes(shapes: Shapes) -> Iterator[str]:
         yield f".dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}"
     for (kind, name), extents in shapes.extents.items():
         yield f".extents {kind}, {quote(name)}, {', '.join(map(_extent, extents))}"
+    for (kind, name), axis in shapes.room.items():
+        yield f".room {kind}, {quote(name)}, {axis}"
     yield f".shapes {shapes.address:#x}"
 
 

@@ -72,7 +72,7 @@ def _shapes(assembly: Assembly, bases: dict[str, int]) -> Shapes | None:
     if at is None:
         return None
     address = at if isinstance(at, int) else _final(at, bases)
-    return Shapes(address, tuple(assembly.dimensions), dict(assembly.extents))
+    return Shapes(address, tuple(assembly.dimensions), dict(assembly.extents), dict(assembly.room))
 
 
 def _kept(section: Section) -> Bytes:

@@ -209,6 +209,7 @@ def compile_graph(
     from compiler.search.chips import said_degrees
 
     machine = load_machine(None) if machine is None else machine
+    graph = graph if ranges is None else ranges.with_room(graph)
     options: dict[str, Any] = {"patterns": patterns, "search": search, "plan": plan}
     options |= {"residency": residency, "ranges": ranges}
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)

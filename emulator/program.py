@@ -14,7 +14,7 @@ from emulator.chip.memories import Memories, Pool
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
 from emulator.memory import shapes
-from emulator.memory.buffers import Array, InputError, packed, size_of, travel_dtype, unpacked
+from emulator.memory.buffers import Array, InputError, size_of, travel_dtype
 from emulator.memory.image_file import ImageFile, bytes_of
 from emulator.memory.pages import SharedSegments
 from tx8isa.errors import Tx8Error
@@ -63,7 +63,7 @@ class Program:
 
     def _memory(self, buffer: Buffer) -> tuple[Any, ...]:
         """What two buffers have in common when they are the same memory with the same content."""
-        extents = shapes.extents_of(self.image.shapes, buffer)
+        extents = shapes.extents_that_stay(self.image.shapes, buffer)
         return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype, extents
 
     @property
@@ -185,14 +185,31 @@ class Program:
     def results(self, system: System) -> dict[str, Array]:
         """The outputs of a finished system, by name."""
         outputs = shapes.sized_outputs(self.image, self.outputs, system.memories.ddr_area)
-        return {buffer.name: unpacked(buffer, self.bytes_of(buffer, system)) for buffer in outputs}
+        return {
+            whole.name: shapes.unpacked_array(
+                self.image.shapes, whole, buffer.shape, self._bytes_of_output(whole, buffer, system)
+            )
+            for whole, buffer in zip(self.outputs, outputs, strict=True)
+        }
+
+    def _bytes_of_output(self, whole: Buffer, sized: Buffer, system: System) -> Array:
+        """The bytes of an output: all of one that has room for the most."""
+        declared = self.image.shapes
+        kept = declared is not None and (whole.kind, whole.name) in declared.room
+        return self.bytes_of(whole if kept else sized, system)
 
     # -- sizes of a run --------------------------------------------------------------------------------
 
-    def sizes_of(self, inputs: Mapping[str, Array], of: Sequence[Buffer] | None = None) -> dict[str, int]:
+    def sizes_of(
+        self,
+        inputs: Mapping[str, Array],
+        of: Sequence[Buffer] | None = None,
+        lengths: shapes.Sizes | None = None,
+    ) -> dict[str, int]:
         """The sizes of a run with these inputs; InputError or SizeError when they do not fit.
 
-        ``of``: the inputs that say them, by default all; a session has those that are not states.
+        ``of``: the inputs that say them, by default all; a session has those that are not states, and
+        ``lengths`` that its states have.
         """
         declared, buffers = self.image.shapes, self.inputs if of is None else of
         if declared is None:
@@ -200,7 +217,7 @@ class Program:
         for buffer in buffers:
             if buffer.name not in inputs:
                 raise _missing(buffer, shapes.extents_of(declared, buffer))
-        found = shapes.known_sizes(declared, buffers, inputs)
+        found = shapes.known_sizes(declared, buffers, inputs, lengths)
         unknown = next((each.name for each in declared.dimensions if each.name not in found), None)
         if unknown is not None:
             besides = "" if of is None else " but states"
@@ -210,7 +227,7 @@ class Program:
     def _packed(self, buffer: Buffer, sizes: shapes.Sizes, inputs: Mapping[str, Array]) -> Array:
         if buffer.name not in inputs:
             raise _missing(buffer, shapes.extents_of(self.image.shapes, buffer))
-        return packed(shapes.sized(self.image.shapes, buffer, sizes), np.asarray(inputs[buffer.name]))
+        return shapes.packed_array(self.image.shapes, buffer, sizes, np.asarray(inputs[buffer.name]))
 
     def results_of_chips(self, mesh: ChipMesh) -> dict[str, Array]:
         """The outputs of finished chips: ``chip1.y`` is that of chip 1."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import asm
 import emulator
-from asm.image import Buffer, Image, image_of_entry, image_parts, read_again
+from asm.image import SUM, Buffer, Image, image_of_entry, image_parts, read_again
 from emulator.memory.buffers import travel_dtype
 from emulator.memory.shapes import extents_of
 from tx8isa.errors import Tx8Error
@@ -150,7 +150,7 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
-    dims: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, Sequence[int] | str] | None = None,
     bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
     replaceable: Sequence[str] = (),
@@ -172,13 +172,14 @@ def compile(
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
     inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
-    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); ``bounds``: the
-    most steps of loops that collect results, and the most that nodes such as NonZero find, by the names of
-    the nodes; ``state``: inputs that are the same
-    memory as outputs, ``{"past": "present"}``; ``replaceable``: names of constants that sessions may replace
-    (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
-    ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x and y, and
-    ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best (docs/chips.md).
+    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md), or the sum that
+    one is, ``{"total": "past+new"}``; ``bounds``: the most steps of loops that collect results, and the most
+    that nodes such as NonZero find, by the names of the nodes; ``state``: inputs that are the same memory as
+    outputs, ``{"past": "present"}``, which may grow; ``replaceable``: names of constants that sessions may
+    replace (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81;
+    ``patterns``, ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x
+    and y, and ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best
+    (docs/chips.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
@@ -192,10 +193,10 @@ def compile(
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
         graph = graph_of(model, examples, shapes, constants, sizes, bounds)
-        return _kept_between_runs(graph, state or {}, replaceable)
+        return _kept_between_runs(graph, state or {}, replaceable, bool(dims))
 
-    ranges = _ranges(dims, graph_at, calibrate is None and formats is None and dtype not in ("int8", "auto"))
-    graph = graph_at(None if ranges is None else ranges.ranges.usual)
+    ranges = _ranges(dims, graph_at, dtype, calibrate is None and formats is None, bool(state))
+    graph = graph_at(None) if ranges is None else ranges.graph_at(ranges.ranges.usual)
     options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
     options |= {"search": search, "residency": residency}
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
@@ -211,28 +212,39 @@ def _with_choices(program: Compiled, name: str, made: Chosen) -> Program:
     return Program(program.image, program.machine, name, program, made.table)
 
 
-def _kept_between_runs(graph: Graph, state: Mapping[str, str], replaceable: Sequence[str]) -> Graph:
+def _kept_between_runs(
+    graph: Graph, state: Mapping[str, str], replaceable: Sequence[str], ranged: bool
+) -> Graph:
     """The graph with its states, and constants that sessions may replace."""
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
-    stated = with_states(graph, state)
+    stated = with_states(graph, state, ranged)
     return with_replaceable(stated, replaceable) if replaceable else stated
 
 
 def _ranges(
-    dims: Mapping[str, Sequence[int]] | None, graph_at: Callable[[Mapping[str, int]], Graph], floats: bool
+    dims: Mapping[str, Sequence[int] | str] | None,
+    graph_at: Callable[[Mapping[str, int]], Graph],
+    dtype: str | None,
+    floats: bool,
+    states: bool,
 ) -> RangedSource | None:
-    """The ranges that a program is made for; None for one size. GraphError for a program of bytes."""
-    from compiler.evaluation.sizes.ranges import Ranges, dimensions_of
+    """The ranges that a program is made for; None for one size. GraphError for a program of bytes.
+
+    ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has some.
+    """
+    from compiler.evaluation.sizes.ranges import ranges_of
     from compiler.graph import GraphError
     from compiler.passes.base import RangedSource
 
     if not dims:
         return None
-    if not floats:
+    if not floats or dtype in ("int8", "auto"):
         raise GraphError(["dims= is for formats of floats: a program of bytes runs one size"])
-    return RangedSource(Ranges(dimensions_of(dims)), graph_at)
+    ranges = ranges_of(dims, states)
+    source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
+    return source.with_growth() if states else source
 
 
 def compile_entries(
@@ -325,7 +337,7 @@ def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None
 def _extents(buffer: Buffer, image: Image) -> Iterator[str]:
     """The extents of an input or output; of those that the program computes how much they are at most."""
     for extent, most in zip(extents_of(image.shapes, buffer), buffer.shape, strict=True):
-        yield f"<={most}" if extent.startswith("@") else extent
+        yield f"<={most}" if extent.startswith("@") else f"({extent})" if SUM in extent else extent
 
 
 def _signature(buffers: Sequence[Buffer], image: Image) -> str:

@@ -46,6 +46,15 @@ def _extents(call: Call) -> None:
     call.assembly.extents[fields[0], _name(fields[1])] = tuple(map(_name, fields[2:]))
 
 
+@handler(".room")
+def _room(call: Call) -> None:
+    """``.room KIND, NAME, AXIS``: elements of an input or output stay where the largest one has them."""
+    fields = call.fields()
+    if len(fields) != 3 or fields[0] not in ("input", "output"):
+        raise Fault(f"{call.name} takes input|output, NAME, AXIS")
+    call.assembly.room[fields[0], _name(fields[1])] = _number(call, fields[2])
+
+
 @handler(".shapes")
 def _shapes(call: Call) -> None:
     """``.shapes NAME, WORDS``: the shape block in DDR; or ``.shapes ADDRESS``, where it is."""

@@ -24,6 +24,7 @@ from .symbols import SYMBOL_BYTES, SymbolReader, SymbolTable, pack_symbols
 from .types import (
     ABSOLUTE,
     LIVE_ROLES,
+    SUM,
     VERSION,
     Buffer,
     Dimension,
@@ -43,6 +44,7 @@ from .types import (
 __all__ = [
     "ABSOLUTE",
     "LIVE_ROLES",
+    "SUM",
     "VERSION",
     "Buffer",
     "Dimension",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from tx8isa.errors import Tx8Error
@@ -14,13 +14,14 @@ from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from .chips import OF_CHIPS, problems_of_chips
 from .dwarf import SECTIONS as DEBUG_SECTIONS
 from .entry_points import problems_of_entries
-from .types import VERSION, Buffer, Image, Segment, Shapes, Window
+from .types import SUM, VERSION, Buffer, Image, Segment, Shapes, Window
 
 FLAGS = ("rx", "rw", "r")
 KINDS = ("input", "output", "constant")
 OWN_SECTIONS = (".note.tx8", ".symtab", ".strtab", ".shstrtab", *DEBUG_SECTIONS)
 _MAX_SEGMENTS = 4096
 _EXTENT = re.compile(r"@?\d{1,18}")
+_NUMBER = re.compile(r"\d{1,18}")
 
 
 def problem(image: Image) -> str | None:
@@ -66,10 +67,12 @@ def _all_buffer_problems(buffers: Sequence[Buffer], windows: Sequence[Window]) -
 def _shape_problems(image: Image, shapes: Shapes) -> Iterator[str]:
     """What is wrong with the sizes that a run decides."""
     yield from _name_problems("dimensions", [each.name for each in shapes.dimensions])
+    lengths = {extents[shapes.room[key]] for key, extents in shapes.extents.items() if _has_axis(shapes, key)}
     for each in shapes.dimensions:
-        if not 1 <= each.least <= each.usual <= each.most:
-            found = f"{each.least}:{each.usual}:{each.most}"
-            yield f"dimension {each.name}: {found}, expected least:usual:most, in ascending order from 1 on"
+        first = 0 if each.name in lengths else 1
+        if not first <= each.least <= each.usual <= each.most:
+            found, order = f"{each.least}:{each.usual}:{each.most}", f"ascending order from {first} on"
+            yield f"dimension {each.name}: {found}, expected least:usual:most, in {order}"
     if ddr_offset(shapes.address, image.windows) is None:
         yield f"the shape block at {shapes.address:#x} lies in no DDR window"
     known = {each.name for each in shapes.dimensions}
@@ -81,8 +84,34 @@ def _shape_problems(image: Image, shapes: Shapes) -> Iterator[str]:
         elif len(extents) != len(buffers[kind, name].shape):
             yield f"{where}: {len(extents)}, expected {len(buffers[kind, name].shape)}"
         for extent in extents:
-            if extent not in known and not _EXTENT.fullmatch(extent):
-                yield f"{where}: {extent!r}, expected a number, a dimension, or @ and the number of a word"
+            parts = extent.split(SUM)
+            if extent not in known and not _EXTENT.fullmatch(extent) and not _is_sum(parts, known):
+                wanted = "a number, a dimension, a sum of them, or @ and the number of a word"
+                yield f"{where}: {extent!r}, expected {wanted}"
+    yield from _room_problems(shapes, buffers)
+
+
+def _is_sum(parts: Sequence[str], known: Collection[str]) -> bool:
+    return len(parts) > 1 and all(part in known or _NUMBER.fullmatch(part) for part in parts)
+
+
+def _has_axis(shapes: Shapes, key: tuple[str, str]) -> bool:
+    """Whether a buffer has room along one of its axes."""
+    return key in shapes.room and 0 <= shapes.room[key] < len(shapes.extents[key])
+
+
+def _room_problems(shapes: Shapes, buffers: Mapping[tuple[str, str], Buffer]) -> Iterator[str]:
+    """What is wrong with buffers that have room for the most."""
+    most = {each.name: each.most for each in shapes.dimensions}
+    for key, axis in shapes.room.items():
+        where, extents = f"room of {key[0]} {key[1]}", shapes.extents.get(key, ())
+        if key not in buffers or len(extents) != len(buffers[key].shape) or not 0 <= axis < len(extents):
+            yield f"{where}: axis {axis}, expected an axis of a buffer whose extents are declared"
+            continue
+        for at, (extent, size) in enumerate(zip(extents, buffers[key].shape, strict=True)):
+            parts = [most.get(part) or int(part) for part in extent.split(SUM) if "@" not in part]
+            if (at != axis and extent != str(size)) or sum(parts) > size or "@" in extent:
+                yield f"{where}: {extent!r} of {size}, expected at most that, and the same along other axes"
 
 
 def _name_problems(what: str, names: list[str]) -> Iterator[str]:

@@ -71,12 +71,21 @@ class ExtentsNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     extents: tuple[str, ...]
 
 
+class RoomNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The axis of an input or output along which it has room for the most."""
+
+    kind: str
+    name: str
+    axis: _Unsigned
+
+
 class ShapesNote(_Record, frozen=True):
     """The sizes that a run decides: the shape block, name, least, usual and most of each, the extents."""
 
     address: _Unsigned
-    dimensions: tuple[tuple[str, _Positive, _Positive, _Positive], ...]
+    dimensions: tuple[tuple[str, _Unsigned, _Positive, _Positive], ...]
     extents: tuple[ExtentsNote, ...]
+    room: tuple[RoomNote, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class EntryPointNote(_Record, frozen=True):
@@ -163,16 +172,17 @@ def encode_note(image: Image) -> bytes:
 
 def _shapes_note(shapes: Shapes) -> ShapesNote:
     extents = tuple(ExtentsNote(*key, found) for key, found in shapes.extents.items())
-    return ShapesNote(
-        shapes.address, tuple((d.name, d.least, d.usual, d.most) for d in shapes.dimensions), extents
-    )
+    room = tuple(RoomNote(*key, axis) for key, axis in shapes.room.items())
+    dimensions = tuple((d.name, d.least, d.usual, d.most) for d in shapes.dimensions)
+    return ShapesNote(shapes.address, dimensions, extents, room or msgspec.UNSET)
 
 
 def _shapes(note: ShapesNote | msgspec.UnsetType) -> Shapes | None:
     if note is msgspec.UNSET:
         return None
     extents = {(each.kind, each.name): each.extents for each in note.extents}
-    return Shapes(note.address, tuple(Dimension(*each) for each in note.dimensions), extents)
+    room = {(each.kind, each.name): each.axis for each in note.room or ()}
+    return Shapes(note.address, tuple(Dimension(*each) for each in note.dimensions), extents, room)
 
 
 def decode_note(descriptor: bytes, name: str) -> Note:

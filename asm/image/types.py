@@ -104,19 +104,26 @@ class Dimension(NamedTuple):
     most: int
 
 
+SUM = " + "
+"""Between the dimensions of a sum."""
+
+
 @dataclass(frozen=True)
 class Shapes:
     """What a program that runs a range of sizes declares about them.
 
     ``address`` is that of the shape block in DDR, words of 8 bytes: first the sizes of the ``dimensions``,
     then what the program writes. ``extents`` has the extents of inputs and outputs, by kind and name: for
-    each axis a number, the name of a dimension, or ``@2``, the third word of the block. The shape of such
-    a buffer is the largest one; the elements of a smaller array are compact from its beginning on.
+    each axis a number, the name of a dimension, a sum such as ``past + new``, or ``@2``, the third word of
+    the block. The shape of such a buffer is the largest one; the elements of a smaller array are compact from
+    its beginning on. ``room`` has the axis of buffers for which that is not so: they have room for the most
+    along it, and elements stay where they are in the largest array.
     """
 
     address: int
     dimensions: tuple[Dimension, ...]
     extents: Mapping[tuple[str, str], tuple[str, ...]]
+    room: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 LIVE_ROLES = ("weights", "input", "value", "output", "exchange", "staging", "temporary")

@@ -11,13 +11,14 @@ from compiler.operators.reductions.found import sized_outputs
 from tx8isa.tools.suggestions import hint
 
 
-def with_states(graph: Graph, states: Mapping[str, str]) -> Graph:
+def with_states(graph: Graph, states: Mapping[str, str], ranged: bool = False) -> Graph:
     """The graph with inputs that are the same memory as outputs, by name: ``{"past": "present"}``.
 
     GraphError, with every mistake, for names that the graph does not have, for an output that is two states,
-    and for tensors that differ in shape or element type, or have no elements.
+    and for tensors that differ in shape or element type, or have no elements. In a ``ranged`` graph, that of
+    a program for a range of sizes, a state may grow: then the output has more along an axis.
     """
-    problems = list(_problems(graph, states))
+    problems = list(_problems(graph, states, ranged))
     if problems:
         raise GraphError(problems)
     return replace(graph, states=tuple(states.items()))
@@ -50,7 +51,7 @@ def with_states_of_entries(graphs: Mapping[str, Graph], states: Mapping[str, str
 _ENTRY = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
-def _problems(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
+def _problems(graph: Graph, states: Mapping[str, str], ranged: bool = False) -> Iterator[str]:
     inputs, outputs = ({tensor.name: tensor for tensor in some} for some in (graph.inputs, graph.outputs))
     for past, present in states.items():
         what = f"state {past}={present}"
@@ -65,12 +66,17 @@ def _problems(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
         elif list(states.values()).count(present) > 1:
             yield f"{what}: output '{present}' is the state of another input too; give it to one"
         else:
-            yield from _misfits(what, inputs[past], outputs[present])
+            yield from _misfits(what, inputs[past], outputs[present], ranged)
 
 
-def _misfits(what: str, past: Tensor, present: Tensor) -> Iterator[str]:
+def _misfits(what: str, past: Tensor, present: Tensor, ranged: bool) -> Iterator[str]:
     """What keeps an input and an output from being the same memory."""
-    if (past.shape, past.dtype) != (present.shape, present.dtype):
+    longer = [a < b for a, b in zip(past.shape, present.shape, strict=False) if a != b] == [True]
+    if longer and len(past.shape) == len(present.shape) and past.dtype == present.dtype:
+        if not ranged:
+            sizes = f"input is {_described(past)}, output is {_described(present)}"
+            yield f"{what}: {sizes}; a state that grows needs the range of its length: --dim NAME=0:100:512"
+    elif (past.shape, past.dtype) != (present.shape, present.dtype):
         yield f"{what}: input is {_described(past)}, output is {_described(present)}; expected the same"
     elif not past.size:
         yield f"{what}: {_described(past)} has no elements that could stay from run to run"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from compiler.dialect.sizes import open_axes
 from compiler.dialect.types import order_of, readable_as, storage_permutation
 from compiler.evaluation.sizes import Domain, Size
 from compiler.evaluation.sizes.formulas import Point
+from compiler.evaluation.sizes.growth import GrowingState, growing_states, ranges_with, with_room
 from compiler.evaluation.sizes.ranged import RangedGraph
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.wide_values import WideValues
@@ -162,6 +163,17 @@ class RangedSource:
 
     ranges: Ranges
     graph_at: Callable[[Point], Graph]
+    """Reads the model; states that grow are what they are in it."""
+    growing: tuple[GrowingState, ...] = ()
+
+    def with_room(self, graph: Graph) -> Graph:
+        """A graph that the source has read, in which states that grow are caches with room."""
+        return with_room(graph, self.growing)
+
+    def with_growth(self) -> RangedSource:
+        """The source that knows which states grow; GraphError for a state that cannot."""
+        states = growing_states(self.ranges, self.graph_at)
+        return replace(self, ranges=ranges_with(self.ranges, states), growing=states)
 
 
 class Pass(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from compiler.dialect.ops import LoadConstOp, NodeOperation
 from compiler.dialect.sizes import formula_texts
@@ -78,11 +78,20 @@ def numbers_in(context: Context, operation: NodeOperation, key: str, value: Any)
     found = operation.numbers.data.get(key) if operation.numbers is not None else None
     if found is None or context.domain is None:
         return value
-    assert isinstance(found, ArrayAttr)
-    texts = [text.data for text in found if isinstance(text, StringAttr)]
-    sizes = _at(context, _formulas(context, texts))
+    sizes = _at(context, _formulas(context, _texts(found)))
     if isinstance(value, np.ndarray):
         array = np.empty(len(sizes), object)
         array[:] = sizes
         return array.reshape(value.shape)
     return sizes if isinstance(value, tuple) else sizes[0]
+
+
+def number_formulas(context: Context, operation: NodeOperation) -> list[ExtentFormula]:
+    """The formulas of all attributes and known operands of a node that depend on the sizes of a run."""
+    found = operation.numbers.data.values() if operation.numbers is not None else ()
+    return [formula for each in found for formula in _formulas(context, _texts(each))]
+
+
+def _texts(formulas: Attribute) -> list[str]:
+    assert isinstance(formulas, ArrayAttr)
+    return [text.data for text in formulas if isinstance(text, StringAttr)]

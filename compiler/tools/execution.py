@@ -18,6 +18,7 @@ from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
+    from compiler.evaluation.sizes.ranges import Ranges
     from compiler.frontend import Reader
     from compiler.graph import Array, Graph
     from compiler.passes.base import RangedSource
@@ -81,7 +82,9 @@ def bound_reader(options: argparse.Namespace, path: Path, sizes: Mapping[str, in
     from compiler.frontend import reader
 
     shapes, bounds = dict(options.shape), dict(options.bound)
-    sizes = {name: usual for name, (_, usual, _) in options.dim} if sizes is None else sizes
+    if sizes is None and options.dim:
+        ranges = _ranges(options)
+        sizes = ranges.model_sizes(ranges.usual)
     return reader(path, shapes, options.batch, _constants_of(options), sizes, bounds)
 
 
@@ -104,7 +107,15 @@ def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
-    return with_replaceable(with_states(graph, dict(options.state)), options.replaceable)
+    stated = with_states(graph, dict(options.state), ranged=bool(options.dim))
+    return with_replaceable(stated, options.replaceable)
+
+
+def _ranges(options: argparse.Namespace) -> Ranges:
+    """The ranges of --dim; GraphError for one that is none."""
+    from compiler.evaluation.sizes.ranges import ranges_of
+
+    return ranges_of(dict(options.dim), states=bool(options.state))
 
 
 def ranged_source(
@@ -116,10 +127,11 @@ def ranged_source(
     """
     if not options.dim:
         return None
-    from compiler.evaluation.sizes.ranges import Ranges, dimensions_of
     from compiler.passes.base import RangedSource
 
-    return RangedSource(Ranges(dimensions_of(dict(options.dim))), graph_at)
+    ranges = _ranges(options)
+    source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
+    return source.with_growth() if options.state else source
 
 
 def at_sizes_of_inputs(

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from asm.image import Buffer, Image, Shapes, ddr_offset
+from asm.image import SUM, Buffer, Dimension, Image, Shapes, ddr_offset
 from tx8isa.errors import Tx8Error
 
+from .areas import Bytes
+from .buffers import Array, check_array, packed, unpacked
 from .resetting import Area
 
 WORD = 8
@@ -30,13 +32,25 @@ def extents_of(shapes: Shapes | None, buffer: Buffer) -> tuple[str, ...]:
     return found if found is not None else tuple(map(str, buffer.shape))
 
 
-def known_sizes(shapes: Shapes, buffers: Iterable[Buffer], arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes that arrays of inputs have.
+def extents_that_stay(shapes: Shapes | None, buffer: Buffer) -> tuple[str, ...]:
+    """The extents, but not that of the axis along which a state grows."""
+    extents = list(extents_of(shapes, buffer))
+    axis = None if shapes is None else shapes.room.get((buffer.kind, buffer.name))
+    if axis is not None:
+        extents[axis] = ""
+    return tuple(extents)
+
+
+def known_sizes(
+    shapes: Shapes, buffers: Iterable[Buffer], arrays: Mapping[str, Any], lengths: Sizes | None = None
+) -> dict[str, int]:
+    """The sizes that arrays of inputs have; ``lengths`` are those that states have.
 
     SizeError for a size out of range, for two arrays that disagree, and for one of another number of axes.
     """
     ranges = {each.name: each for each in shapes.dimensions}
     found: dict[str, tuple[int, str]] = {}
+    sums: list[tuple[str, int, str]] = []
     for buffer in buffers:
         if (buffer.kind, buffer.name) not in shapes.extents or buffer.name not in arrays:
             continue
@@ -45,17 +59,57 @@ def known_sizes(shapes: Shapes, buffers: Iterable[Buffer], arrays: Mapping[str, 
             found_axes = " x ".join(map(str, shape)) or "scalar"
             raise SizeError(f"input '{buffer.name}' is {found_axes}, expected {' x '.join(extents)}")
         for extent, size in zip(extents, shape, strict=False):
+            if SUM in extent and extent not in ranges:
+                sums.append((extent, size, buffer.name))
             if extent not in ranges:
                 continue
-            allowed = ranges[extent]
-            if not allowed.least <= size <= allowed.most:
-                limits = f"allowed are {allowed.least} to {allowed.most}"
-                raise SizeError(f"input '{buffer.name}': {extent} is {size}; {limits}")
+            _check_range(ranges[extent], size, f"input '{buffer.name}'")
             before, name = found.setdefault(extent, (size, buffer.name))
             if before != size:
                 where = f"in input '{name}' and {size} in input '{buffer.name}'"
                 raise SizeError(f"{extent} is {before} {where}; it must be the same")
-    return {name: size for name, (size, _) in found.items()}
+    sizes = {**(lengths or {}), **{name: size for name, (size, _) in found.items()}}
+    _check_sums(sums, sizes)
+    return sizes
+
+
+def _check_range(allowed: Dimension, size: int, what: str) -> None:
+    if not allowed.least <= size <= allowed.most:
+        limits = f"allowed are {allowed.least} to {allowed.most}"
+        raise SizeError(f"{what}: {allowed.name} is {size}; {limits}")
+
+
+def _check_sums(sums: Iterable[tuple[str, int, str]], sizes: Sizes) -> None:
+    """SizeError for an axis of an input, a sum of dimensions, that is not what they are."""
+    for text, size, name in sums:
+        parts = text.split(SUM)
+        if all(part in sizes or part.isdigit() for part in parts) and _extent(text, sizes, ()) != size:
+            wanted = SUM.join(str(sizes.get(part, part)) for part in parts)
+            raise SizeError(f"input '{name}': {text} is {size}; expected {wanted}")
+
+
+def check_length(shapes: Shapes, state: str, dimension: str, length: int) -> None:
+    """SizeError unless a step may begin with a state of a length."""
+    allowed = next(each for each in shapes.dimensions if each.name == dimension)
+    _check_range(allowed, length, f"state '{state}'")
+
+
+def packed_array(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, array: Array) -> Bytes:
+    """The bytes of DDR for an array of given sizes; InputError when it does not fit."""
+    fitting = sized(shapes, buffer, sizes)
+    if shapes is None or (buffer.kind, buffer.name) not in shapes.room:
+        return packed(fitting, array)
+    check_array(fitting, array)
+    whole = np.zeros(buffer.shape, array.dtype)
+    whole[tuple(map(slice, array.shape))] = array
+    return packed(buffer, whole)
+
+
+def unpacked_array(shapes: Shapes | None, buffer: Buffer, shape: Sequence[int], data: Bytes) -> Array:
+    """The array of a shape that the bytes of a buffer are; the buffer has its largest shape."""
+    if shapes is None or (buffer.kind, buffer.name) not in shapes.room:
+        return unpacked(replace(buffer, shape=tuple(shape)), data)
+    return np.ascontiguousarray(unpacked(buffer, data)[tuple(map(slice, shape))])
 
 
 def usual_sizes(shapes: Shapes | None) -> dict[str, int]:
@@ -73,6 +127,8 @@ def sized(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, words: Sequence[i
 def _extent(extent: str, sizes: Sizes, words: Sequence[int]) -> int:
     if extent in sizes:
         return sizes[extent]
+    if SUM in extent:
+        return sum(_extent(part, sizes, words) for part in extent.split(SUM))
     return int(words[int(extent[1:])]) if extent.startswith("@") else int(extent)
 
 
@@ -87,6 +143,19 @@ def block_range(image: Image, words: int | None = None) -> range:
 def _word_count(shapes: Shapes) -> int:
     written = [int(e[1:]) for extents in shapes.extents.values() for e in extents if e.startswith("@")]
     return max([len(shapes.dimensions), *(word + 1 for word in written)])
+
+
+def fitting(shapes: Shapes, buffer: Buffer, array: Array) -> Buffer:
+    """An input with the shape that an array of it alone may have; SizeError for a size out of range.
+
+    A sum of dimensions is left to ``known_sizes``, which knows the others.
+    """
+    sizes = usual_sizes(shapes) | known_sizes(shapes, [buffer], {buffer.name: array})
+    found = list(sized(shapes, buffer, sizes).shape)
+    for axis, extent in enumerate(extents_of(shapes, buffer)):
+        if SUM in extent:
+            found[axis] = array.shape[axis]
+    return replace(buffer, shape=tuple(found))
 
 
 def place_sizes(image: Image, sizes: Sizes, area: Area) -> None:

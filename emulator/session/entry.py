@@ -11,7 +11,7 @@ import numpy as np
 from asm.image import Buffer
 from emulator.chip.memories import Memories
 from emulator.memory.buffers import Array, check_array
-from emulator.memory.shapes import known_sizes, place_sizes, sized, sized_outputs, usual_sizes
+from emulator.memory.shapes import Sizes, fitting, place_sizes, sized_outputs
 from emulator.program import Program
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.suggestions import hint
@@ -75,12 +75,21 @@ class SessionEntry:
             self._check(named(name, self.inputs, "input"), array)
         return arrays
 
-    def fill(self, arrays: Mapping[str, Array]) -> None:
-        """Write the inputs of a step, and their sizes; SizeError if they disagree or only states have one."""
-        sizes = self._program.sizes_of(arrays, [tensor.buffer for tensor in self.inputs.values()])
+    def fill(self, arrays: Mapping[str, Array], lengths: Sizes) -> None:
+        """Write the inputs of a step, and the sizes; SizeError if they disagree, or nothing says one.
+
+        ``lengths`` are those of the states that grow.
+        """
+        sizes = self._program.sizes_of(arrays, [tensor.buffer for tensor in self.inputs.values()], lengths)
         for name, array in arrays.items():
             self._sized(self.inputs[name], array.shape).fill(array)
         place_sizes(self._program.image, sizes, self._memories.ddr_area)
+
+    def outputs_of_step(self) -> dict[str, Buffer]:
+        """The outputs with the shapes that they have after a step; states by the names of their inputs."""
+        outputs = sized_outputs(self._program.image, self._program.outputs, self._memories.ddr_area)
+        names = {present.name: past.name for past, present in self._program.states}
+        return {names.get(buffer.name, buffer.name): buffer for buffer in outputs}
 
     def read(self) -> dict[str, Array]:
         """The outputs that are not states, after a step."""
@@ -100,8 +109,7 @@ class SessionEntry:
         if shapes is None or (buffer.kind, buffer.name) not in shapes.extents:
             tensor.check(array)
         elif buffer.kind == "input":
-            sizes = usual_sizes(shapes) | known_sizes(shapes, [buffer], {buffer.name: array})
-            check_array(sized(shapes, buffer, sizes), array)
+            check_array(fitting(shapes, buffer, array), array)
         else:
             fits = len(buffer.shape) == array.ndim and all(map(le, array.shape, buffer.shape))
             check_array(replace(buffer, shape=array.shape) if fits else buffer, array)

@@ -24,12 +24,16 @@ class StateFileError(Tx8Error):
     """A file that holds no states of a session, or those of another program."""
 
 
-class SavedStates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The states of a session: the program's digest, complete steps, and the bytes of each state by name."""
+class SavedStates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The states of a session: the program's digest, complete steps, and the bytes of each state by name.
+
+    ``lengths`` are those of states that grow, by the names of their dimensions.
+    """
 
     program: str
     steps: int
     states: dict[str, bytes]
+    lengths: dict[str, int] = {}
 
 
 def write(path: str | Path, saved: SavedStates) -> int:
@@ -40,14 +44,15 @@ def write(path: str | Path, saved: SavedStates) -> int:
     return len(data)
 
 
-def read(path: str | Path, program: str, sizes: Mapping[str, int]) -> SavedStates:
+def read(path: str | Path, program: str, sizes: Mapping[str, int], most: Mapping[str, int]) -> SavedStates:
     """The states in a file, of the program with this digest and of these sizes in bytes.
 
-    StateFileError when the file holds none, or others; OSError when it cannot be read.
+    ``most`` are the largest lengths of states that grow. StateFileError when the file holds none, or others;
+    OSError when it cannot be read.
     """
-    most = sum(sizes.values()) + _BESIDE
+    room = sum(sizes.values()) + _BESIDE
     with Path(path).open("rb") as file:
-        payload = _payload(file.read(_HEADER.size), file.read(most + 1), str(path), most)
+        payload = _payload(file.read(_HEADER.size), file.read(room + 1), str(path), room)
     try:
         saved = msgspec.msgpack.decode(payload, type=SavedStates)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -57,6 +62,8 @@ def read(path: str | Path, program: str, sizes: Mapping[str, int]) -> SavedState
     found = {name: len(data) for name, data in saved.states.items()}
     if found != dict(sizes):
         raise StateFileError(f"{path}: damaged: states {found}, expected {dict(sizes)}")
+    if {*saved.lengths} != {*most} or any(not 0 <= saved.lengths[name] <= most[name] for name in most):
+        raise StateFileError(f"{path}: damaged: lengths {saved.lengths}, expected at most {dict(most)}")
     return saved
 
 

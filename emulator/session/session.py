@@ -26,6 +26,7 @@ from tx8isa.tools.command_line import interrupts_held
 from .chip import SessionChip
 from .entry import SessionEntry, SessionError, named
 from .file import SavedStates, read, write
+from .lengths import StateLengths
 from .tensors import BoundTensor
 
 Found = TypeVar("Found")
@@ -69,6 +70,7 @@ class ProgramSession:
         self._states = self._of_chips(lambda chip: chip.states)
         self._constants = self._of_chips(lambda chip: chip.constants)
         self._first = {name: chip.saved(own).copy() for name, (chip, own, _) in self._states.items()}
+        self._lengths = StateLengths(program.image.shapes, _buffers(self._states))
 
     # -- what there is ---------------------------------------------------------------------------------
 
@@ -123,15 +125,21 @@ class ProgramSession:
         """Copies of the states after the last complete step, by the names of their inputs."""
         with self._lock:
             return {
-                name: tensor.array_of(chip.saved(own)) for name, (chip, own, tensor) in self._states.items()
+                name: self._lengths.valid(name, tensor.array_of(chip.saved(own)))
+                for name, (chip, own, tensor) in self._states.items()
             }
 
     def set_state(self, arrays: Mapping[str, Array]) -> None:
-        """Give states other values; SessionError and InputError as for ``replace``."""
-        packed = self._packed(arrays, self._states, "state")
+        """Give states other values; SessionError and InputError as for ``replace``.
+
+        SizeError for states that grow of a length that no step can begin with, or of different ones.
+        """
         with self._working():
-            for chip, name, data in packed:
+            lengths = self._lengths.of(arrays)
+            whole = {name: self._lengths.whole(name, array) for name, array in arrays.items()}
+            for chip, name, data in self._packed(whole, self._states, "state"):
                 chip.set_state(name, data)
+            self._lengths.now = lengths
 
     def begin_with(self, arrays: Mapping[str, Array]) -> None:
         """Set states as ``set_state`` does, and let ``reset`` return to these values."""
@@ -139,28 +147,31 @@ class ProgramSession:
         for name, (chip, own, _) in self._states.items():
             if name in arrays or own in arrays:
                 self._first[name] = chip.saved(own).copy()
+        self._lengths.first = self._lengths.now
 
     def reset(self) -> None:
         """Give all states the values with which they began."""
         with self._working():
             for name, (chip, own, _) in self._states.items():
                 chip.set_state(own, self._first[name])
+            self._lengths.now = self._lengths.first
             self.steps = 0
 
     def save(self, path: str | Path) -> int:
         """Write the states to a file; its bytes. Tx8Error when that is not possible."""
         with self._lock:
             states = {name: chip.saved(own).tobytes() for name, (chip, own, _) in self._states.items()}
-            return write(path, SavedStates(self._digest, self.steps, states))
+            return write(path, SavedStates(self._digest, self.steps, states, self._lengths.now))
 
     def load(self, path: str | Path) -> None:
         """Go on from saved states; StateFileError for a file that holds none, or those of another program."""
         sizes = {name: chip.saved(own).size for name, (chip, own, _) in self._states.items()}
-        saved = read(path, self._digest, sizes)
+        saved = read(path, self._digest, sizes, self._lengths.most)
         with self._working():
             for name, data in saved.states.items():
                 chip, own, _ = self._states[name]
                 chip.set_state(own, np.frombuffer(data, np.uint8))
+            self._lengths.now = saved.lengths
             self.steps = saved.steps
 
     @cached_property
@@ -216,15 +227,18 @@ class ProgramSession:
         self._under_way = True
         entries = [chip.entries[network] for chip in self._chips]
         try:
+            self._lengths.check()
             for entry, own in zip(entries, inputs, strict=True):
-                entry.fill(own)
+                entry.fill(own, self._lengths.now)
             self.cycles = self._run(network)
             results = self._named([entry.read() for entry in entries])
+            lengths = self._lengths.after(entries[0].outputs_of_step())
         except BaseException:
             self._undo()
             raise
         with _uninterrupted():
             self._end(complete=True)
+            self._lengths.now = lengths
             self.steps += 1
         return results
 

@@ -28,7 +28,7 @@ def with_corners(graphs: Sequence[Graph]) -> list[Graph]:
     found = list(graphs)
     for names in _corners(graphs):
         whole = graphs[-1].constants[names[-1]]
-        found = [_with_slice(graph, name, whole) for graph, name in zip(found, names, strict=True)]
+        found = [with_slice(graph, name, whole) for graph, name in zip(found, names, strict=True)]
     return found
 
 
@@ -42,11 +42,11 @@ def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
             seen.add(names)
             if all(name in graph.constants for graph, name in zip(graphs, names, strict=True)):
                 arrays = [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
-                if _are_corners(arrays):
+                if are_corners(arrays):
                     yield names
 
 
-def _are_corners(arrays: Sequence[Array]) -> bool:
+def are_corners(arrays: Sequence[Array]) -> bool:
     """Whether arrays are corners of the last one, and not all of them the beginning of it."""
     if len({array.shape for array in arrays}) == 1:  # large weights, which need not be compared here
         return False
@@ -62,11 +62,12 @@ def _is_corner(array: Array, whole: Array) -> bool:
     return corner.shape == array.shape and corner.tobytes() == array.tobytes()
 
 
-def _with_slice(graph: Graph, name: str, whole: Array) -> Graph:
-    """The graph with a constant computed as a corner of ``whole``."""
-    corner = graph.constants[name]
-    ends = np.array(corner.shape, np.int64)
-    made = {f"{name}.whole": whole, f"{name}.starts": np.zeros_like(ends), f"{name}.ends": ends}
+def with_slice(graph: Graph, name: str, whole: Array, start: Sequence[int] | None = None) -> Graph:
+    """The graph with a constant computed as a part of ``whole``, by default its corner."""
+    part = graph.constants[name]
+    starts = np.array(start if start is not None else [0] * part.ndim, np.int64)
+    ends = starts + np.array(part.shape, np.int64)
+    made = {f"{name}.whole": whole, f"{name}.starts": starts, f"{name}.ends": ends}
     types = graph.tensors[name].dtype, "int64", "int64"
     tensors = {key: Tensor(key, dtype, made[key].shape) for key, dtype in zip(made, types, strict=True)}
     constants = {key: array for key, array in graph.constants.items() if key != name} | made

@@ -13,6 +13,8 @@ import numpy as np
 
 from compiler.graph import Array
 
+from .sums import SUM
+
 Point = Mapping[str, int]
 """A size for each dimension, by name."""
 
@@ -36,12 +38,18 @@ class ExtentFormula:
     def __str__(self) -> str:
         if not self.names:
             return str(self.offset)
-        text = "*".join([*([str(self.factor)] if self.factor != 1 else []), *self.names])
+        text = "*".join([*([str(self.factor)] if self.factor != 1 else []), *self._factors()])
         if self.offset:
             text += f" {'-' if self.offset < 0 else '+'} {abs(self.offset)}"
         if self.divisor == 1:
             return text
         return f"({text})/{self.divisor}" if self.offset else f"{text}/{self.divisor}"
+
+    def _factors(self) -> Iterator[str]:
+        """The dimensions and sums as they are written in the product."""
+        alone = len(self.names) == self.factor == self.divisor == 1 and not self.offset
+        for name in self.names:
+            yield f"({name})" if SUM in name and not alone else name
 
     @property
     def fixed(self) -> bool:

@@ -8,7 +8,9 @@ from itertools import chain
 
 from compiler.evaluation.sizes.corners import is_beginning, with_corners
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, found_formula
+from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
+from compiler.evaluation.sizes.windows import with_windows
 from compiler.graph import Array, Graph, GraphError, Node
 from compiler.operators import is_known
 
@@ -37,14 +39,16 @@ Samples = Sequence[tuple[Point, Graph]]
 """Graphs at several points, the first one at the usual sizes and the last one at the largest."""
 
 
-def ranged_graph(ranges: Ranges, samples: Samples) -> RangedGraph:
+def ranged_graph(ranges: Ranges, samples: Samples, states: Sequence[GrowingState] = ()) -> RangedGraph:
     """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
 
+    ``states`` are those that grow, along with which constants may move.
     Undecided where the samples leave several formulas, with a point that tells them apart.
     """
     _check_structure(ranges, samples)
     points = [point for point, _ in samples]
-    return _Comparison(ranges, points, with_corners([graph for _, graph in samples])).result()
+    graphs = with_windows(with_corners([graph for _, graph in samples]), points, states)
+    return _Comparison(ranges, points, graphs).result()
 
 
 def _check_structure(ranges: Ranges, samples: Samples) -> None:
@@ -56,6 +60,13 @@ def _check_structure(ranges: Ranges, samples: Samples) -> None:
         if len(first.nodes) != len(graph.nodes):
             counts = f"{len(graph.nodes)} nodes at {_text(point)}, {len(first.nodes)} at {_text(usual)}"
             raise GraphError([f"the graph has {counts}: {_FIX}"])
+
+
+def same_structure(one: Graph, other: Graph) -> bool:
+    """Whether two graphs have the same nodes, whatever sizes they have."""
+    return len(one.nodes) == len(other.nodes) and all(
+        _form(a) == _form(b) for a, b in zip(one.nodes, other.nodes, strict=True)
+    )
 
 
 _FIX = "give that dimension one size, with --shape (in Python: shapes=)"

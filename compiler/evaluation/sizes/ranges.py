@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from asm.image import Dimension
 from compiler.graph import Array, GraphError
+from tx8isa.tools.suggestions import hint
 
 from .formulas import Point
+from .sums import SUM, sum_of
 
 MOST_POINTS = 1 << 16
 """Combinations of sizes that a program may run."""
@@ -19,25 +22,52 @@ _SAMPLES = 3
 """Points in the midst of the range from which formulas are found."""
 
 
-def dimensions_of(given: Mapping[str, Sequence[int]]) -> tuple[Dimension, ...]:
-    """Dimensions from least, usual and most size by name; GraphError unless there are three of each."""
+def ranges_of(given: Mapping[str, Sequence[int] | str], states: bool = False) -> Ranges:
+    """The ranges of dimensions by name: least, usual and most size, or a sum of others as ``"past+new"``.
+
+    GraphError for anything else. ``states``: there are some, whose length may be 0 at first.
+    """
+    found: dict[str, Sequence[int]] = {}
+    sums: dict[str, str] = {}
     for name, sizes in given.items():
-        if len(sizes) != 3 or not all(isinstance(size, int) for size in sizes):
+        if SUM in name:
+            raise GraphError([f"dimension {name}: a sum has no range of its own; give those of its parts"])
+        if isinstance(sizes, str):
+            sums[name] = SUM.join(part.strip() for part in sizes.split("+"))
+        elif len(sizes) != 3 or not all(isinstance(size, int) for size in sizes):
             raise GraphError([f"dimension {name}: {list(sizes)}; expected three numbers: least, usual, most"])
-    return tuple(Dimension(name, *sizes) for name, sizes in given.items())
+        else:
+            found[name] = sizes
+    for name, text in sums.items():
+        for part in text.split(SUM):
+            if part not in found and not part.isdigit():
+                known = f"{', '.join(found) or 'none'}{hint(part, found)}"
+                raise GraphError([f"dimension {name}: '{part}' has no range; those with one: {known}"])
+    dimensions = tuple(Dimension(name, *sizes) for name, sizes in found.items())
+    growing = frozenset(each.name for each in dimensions if states and each.least == 0)
+    return Ranges(dimensions, growing, aliases=tuple(sums.items()))
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """The dimensions of a program; GraphError for a range that is none or has too many sizes."""
+    """The dimensions of a program; GraphError for a range that is none or has too many sizes.
+
+    ``growing``: those that are lengths of states, which may be 0. ``sums``: those of which extents are
+    products, as ``past + new``. ``aliases``: names that the model has for sums.
+    """
 
     dimensions: tuple[Dimension, ...]
+    growing: frozenset[str] = frozenset()
+    sums: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         for each in self.dimensions:
-            if not 1 <= each.least <= each.usual <= each.most:
+            least = 0 if each.name in self.growing else 1
+            if not least <= each.least <= each.usual <= each.most or each.usual == 0:
                 found = f"{each.least}:{each.usual}:{each.most}"
-                raise GraphError([f"dimension {each.name}: {found}; expected least, usual, most, from 1 on"])
+                what = "from 1 on" if least else "from 0 on, the usual size from 1 on"
+                raise GraphError([f"dimension {each.name}: {found}; expected least, usual, most, {what}"])
         names = [each.name for each in self.dimensions]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -58,24 +88,32 @@ class Ranges:
     @property
     def usual(self) -> dict[str, int]:
         """The point that the program is made for first."""
-        return {each.name: each.usual for each in self.dimensions}
+        return self._with_sums({each.name: each.usual for each in self.dimensions})
 
     @property
     def least(self) -> dict[str, int]:
         """The point with the smallest sizes."""
-        return {each.name: each.least for each in self.dimensions}
+        return self._with_sums({each.name: each.least for each in self.dimensions})
 
     @property
     def most(self) -> dict[str, int]:
         """The point with the largest sizes."""
-        return {each.name: each.most for each in self.dimensions}
+        return self._with_sums({each.name: each.most for each in self.dimensions})
 
     @cached_property
     def points(self) -> dict[str, Array]:
-        """The sizes at all points, by dimension; the last dimension changes fastest."""
+        """The sizes at all points, by dimension and sum; the last dimension changes fastest."""
         axes = [np.arange(each.least, each.most + 1, dtype=np.int64) for each in self.dimensions]
         grid = np.meshgrid(*axes, indexing="ij")
-        return {name: values.reshape(-1) for name, values in zip(self.names, grid, strict=True)}
+        return self._with_sums(dict(zip(self.names, (each.reshape(-1) for each in grid), strict=True)))
+
+    def _with_sums(self, sizes: dict[str, Any]) -> dict[str, Any]:
+        return sizes | {text: sum_of(text, sizes) for text in self.sums}
+
+    def model_sizes(self, point: Point) -> dict[str, int]:
+        """The sizes at a point by the names that the model has for them."""
+        sizes = {name: point[name] for name in self.names}
+        return sizes | {name: sum_of(text, point) for name, text in self.aliases}
 
     def number(self, point: Point) -> int:
         """The number of a point."""
@@ -97,13 +135,13 @@ class Ranges:
             for at, each in enumerate(self.dimensions):
                 point[each.name] = _generic(each, number + 2 * at, taken)
                 taken.add(point[each.name])
-            yield point
+            yield self._with_sums(point)
         yield self.most
 
 
 def _generic(dimension: Dimension, number: int, taken: set[int]) -> int:
     """A size in the midst of a range that is neither special nor taken, if there is one."""
-    least, most = dimension.least, dimension.most
+    least, most = max(dimension.least, 1), dimension.most
     middle = least + (most - least) * (number % 4 + 1) // 5
     near = sorted(
         range(max(least, middle - 40), min(most, middle + 40) + 1), key=lambda s: (abs(s - middle), s)

@@ -17,6 +17,7 @@ import numpy as np
 from compiler.graph import Array
 
 from .conditions import Condition, Domain
+from .sums import SUM, sum_of
 
 _HOLDS: Mapping[str, Callable[[Array, Any], Array]] = {
     "eq": np.equal,
@@ -210,7 +211,10 @@ class Size:
 
 
 def dimension(domain: Domain, name: str) -> Any:
-    """The size that a dimension has."""
+    """The size that a dimension has, or a sum of dimensions."""
+    if SUM in name:
+        parts = [part for part in name.split(SUM) if not part.isdigit()]
+        return sum_of(name, {part: dimension(domain, part) for part in parts})
     return domain.size(domain.symbols[name], lambda values: Size(domain, values, "symbol", name=name))
 
 

@@ -51,6 +51,10 @@ class Binding:
         for name, array in self._arrays().items():
             if array.ndim:
                 _bind(inputs[name], array.shape, symbols, source)
+        for info in inputs.values() if self.sizes else ():
+            for dim in info.type.tensor_type.shape.dim:
+                if (total := _sum_of(dim.dim_param, self.sizes)) is not None:
+                    symbols.setdefault(dim.dim_param, total)
         for info in inputs.values():
             dims = info.type.tensor_type.shape.dim
             if self.batch is not None and dims and not dims[0].HasField("dim_value"):
@@ -94,6 +98,14 @@ def _free_unnamed_extents(infos: Iterable[ValueInfoProto]) -> None:
         for dim in info.type.tensor_type.shape.dim:
             if dim.dim_value < 0 or dim.dim_param == "?":
                 dim.Clear()
+
+
+def _sum_of(name: str, sizes: Mapping[str, int]) -> int | None:
+    """The size of a dimension whose name is a sum of others and numbers, as exporters write it."""
+    parts = [part.strip() for part in name.split("+")]
+    if len(parts) < 2 or not all(part in sizes or part.isdigit() for part in parts):
+        return None
+    return sum(sizes[part] if part in sizes else int(part) for part in parts)
 
 
 def _check_dimensions(sizes: Iterable[str], infos: Iterable[ValueInfoProto], source: Path) -> None:

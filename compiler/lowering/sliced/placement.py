@@ -27,7 +27,7 @@ def can_be_sliced(work: Work) -> bool:
         entry.lower is not None
         and work.op not in _BY_NUMBER
         and not work.stages
-        and not work.updates
+        and not entry.updates  # what is new is written where the cache is
         and not (entry.on_core is not None and (work.call is None or entry.on_core(work.call)))
         and all(t is None or t.fmt.bits <= _MOST_BITS for t in tensors)
         and all(node.call is None or OPERATORS[node.op].needs is not None for node in work.nodes)

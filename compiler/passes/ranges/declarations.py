@@ -28,19 +28,26 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
     for each in ranges.dimensions:
         lines.append(f"        .dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}")
 
+    growing = context.ranges.growing
+    declared = {*ranges.names, *ranges.sums, *(state.after for state in growing)}
+
     def extent(formula: ExtentFormula) -> str:
         if formula.fixed:
             return str(formula)
-        if str(formula) in ranges.names:
+        if str(formula) in declared:
             return quote(str(formula))
         sizes = {name: dimension(domain, name) for name in ranges.names}
         words.setdefault(str(formula), formula.at(sizes))
         return quote(f"@{len(ranges.names) + list(words).index(str(formula))}")
 
+    cached = _of_caches(context)
     for operation in operations(module):
         if isinstance(operation, InputOp | OutputOp):
             is_input = isinstance(operation, InputOp)
             if is_input and operation.node.data in context.replaceable:
+                continue
+            if operation.node.data in cached:
+                lines += cached[operation.node.data]
                 continue
             formulas = formulas_of(context, operation.results[0] if is_input else operation.operands[0])
             if formulas is not None:
@@ -49,6 +56,24 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
                 lines.append(f"        .extents {kind}, {quote(operation.node.data)}, {extents}")
     lines.append(f"        .shapes {SHAPE_BLOCK}, {len(ranges.names) + len(words)}")
     return lines, list(words.values())
+
+
+def _of_caches(context: Context) -> dict[str, list[str]]:
+    """The directives for states that grow, by the names of their inputs and outputs."""
+    assert context.ranges is not None
+    lines: dict[str, list[str]] = {}
+    for state in context.ranges.growing:
+        for kind, name, length in (
+            ("input", state.past, state.before),
+            ("output", state.present, state.after),
+        ):
+            extents = [str(size) for size in context.graph.tensors[name].shape]
+            extents[state.axis] = quote(length)
+            lines[name] = [
+                f"        .extents {kind}, {quote(name)}, {', '.join(extents)}",
+                f"        .room {kind}, {quote(name)}, {state.axis}",
+            ]
+    return lines
 
 
 def found_declarations(graph: Graph) -> list[str]:

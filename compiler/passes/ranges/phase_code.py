@@ -11,12 +11,13 @@ from xdsl.ir import SSAValue
 
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.dialect.ops import GroupOp, TensorOperation
+from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
 from compiler.evaluation.sizes import Domain
 from compiler.graph import CapacityError
 from compiler.lowering.generate import generate, generate_stages
 from compiler.lowering.record import Cut, Work
 from compiler.passes.base import Context
+from compiler.passes.extents import formulas_of, number_formulas
 from compiler.passes.groups.group_cost import search_of
 from compiler.passes.work import kind_of_group, symbol_of, target_of, together, work_of
 from compiler.search.search import Template, Trial
@@ -169,3 +170,14 @@ def _read(work: Work) -> Iterator[DdrTensor]:
     """What a stage reads."""
     operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
     return (tensor for tensor in operands if tensor is not None)
+
+
+def sizes_of_phase(context: Context, operation: TensorOperation) -> tuple[str, ...]:
+    """The dimensions and sums of which the extents and numbers of an operation or group are made, sorted."""
+    members = operation.members if isinstance(operation, GroupOp) else [operation]
+    values = [*operation.operands, *operation.results, *(v for each in members for v in each.results)]
+    formulas = [formula for value in values for formula in formulas_of(context, value) or ()]
+    for each in members:
+        if isinstance(each, NodeOperation):
+            formulas += number_formulas(context, each)
+    return tuple(sorted({name for formula in formulas for name in formula.names}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
@@ -16,6 +17,7 @@ from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import InputOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, Undecided
 from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph
+from compiler.evaluation.sizes.shaped import at_sizes, without_odd_one
 from compiler.graph import Graph, GraphError
 from compiler.operators.reductions.found import sized_outputs
 from compiler.passes.base import Context, operations
@@ -43,7 +45,9 @@ class SizesPass:
         usual, *others = ranges.samples()
         samples: list[tuple[Point, Graph]] = [(usual, context.graph)]
         samples += [(point, self._rewritten(context, point)) for point in others]
-        ranged = context.ranged = self._ranged(context, samples)
+        alike = without_odd_one(samples)
+        ranged = self._ranged(context, list(alike))
+        ranged = context.ranged = ranged if alike is samples else at_sizes(ranged, usual)
         _check_inputs(context, ranged)
         if ranged.graph is not context.graph:
             context.graph = ranged.graph
@@ -57,7 +61,7 @@ class SizesPass:
         assert context.ranges is not None
         while True:
             try:
-                return ranged_graph(context.ranges.ranges, samples)
+                return ranged_graph(context.ranges.ranges, samples, context.ranges.growing)
             except Undecided as undecided:
                 point = context.ranges.ranges.point(undecided.number)
                 samples.insert(-1, (point, self._rewritten(context, point)))
@@ -66,7 +70,8 @@ class SizesPass:
         """The graph at a point, as pass ``rewrite`` leaves it."""
         assert context.ranges is not None
         try:
-            graph = with_constants_as_inputs(context.ranges.graph_at(point))
+            source = context.ranges
+            graph = with_constants_as_inputs(source.with_room(source.graph_at(point)))
             other = replace_graph(context, graph)
             module = ModuleOp([])
             put_graph(other, module)
@@ -87,19 +92,40 @@ def _check_inputs(context: Context, ranged: RangedGraph) -> None:
 
     States do not count: they keep their memory, so they do not say what size a run has.
     """
-    found: set[str] = set()
+    assert context.ranges is not None
+    found = {state.before for state in context.ranges.growing}
     states = dict(context.graph.states)
+    allowed = (*ranged.ranges.names, *ranged.ranges.sums)
     for tensor in context.graph.inputs:
         for formula in ranged.extents[tensor.name]:
-            if not formula.fixed and str(formula) not in ranged.ranges.names:
+            if not formula.fixed and str(formula) not in allowed and not _is_length(context, formula):
                 raise GraphError([f"input '{tensor.name}': an axis is {formula}; expected a dimension"])
             found |= set(formula.names) if tensor.name not in states else set()
+    _check_empty(ranged)
     for past, present in states.items():
         _check_state(f"state {past}={present}", ranged.extents[past])
     missing = [name for name in ranged.ranges.names if name not in found]
     if missing:
         which = " that is no state" if states else ""
         raise GraphError([f"no axis of an input{which} depends on dimension '{missing[0]}'"])
+
+
+def _is_length(context: Context, formula: ExtentFormula) -> bool:
+    """Whether a formula is the length of a state after a step that adds a known number."""
+    assert context.ranges is not None
+    return any(str(formula) == state.after for state in context.ranges.growing)
+
+
+def _check_empty(ranged: RangedGraph) -> None:
+    """GraphError for a value that has no elements where a state has none yet."""
+    if not ranged.ranges.growing:
+        return
+    points = ranged.ranges.points
+    for name, formulas in ranged.extents.items():
+        for formula in formulas:
+            if np.min(formula.at(points)) < 1:
+                found = f"'{name}' has an extent of {formula}, which may be {np.min(formula.at(points))}"
+                raise GraphError([f"{found}: tensors without elements are not supported"])
 
 
 def _check_state(what: str, extents: Sequence[ExtentFormula]) -> None:

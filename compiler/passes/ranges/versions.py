@@ -25,7 +25,7 @@ from compiler.search.cost import estimate
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
-from .phase_code import PhaseCode, Way
+from .phase_code import PhaseCode, Way, sizes_of_phase
 
 MOST_VERSIONS = 8
 """Versions of a phase."""
@@ -87,7 +87,7 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
         return [int(np.flatnonzero(left)[-1])]
     points = [ranges.most]
     if len(ranges.dimensions) > 1:
-        middles = {name: int(np.median(values[left])) for name, values in ranges.points.items()}
+        middles = {name: int(np.median(ranges.points[name][left])) for name in ranges.names}
         points += [{**ranges.most, name: size} for name, size in middles.items()]
     numbers = map(ranges.number, points)
     return [number for number in dict.fromkeys(numbers) if left[number]]
@@ -132,12 +132,24 @@ def _improve(context: Context, code: PhaseCode, found: list[Version], end: int, 
 
     if not faster(end) or (old.cycles(context.machine, end) - new.cycles(context.machine, end)) < least:
         return
-    amount = np.prod(list(ranges.points.values()), axis=0)
+    amount = np.prod([np.maximum(ranges.points[name], 1) for name in _factors(context, code)], axis=0)
     border = _border(amount, new.points, amount[usual], amount[end], faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False
     found[found.index(old)] = replace(old, points=old.points & ~beyond)
     found.append(replace(new, points=beyond))
+
+
+def _factors(context: Context, code: PhaseCode) -> Sequence[str]:
+    """The sizes whose product says how much work a phase has.
+
+    Where states grow these are dimensions and sums of which its own extents are made, for many phases compute
+    the new rows alone.
+    """
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    found = sizes_of_phase(context, code.operation) if ranges.growing else ()
+    return found or ranges.names
 
 
 def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable[[int], bool]) -> int:

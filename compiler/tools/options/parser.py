@@ -10,6 +10,7 @@ from tx8isa.tools.caches import add_cache_options
 from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
 from tx8isa.tools.version import VERSION
 
+from .dimensions import dimension
 from .quantising import add_quantising_options, check_quantising
 from .spreading import add_chip_options, check_chips
 
@@ -112,7 +113,7 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         type=dimension,
         metavar="NAME=1:128:512",
         help="least, usual and most size of a free dimension of an ONNX model: the program runs all sizes "
-        "in between (docs/dynamic_shapes.md); may be given for several",
+        "in between (docs/dynamic_shapes.md), or the sum it is, total=past+new; may be given for several",
     )
     add(
         "--constant",
@@ -275,18 +276,6 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or not found or min(found) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=1x3x224x224, extents of 1 or more")
     return name, found
-
-
-def dimension(text: str) -> tuple[str, tuple[int, int, int]]:
-    """The name and the range of a dimension, from ``seq=1:128:512``."""
-    name, _, sizes = text.rpartition("=")
-    try:
-        least, usual, most = (int(size) for size in sizes.split(":"))
-    except ValueError:
-        name = ""
-    if not name:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=LEAST:USUAL:MOST, such as seq=1:128:512")
-    return name, (least, usual, most)
 
 
 def constant(text: str) -> tuple[str, float | Path]:

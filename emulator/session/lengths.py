@@ -1,0 +1,86 @@
+"""The lengths of states that grow, which a session knows and hands to each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from asm.image import Buffer, Shapes
+from emulator.memory.buffers import Array, check_array
+from emulator.memory.shapes import SizeError, check_length
+
+
+class StateLengths:
+    """The length of every dimension along which states grow; ``buffers`` are the states by name.
+
+    ``now`` are the lengths that the next step finds, ``first`` those that a reset returns to: 0 unless the
+    session began with others. States that grow along one dimension have one length.
+    """
+
+    def __init__(self, shapes: Shapes | None, buffers: Mapping[str, Buffer]) -> None:
+        self._shapes, self._buffers = shapes, buffers
+        self._axes: dict[str, int] = {}
+        self._dimensions: dict[str, str] = {}
+        self.most: dict[str, int] = {}
+        """The largest length that a step may leave, by dimension."""
+        for name, buffer in buffers.items():
+            key = buffer.kind, buffer.name
+            if shapes is not None and key in shapes.room:
+                axis = self._axes[name] = shapes.room[key]
+                dimension = self._dimensions[name] = shapes.extents[key][axis]
+                self.most[dimension] = min(buffer.shape[axis], self.most.get(dimension, buffer.shape[axis]))
+        self.now: dict[str, int] = dict.fromkeys(self.most, 0)
+        self.first = self.now
+
+    def check(self) -> None:
+        """SizeError when no step can begin with the lengths that there are."""
+        for name, dimension in self._dimensions.items():
+            assert self._shapes is not None
+            check_length(self._shapes, name, dimension, self.now[dimension])
+
+    def of(self, arrays: Mapping[str, Array]) -> dict[str, int]:
+        """The lengths after states are given the values of arrays.
+
+        SizeError for a length out of range, and unless states that grow together have the same.
+        """
+        found: dict[str, tuple[int, str]] = {}
+        for name, dimension in self._dimensions.items():
+            axis, length = self._axes[name], self.now[dimension]
+            if name in arrays:
+                shape = np.shape(arrays[name])
+                length = shape[axis] if axis < len(shape) else length
+                assert self._shapes is not None
+                check_length(self._shapes, name, dimension, length)
+            before, other = found.setdefault(dimension, (length, name))
+            if before != length:
+                both = f"in state '{other}' and {length} in state '{name}'"
+                raise SizeError(f"{dimension} is {before} {both}; set them together, with one length")
+        return {dimension: length for dimension, (length, _) in found.items()}
+
+    def whole(self, name: str, array: Array) -> Array:
+        """An array as all that a state has room for; InputError when it does not fit."""
+        if name not in self._axes:
+            return array
+        buffer, axis, array = self._buffers[name], self._axes[name], np.asarray(array)
+        fitting = list(buffer.shape)
+        fitting[axis] = array.shape[axis] if axis < array.ndim else fitting[axis]
+        check_array(replace(buffer, shape=tuple(fitting)), array)
+        made = np.zeros(buffer.shape, array.dtype)
+        made[tuple(map(slice, array.shape))] = array
+        return made
+
+    def valid(self, name: str, array: Array) -> Array:
+        """What of all that a state has room for there is."""
+        if name not in self._axes:
+            return array
+        ends = list(array.shape)
+        ends[self._axes[name]] = self.now[self._dimensions[name]]
+        return np.ascontiguousarray(array[tuple(map(slice, ends))])
+
+    def after(self, outputs: Mapping[str, Buffer]) -> dict[str, int]:
+        """The lengths that a step has left, from the states as its outputs."""
+        return {
+            dimension: outputs[name].shape[self._axes[name]] for name, dimension in self._dimensions.items()
+        }

@@ -1,0 +1,76 @@
+"""Constants that move along with a state: what they are windows of, for points that no graph was read at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.evaluation.sizes.growth import GrowingState
+from compiler.evaluation.sizes.windows import with_windows
+from compiler.graph import Graph, Node, Tensor
+
+STATE = GrowingState("past", "present", 1, "past", "new", 30)
+POINTS = [(3, 9), (4, 5), (2, 17), (6, 20)]
+"""Sizes of ``new`` and ``past``; the last are the largest."""
+
+
+def graph(array: Any) -> Graph:
+    """A graph of one node with a constant."""
+    tensors = {
+        "c": Tensor("c", array.dtype.name, array.shape),
+        "y": Tensor("y", array.dtype.name, array.shape),
+    }
+    return Graph("g", 20, (), (tensors["y"],), {"c": array}, (Node("Neg", "n", ("c",), ("y",), {}),), tensors)
+
+
+def windows(make: Any) -> list[Graph]:
+    points = [{"new": new, "past": past} for new, past in POINTS]
+    return with_windows([graph(make(new, past)) for new, past in POINTS], points, [STATE])
+
+
+def causal(new: int, past: int) -> Any:
+    return np.where(np.arange(past + new) <= past + np.arange(new)[:, None], 0, -1e9).astype(np.float32)
+
+
+def near(new: int, past: int) -> Any:
+    """The last five rows before each, and itself."""
+    apart = past + np.arange(new)[:, None] - np.arange(past + new)
+    return ((apart >= 0) & (apart < 5))[None]
+
+
+MAKERS = {
+    "causal": causal,
+    "near": near,
+    "keys first": lambda new, past: causal(new, past).T.copy(),
+    "places": lambda new, past: np.arange(past, past + new)[None],
+    "halves": lambda new, past: np.arange(past, past + new, dtype=np.float32)[:, None] / 2,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_slice_takes_the_rows_of_any_step(name: str) -> None:
+    make = MAKERS[name]
+    found = windows(make)
+    for each, (new, past) in zip(found, POINTS, strict=True):
+        slice_, neg = each.nodes
+        assert (slice_.op, neg.op) == ("Slice", "Neg")
+        starts, ends = (each.constants[n] for n in slice_.inputs[1:3])
+        taken = tuple(map(slice, starts, ends))
+        whole = each.constants[slice_.inputs[0]]
+        assert whole[taken].tobytes() == make(new, past).tobytes()
+    for new, past in ((2, 1), (5, 3), (6, 11)):  # the whole is right for steps that were not looked at
+        begin = np.array([past if size == new else 0 for size in make(new, past).shape])
+        taken = tuple(map(slice, begin, begin + make(new, past).shape))
+        assert whole[taken].tobytes() == make(new, past).tobytes()
+
+
+def test_other_constants_are_left_alone() -> None:
+    numbers = np.random.default_rng(1).standard_normal((40, 40))
+    for make in (
+        lambda new, past: numbers[:new, : past + new].copy() + past,
+        lambda new, past: np.arange(past, past + new) ** 2,
+        lambda new, past: np.arange(past + new),
+    ):
+        assert all(len(each.nodes) == 1 for each in windows(make))
