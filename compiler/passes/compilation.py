@@ -13,16 +13,14 @@ from xdsl.utils.exceptions import VerifyException
 import asm
 from asm.diagnostics import AsmError
 from asm.image import Image
-from asm.image.chips import REPLACED
 from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
-from compiler.codegen.program import Data, checksums
+from compiler.codegen.program import checksums
 from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.graph import Graph, GraphError
-from compiler.passes.ddr.chip_constants import BEGIN, PlacedConstants, same_code, with_chips, with_overlaid
+from compiler.passes.ddr.chip_constants import same_code, with_chips
 from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
-from compiler.search.chips.pipeline import SENT
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import Bytes
@@ -30,7 +28,7 @@ from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
 from .base import Context, Pass, RangedSource
-from .emit import constants_of, entry_record, foreign_buffers, program_text, stages_text
+from .emit import entry_record, foreign_buffers, program_text
 from .graph_operations import with_constants_as_inputs
 
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
@@ -140,13 +138,12 @@ def written(context: Context, module: ModuleOp) -> tuple[str, Bytes, Image]:
     """The text of a program whose passes have run, the bytes of its constants' file, and its image."""
     text, constants = program_text([(context, module)])
     context.data.clear()  # the constants' file has them now
-    image = _assemble(text, constants, context.machine)
-    text = _sealed(text, constants)
+    image = assembled(text, constants, context.machine)
+    text = sealed(text, constants)
     records = foreign_buffers(context, module, image)
     if records:
         text += records
-        recorded = _recorded(records, context.machine).buffers
-        image = replace(image, buffers=(*image.buffers, *recorded))
+        image = replace(image, buffers=(*image.buffers, *recorded(records, context.machine).buffers))
     return text, constants, image
 
 
@@ -157,27 +154,27 @@ def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[
     for context, _ in networks.values():
         context.data.clear()
     machine = next(iter(networks.values()))[0].machine
-    image = _assemble(text, constants, machine)
+    image = assembled(text, constants, machine)
     records = "".join(
-        f"{entry_record(name, context, image)}\n{foreign_buffers(context, module, image)}"
+        f"{entry_record(name, image)}\n{foreign_buffers(context, module, image)}"
         for name, (context, module) in networks.items()
     )
-    recorded = _recorded(records, machine)
-    image = replace(image, entry=recorded.entry, entry_points=recorded.entry_points)
-    return _sealed(text, constants) + records, constants, image
+    made = recorded(records, machine)
+    image = replace(image, entry=made.entry, entry_points=made.entry_points)
+    return sealed(text, constants) + records, constants, image
 
 
-def _sealed(text: str, constants: Bytes) -> str:
+def sealed(text: str, constants: Bytes) -> str:
     """A text that names the checksum of its constants; the assembler need not compute it here once more."""
     return "".join(f"{line}\n" for line in (text.rstrip("\n"), *checksums(constants)))
 
 
-def _recorded(records: str, machine: Machine) -> Image:
+def recorded(records: str, machine: Machine) -> Image:
     """An image with nothing but these buffers and entry points.
 
     They take no memory, so they change no address of the program. A program needs an instruction.
     """
-    return _assemble(f"        ecall\n{records}", b"", machine)
+    return assembled(f"        ecall\n{records}", b"", machine)
 
 
 def written_for_chips(
@@ -196,67 +193,10 @@ def written_for_chips(
         return text, constants, image
     made = {chips: part[2] for chips, part in others}
     text, constants = with_chips(text, constants, image, made)
-    return text, constants, _assemble(text, constants, machine)
+    return text, constants, assembled(text, constants, machine)
 
 
-def written_in_stages(
-    stages: Sequence[Mapping[tuple[int, ...], tuple[Context, ModuleOp]]], machine: Machine
-) -> tuple[str, Bytes, Image]:
-    """The text of a pipeline whose passes have run, the bytes of its constants' file, and its image.
-
-    ``stages`` has, for each stage, the chips that have the same constants and their network; the code of all
-    chips of a stage is the same. The constants of all stages begin at the same place, for a chip has only its
-    own. GraphError for chips of a stage that would need other code.
-    """
-    networks = [next(iter(sets.values())) for sets in stages]
-    numbers = {chip: stage for stage, sets in enumerate(stages) for chips in sets for chip in chips}
-    lines, constants = with_overlaid([_placed_alike(sets, machine) for sets in stages])
-    code = stages_text(networks, [numbers[chip] for chip in range(len(numbers))])
-    for each in stages:
-        for context, _ in each.values():
-            context.data.clear()
-    first, _ = networks[0]
-    head = [f"# {' '.join(first.graph.name.split())} in {first.compute.token}, made by tx8cc", ""]
-    text = "\n".join([*head, *lines, *code])
-    image = _assemble(text, constants, machine)
-    buffers = [
-        record
-        for context, module in networks
-        for record in foreign_buffers(context, module, image).splitlines(keepends=True)
-        if SENT not in record
-    ]
-    records = "".join(dict.fromkeys(buffers))
-    image = replace(image, buffers=_recorded(records, machine).buffers)
-    return _sealed(text, constants) + records, constants, image
-
-
-def _placed_alike(
-    sets: Mapping[tuple[int, ...], tuple[Context, ModuleOp]], machine: Machine
-) -> dict[tuple[int, ...], PlacedConstants]:
-    """The constants of the chips of a stage; GraphError if these would need different code."""
-    found = {chips: _placed(constants_of(network), machine) for chips, network in sets.items()}
-    phases = {chips: [lines for _, lines in context.phases] for chips, (context, _) in sets.items()}
-    first, *others = sets
-    for chips in others:
-        if found[chips].places != found[first].places or phases[chips] != phases[first]:
-            what = "some of its constants are alike, or zeros, only there"
-            raise GraphError([f"chip {chips[0]} would need other code than chip {first[0]}: {what}"])
-    return found
-
-
-def _placed(data: Data, machine: Machine) -> PlacedConstants:
-    """Where constants are, from the beginning of a bank on, and their bytes there."""
-    begin = f"        .section .ddr\n        .balign {data.bank}\n{BEGIN}:\n        .text\n        ecall\n"
-    lines = "\n".join(data.out.lines)
-    image = _assemble(f"{begin}{lines}\n        .section .ddr\n        .byte 0\n", data.blob, machine)
-    segment = next(each for each in image.segments if each.section == REPLACED)
-    first = image.symbols[BEGIN].address
-    places = {name: found.address - first for name, found in image.symbols.items() if first <= found.address}
-    del places[BEGIN]
-    return PlacedConstants(places, bytes(segment.data[first - segment.address :]), data.bank)
-
-
-def _assemble(text: str, constants: Bytes, machine: Machine) -> Image:
+def assembled(text: str, constants: Bytes, machine: Machine) -> Image:
     try:
         return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
     except AsmError as error:

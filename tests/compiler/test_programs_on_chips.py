@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chip_nets import llama, on_chips, on_one, run_on_chips
+from chip_nets import decoder, llama, on_chips, on_one, run_on_chips
 from compiler.graph import Graph
 from compiler.operators.domains.chips.collectives import REDUCE_SCATTER
 from compiler_harness import draw, graph, ints
@@ -151,6 +151,16 @@ def images(batch: int = 4) -> Graph:
         pytest.param(layers(), (2, 2), "dp=2,pp=2", marks=pytest.mark.long),
         pytest.param(layers(4, 16), (2, 2), "pp=4", marks=pytest.mark.long),
         pytest.param(normalized_first(), (2, 1), "pp=2", marks=pytest.mark.long),
+        (layers(2, 2), (2, 2), "tp=2,pp=2"),
+        pytest.param(llama(16, 64, 4, 2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(llama(16, 64, 4, 2), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
+        pytest.param(layers(4, 8), (4, 2), "tp=2,pp=4", marks=pytest.mark.long),
+        pytest.param(layers(2, 4), (4, 2), "dp=2,tp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (2, 2), "sp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(one_by_one(rows=8, columns=32, inner=32), (2, 2), "ep=2,pp=2", marks=pytest.mark.long),
+        pytest.param(decoder(batch=4), (2, 1), "pp=2", marks=pytest.mark.long),
     ],
 )
 def test_pipelines(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
@@ -182,8 +192,13 @@ def test_a_stage_has_only_its_own_constants() -> None:
 
 
 @needs_mpi
-def test_two_ranks_run_a_pipeline_with_the_same_bytes(tmp_path: Path) -> None:
-    on_chips(layers(2), 2, 1, "pp=2").write(tmp_path)
+@pytest.mark.parametrize(
+    ("mesh", "degrees"), [((2, 1), "pp=2"), pytest.param((2, 2), "tp=2,pp=2", marks=pytest.mark.long)]
+)
+def test_two_ranks_run_a_pipeline_with_the_same_bytes(
+    mesh: tuple[int, int], degrees: str, tmp_path: Path
+) -> None:
+    on_chips(layers(2), *mesh, degrees).write(tmp_path)
     run = ["prog.bin", "--random", "0", "-q", "--stats=json"]
     done = [emulate(ranks, *run, "--output-dir", f"out{ranks}", folder=tmp_path) for ranks in (1, 2)]
     assert [(each.returncode, each.stderr) for each in done] == [(0, "")] * 2

@@ -5,14 +5,64 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from compiler.graph import Graph, GraphError
+from compiler.graph import Graph, GraphError, Node
 
 
 def crossing(graph: Graph, at: int) -> list[str]:
-    """The values that nodes before a cut compute and nodes after it read."""
-    before = {name for node in graph.nodes[:at] for name in node.outputs if name}
+    """The values that nodes before a cut compute and nodes after it read, and that are sent.
+
+    Each stage computes for itself what are no floats and follows from inputs alone, such as positions.
+    """
+    own = _of_inputs(graph)
+    before = {name for node in graph.nodes[:at] for name in node.outputs if name and name not in own}
     after = dict.fromkeys(name for node in graph.nodes[at:] for name in node.inputs)
     return [name for name in after if name in before]
+
+
+def stage_nodes(graph: Graph, begin: int, end: int) -> tuple[Node, ...]:
+    """The nodes of a stage, and those before it that every stage computes for itself, if it needs them."""
+    own, found = _of_inputs(graph), [*graph.nodes[begin:end]]
+    needed = {name for node in found for name in node.inputs}
+    for node in reversed(graph.nodes[:begin]):
+        if own.issuperset(filter(None, node.outputs)) and not needed.isdisjoint(node.outputs):
+            found.insert(0, node)
+            needed.update(node.inputs)
+    return tuple(found)
+
+
+def _of_inputs(graph: Graph) -> set[str]:
+    """Values that are no floats and follow from inputs and constants through others that are none."""
+    known = {*graph.constants, *(tensor.name for tensor in graph.inputs)}
+    found: set[str] = set()
+    for node in graph.nodes:
+        results = [name for name in node.outputs if name]
+        computed = (name for name in node.inputs if name and name not in known)
+        if found.issuperset(computed) and not any(graph.tensors[name].is_float for name in results):
+            found.update(results)
+    return found
+
+
+def stage_of_states(graph: Graph, cuts: Sequence[int]) -> dict[str, int]:
+    """By state: the stage that reads and writes it; GraphError for one that several stages would need."""
+    found = {}
+    for past, (first, last) in _spans(graph).items():
+        stages = [stage for stage, end in enumerate(cuts[1:]) if cuts[stage] <= first < end]
+        found[past] = stages[0]
+        if last >= cuts[stages[0] + 1]:
+            what = f"state {past}={dict(graph.states)[past]} is used by {graph.nodes[first]}"
+            other = f"{graph.nodes[last]}, which is of a later stage; expected one stage for each state"
+            raise GraphError([f"pipeline stage {stages[0]}: {what} and by {other}"])
+    return found
+
+
+def _spans(graph: Graph) -> dict[str, tuple[int, int]]:
+    """By state: the first and the last node that reads or makes it."""
+    found = {}
+    for past, present in graph.states:
+        places = [n for n, node in enumerate(graph.nodes) if past in node.inputs or present in node.outputs]
+        if places:
+            found[past] = places[0], places[-1]
+    return found
 
 
 def node_prices(graph: Graph, phases: Mapping[str, float]) -> dict[str, float]:
@@ -25,14 +75,29 @@ def node_prices(graph: Graph, phases: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def balanced_cuts(graph: Graph, prices: Mapping[str, float], bytes_price: float, stages: int) -> list[int]:
+def balanced_cuts(
+    graph: Graph,
+    prices: Mapping[str, float],
+    bytes_price: float,
+    stages: int,
+    owners: Mapping[str, int] | None = None,
+) -> list[int]:
     """The first node of each stage, and the end: the longest stage is as short as can be.
 
-    ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends.
-    GraphError for a graph that has not so many stages.
+    ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends,
+    ``owners`` the stages that have some states. No state is of two stages. GraphError for a graph that has
+    not so many stages.
     """
-    costs = [prices.get(node.name, 0.0) for node in graph.nodes]
-    places = [at for at in range(1, len(costs)) if _floats(graph, at)]
+    costs, spans, owners = [prices.get(node.name, 0.0) for node in graph.nodes], _spans(graph), owners or {}
+    kept = {at for first, last in spans.values() for at in range(first + 1, last + 1)}
+    places = [at for at in range(1, len(costs)) if at not in kept and _floats(graph, at)]
+
+    def fits(stage: int, begin: int, end: int) -> bool:
+        own = {past: begin <= first < end for past, (first, _) in spans.items()}
+        return begin < end and all(
+            (owners[past] == stage) == has for past, has in own.items() if past in owners
+        )
+
     sends = {at: bytes_price * sum(graph.tensors[name].size for name in crossing(graph, at)) for at in places}
     sums = [0.0]
     for cost in costs:
@@ -48,15 +113,16 @@ def balanced_cuts(graph: Graph, prices: Mapping[str, float], bytes_price: float,
                     [*cuts, begin],
                 )
                 for begin, (longest, cuts) in best.items()
-                if begin < end
+                if fits(number - 1, begin, end)
             )
             for end in ends
-            if any(begin < end for begin in best)
+            if any(fits(number - 1, begin, end) for begin in best)
         }
     if len(costs) not in best:
-        raise GraphError(
-            [f"pp={stages}: graph '{graph.name}' has only {len(places) + 1} places for a stage to begin"]
-        )
+        text = f"graph '{graph.name}' has only {len(places) + 1} places for a stage to begin"
+        if owners and len(places) + 1 >= stages:
+            text = "no stages have the states that those of another entry have; give the layers one order"
+        raise GraphError([f"pp={stages}: {text}"])
     return [*best[len(costs)][1], len(costs)]
 
 
