@@ -86,7 +86,7 @@ def stages_text(stages: Sequence[Mapping[str, Network]], numbers: Sequence[int])
     for network in networks:
         _memory(*network, data, shared)
     codes = [line for network in networks for line in _code(*network, data)]
-    for entry in reversed(stages[0]):
+    for entry in reversed([*stages[0]]):
         scopes = [stage[entry][0].prefix for stage in stages]
         codes[:0] = program.dispatch(numbers, first.machine.tiles, scopes, f"{entry}." if entry else "")
     return [*data.out.lines, "", *codes, ""]

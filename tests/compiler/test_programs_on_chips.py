@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 
 from chip_nets import decoder, llama, on_chips, on_one, run_on_chips
+from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph
 from compiler.operators.domains.chips.collectives import REDUCE_SCATTER
+from compiler.tools.run import random_inputs
 from compiler_harness import draw, graph, ints
+from example_modules import example_modules
 from expert_nets import batched, one_by_one
 from mpi_tools import emulate, needs_mpi
+from onnx_oracle import run_onnxruntime
+from paths import ROOT
 from sharded_nets import gated, mlp, normalized_first, normalized_last
 from token_nets import causal, encoder
 
@@ -171,6 +176,22 @@ def test_pipelines(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
     alone, joined = on_one(made, "fp16"), program.spread.joined(outputs)
     for name, wanted in alone.items():
         np.testing.assert_allclose(joined[name], wanted, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mesh", "degrees"),
+    [((4, 2), "sp=4,tp=2"), ((4, 2), "tp=4,pp=2"), ((2, 2), "tp=2,pp=2"), ((2, 2), "sp=2,pp=2")],
+)
+def test_a_block_gives_what_onnxruntime_gives(mesh: tuple[int, int], degrees: str) -> None:
+    with example_modules(ROOT / "examples" / "networks", ("transformers",)) as found:
+        model = found.transformers.transformer(found.transformers.Size(16, 64, 4, 1))
+    program = on_chips(graph_of_bytes(model.SerializeToString(), "block.onnx"), *mesh, degrees)
+    outputs, _ = run_on_chips(program)
+    assert program.spread is not None
+    (joined,) = program.spread.joined(outputs).values()
+    wanted = run_onnxruntime(model, random_inputs(program.graph, {}, 3))
+    np.testing.assert_allclose(joined, wanted, rtol=0.02, atol=0.02)
 
 
 def test_a_pipeline_has_the_sums_of_a_single_chip() -> None:

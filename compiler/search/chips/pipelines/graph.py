@@ -97,7 +97,9 @@ class PipelinedGraph:
 
     def stage_graph(self, place: tuple[int, int]) -> Graph:
         """What a chip with a place computes."""
-        stage, pairs = self.stage_at(place), ((), *self.pairs, ())
+        stage = self.stage_at(place)
+        begin, end = self.cuts[stage : stage + 2]
+        before, after = ((), *self.pairs, ())[stage : stage + 2]
         parts = [self.part_graph(place, number) for number in range(self.micro.parts.count)]
         chips = (chip for chip, other in enumerate(self.spread.places) if self.stage_at(other) == stage)
         own = {name for name in parts[0].constants if self._is_of_a_part(name)}
@@ -106,8 +108,10 @@ class PipelinedGraph:
             parts,
             self.micro.parts,
             frozenset(own),
-            *self.cuts[stage : stage + 2],
-            *pairs[stage : stage + 2],
+            begin,
+            end,
+            before,
+            after,
             frozenset(chips),
         )
         return StageWriter(plan).graph()

@@ -115,8 +115,8 @@ class StageWriter:
         for node in self.nodes:
             inputs = tuple(self._named(name, number) for name in node.inputs)
             outputs = tuple(self._named(name, number) for name in node.outputs)
-            name, attrs = f"{node.name}.part{number}", self._with_own_groups(node.attrs)
-            yield replace(node, name=name, inputs=inputs, outputs=outputs, attrs=attrs)
+            name, own_attrs = f"{node.name}.part{number}", self._with_own_groups(node.attrs)
+            yield replace(node, name=name, inputs=inputs, outputs=outputs, attrs=own_attrs)
         for name in self.going:
             own, last = self._named(name, number), self._sent
             self._sent = f"{SENT}.{own}"
@@ -127,7 +127,7 @@ class StageWriter:
         chips = attrs.get("chips")
         if not isinstance(chips, tuple):
             return attrs
-        return {**attrs, "chips": tuple(chip for chip in chips if chip in self.plan.chips)}
+        return {**attrs, "chips": tuple(int(chip) for chip in chips if chip in self.plan.chips)}
 
     def _end_of(self, number: int) -> str:
         """A value that is there when all of a part of the batch is computed, as far as there is one."""
