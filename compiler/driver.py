@@ -130,43 +130,44 @@ def compile_entries(
     compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
-    from compiler.operators.reductions.found import sized_outputs
-    from compiler.passes.compilation import context_of, default_dtype, written_for_chips, written_together
-    from compiler.passes.stages import compiled_stages, pipelined_graphs, written_in_stages
+    from compiler.passes.compilation import context_of, default_dtype, made_in_stages, written_together
 
     found = with_states_of_entries(graphs, states or {})
-    for name, graph in found.items():
-        for output in sized_outputs(graph):
-            what = f"data decides the size of output '{output}', which a program of one network can report"
-            raise GraphError([f"entry {name}: {what}: compile it alone"])
     dtype = dtype or default_dtype(next(iter(found.values())))
     machine = load_machine(None) if machine is None else machine
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
     spreads: Mapping[str, SharedGraph] | None = None
     tried: tuple[TriedDegrees, ...] = ()
-    plans: dict[str, Plan] = {}
     if parallel is not None and parallel.pp > 1:
-        spreads = pipelines = pipelined_graphs(found, machine, parallel, begin)
-        stages = compiled_stages(pipelines, begin, {}, None)
-        of_stages, made = [next(iter(sets.values())) for sets in stages], written_in_stages(stages, machine)
+        spreads, of_stages, made = made_in_stages(found, machine, parallel, begin, {})
     elif parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees(found, dtype, tiles, machine, parallel, begin)
-        spreads, tried = chosen.spreads, chosen.tried
-        each = {
-            chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
-            for chips, places in chosen.places.items()
-        }
-        of_stages = [next(iter(each.values()))]
-        made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
+        networks, made = _shared_entries(chosen, machine, begin)
+        spreads, tried, of_stages = chosen.spreads, chosen.tried, [networks]
     else:
-        of_stages = [_networks(found, begin, plans)]
+        of_stages = [_networks(found, begin, {})]
         made = written_together(of_stages[0])
     context = next(iter(of_stages[0].values()))[0]
     lines = tuple(
         f"entry {name}: {each}" for name in found for own in of_stages for each in own[name][0].updates
     )
     return EntryProgram(found, context.compute.token, context.tiles, *made, machine, lines, spreads, tried)
+
+
+def _shared_entries(
+    chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context]
+) -> tuple[dict[str, tuple[Context, ModuleOp]], _Written]:
+    """The networks of the first chip, and the program of all, each of which has its part of them."""
+    from compiler.passes.compilation import written_for_chips, written_together
+
+    plans: dict[str, Plan] = {}
+    each = {
+        chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
+        for chips, places in chosen.places.items()
+    }
+    made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
+    return next(iter(each.values())), made
 
 
 def _networks(
@@ -353,16 +354,12 @@ def _compile_pipeline(
     after_pass: AfterPass | None,
 ) -> Program:
     """One program of several stages, each with a compilation for each set of its constants."""
+    from compiler.passes.compilation import made_in_stages
     from compiler.passes.report import report_of
-    from compiler.passes.stages import compiled_stages, pipelined_graphs, written_in_stages
 
-    pipelines = pipelined_graphs({"": graph}, machine, parallel, begin)
     timing: dict[str, float] = {}
-    stages = compiled_stages(pipelines, begin, timing, after_pass)
-    start = time.perf_counter()
-    made = written_in_stages(stages, machine)
-    timing["assemble"] = time.perf_counter() - start
-    networks = [next(iter(sets.values()))[""] for sets in stages]
+    pipelines, stages, made = made_in_stages({"": graph}, machine, parallel, begin, timing, after_pass)
+    networks = [each[""] for each in stages]
     updates = [each for context, _ in networks for each in context.updates]
     report = replace(report_of(*networks[0], made[2]), states=updates)
     return _program(graph, networks[0][0], made, timing, report, spread=pipelines[""])

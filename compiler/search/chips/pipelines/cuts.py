@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from compiler.graph import Graph, GraphError, Node
 
@@ -88,16 +88,8 @@ def balanced_cuts(
     ``owners`` the stages that have some states. No state is of two stages. GraphError for a graph that has
     not so many stages.
     """
-    costs, spans, owners = [prices.get(node.name, 0.0) for node in graph.nodes], _spans(graph), owners or {}
-    kept = {at for first, last in spans.values() for at in range(first + 1, last + 1)}
-    places = [at for at in range(1, len(costs)) if at not in kept and _floats(graph, at)]
-
-    def fits(stage: int, begin: int, end: int) -> bool:
-        own = {past: begin <= first < end for past, (first, _) in spans.items()}
-        return begin < end and all(
-            (owners[past] == stage) == has for past, has in own.items() if past in owners
-        )
-
+    costs = [prices.get(node.name, 0.0) for node in graph.nodes]
+    places, fits = _places(graph), _Fits(_spans(graph), owners or {})
     sends = {at: bytes_price * sum(graph.tensors[name].size for name in crossing(graph, at)) for at in places}
     sums = [0.0]
     for cost in costs:
@@ -119,11 +111,35 @@ def balanced_cuts(
             if any(fits(number - 1, begin, end) for begin in best)
         }
     if len(costs) not in best:
-        text = f"graph '{graph.name}' has only {len(places) + 1} places for a stage to begin"
-        if owners and len(places) + 1 >= stages:
-            text = "no stages have the states that those of another entry have; give the layers one order"
-        raise GraphError([f"pp={stages}: {text}"])
+        raise GraphError([f"pp={stages}: {_too_few(graph, len(places) + 1, stages)}"])
     return [*best[len(costs)][1], len(costs)]
+
+
+def _places(graph: Graph) -> list[int]:
+    """Where a stage can begin: before nodes to which floats are sent, and not between those of a state."""
+    kept = {at for first, last in _spans(graph).values() for at in range(first + 1, last + 1)}
+    return [at for at in range(1, len(graph.nodes)) if at not in kept and _floats(graph, at)]
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """Says whether a stage may have the nodes from one to before another: it has the states of its own."""
+
+    spans: Mapping[str, tuple[int, int]]
+    owners: Mapping[str, int]
+
+    def __call__(self, stage: int, begin: int, end: int) -> bool:
+        each = [
+            (past, begin <= first < end) for past, (first, _) in self.spans.items() if past in self.owners
+        ]
+        return begin < end and all((self.owners[past] == stage) == has for past, has in each)
+
+
+def _too_few(graph: Graph, places: int, stages: int) -> str:
+    """Why there are not so many stages."""
+    if places < stages:
+        return f"graph '{graph.name}' has only {places} places for a stage to begin"
+    return "no stages have the states that those of another entry have; give the layers one order"
 
 
 def _floats(graph: Graph, at: int) -> bool:
