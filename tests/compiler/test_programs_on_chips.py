@@ -158,7 +158,7 @@ def images(batch: int = 4) -> Graph:
         pytest.param(normalized_first(), (2, 1), "pp=2", marks=pytest.mark.long),
         (layers(2, 2), (2, 2), "tp=2,pp=2"),
         pytest.param(llama(16, 64, 4, 2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
-        pytest.param(llama(16, 64, 4, 2), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
+        pytest.param(llama(16, 64, 8, 4), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
         pytest.param(layers(4, 8), (4, 2), "tp=2,pp=4", marks=pytest.mark.long),
         pytest.param(layers(2, 4), (4, 2), "dp=2,tp=2,pp=2", marks=pytest.mark.long),
         pytest.param(encoder(batch=2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
