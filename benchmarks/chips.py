@@ -1,11 +1,12 @@
-"""Simulated time of several chips: all-reduces beside the bound of the links, a decoder block, and ResNet-50.
+"""Simulated time of several chips: all-reduces beside the bound of the links, and networks.
 
     python benchmarks/chips.py [WIDTH [MB ...]]     the width of the block, megabytes of the all-reduces
 
 The bound of an all-reduce is the sum of the latencies of its rounds, and of the bytes on the busiest link at
 the rate of a link. Its cycles are what a second one adds to a program that has one. The block, 512 tokens of
 seeded weights, runs on one chip and, tensor parallel, on four. ResNet-50 runs on one chip and, data parallel,
-on eight.
+on eight. Eight layers, whose weights are loaded in less time than a part of the batch takes, run on one chip
+and on four that have the batch, the products, or two layers each.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from transformers import Size, transformer
 
 TOKENS, WIDTH, HEAD = 512, 4096, 128
 CARDS = 8
+LAYERS = (8, 32, 256, 256)
+"""Layers, and their batch, rows and columns."""
 MEGABYTES = (1, 4, 16, 64)
 
 
@@ -81,6 +84,42 @@ def measure_all_reduces(sizes: list[int]) -> None:
         "with program and start",
     )
     tabulate((*headings, "times the bound"), lines)
+
+
+def layers(count: int, batch: int, rows: int, width: int) -> onnx.ModelProto:
+    """Layers of a normalization and two products, with residuals, for a batch of rows."""
+    random, nodes, weights = np.random.default_rng(0), [], {"scale": np.ones(width, np.float32)}
+    for at in range(count):
+        x, y = f"x{at}", f"x{at + 1}"
+        weights |= {
+            name: np.float32(random.normal(0, 0.05, shape))
+            for name, shape in ((f"up{at}", (width, 2 * width)), (f"down{at}", (2 * width, width)))
+        }
+        nodes += [
+            onnx.helper.make_node("LayerNormalization", [x, "scale"], [f"normal{at}"]),
+            onnx.helper.make_node("MatMul", [f"normal{at}", f"up{at}"], [f"inner{at}"]),
+            onnx.helper.make_node("Relu", [f"inner{at}"], [f"active{at}"]),
+            onnx.helper.make_node("MatMul", [f"active{at}", f"down{at}"], [f"new{at}"]),
+            onnx.helper.make_node("Add", [x, f"new{at}"], [y]),
+        ]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (batch, rows, width))
+        for name in ("x0", f"x{count}")
+    ]
+    constants = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = onnx.helper.make_graph(nodes, "layers", ends[:1], ends[1:], constants)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+
+
+def measure_pipelines() -> None:
+    """Print what four chips gain by each way of sharing the same layers."""
+    graph = read(layers(*LAYERS))
+    alone, lines = cycles_on(graph, (1, 1), None), []
+    for degrees in (Degrees(dp=4), Degrees(tp=4), Degrees(pp=4), Degrees(tp=2, pp=2)):
+        several = cycles_on(graph, (2, 2), degrees)
+        lines.append((str(degrees), f"{several:,.0f}", f"{alone / several:.2f}"))
+        print(*lines[-1], flush=True)
+    tabulate((f"{LAYERS[0]} layers on 4 chips", "cycles", "times as fast as one chip"), lines)
 
 
 def cycles_on(graph: Graph, mesh: tuple[int, int], degrees: Degrees | None) -> float:
@@ -130,6 +169,7 @@ def main() -> int:
     numbers = [int(text) for text in sys.argv[1:]]
     measure_all_reduces(numbers[1:] or list(MEGABYTES))
     measure_networks(numbers[0] if numbers else WIDTH)
+    measure_pipelines()
     return 0
 
 

@@ -244,9 +244,10 @@ def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) ->
         lines, size = program.text.count("\n"), len(program.constants)
         what = f"entries {', '.join(graphs)}, {program.dtype}, {program.tiles} tiles"
         notes = [*program.states]
-        if program.chosen is not None:
-            what += f" of each of {machine.chip_count} chips ({program.chosen.spread.degrees})"
-            notes = [*(f"tried {each}" for each in program.chosen.tried), *notes]
+        if program.spreads is not None:
+            degrees = next(iter(program.spreads.values())).degrees
+            what += f" of each of {machine.chip_count} chips ({degrees})"
+            notes = [*(f"tried {each}" for each in program.tried), *notes]
         made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
         say(options, one_line(f"{path.stem}: {what}; {made}"))
         for line in notes:

@@ -97,8 +97,10 @@ class EntryProgram:
     machine: Machine
     states: tuple[str, ...]
     """A line for each state of each graph, as ``Program.states``."""
-    chosen: ChosenDegrees | None = None
-    """How several chips share the graphs; None on one."""
+    spreads: Mapping[str, SharedGraph] | None = None
+    """How several chips share the graphs, by entry; None on one."""
+    tried: tuple[TriedDegrees, ...] = ()
+    """The degrees of parallelism that were tried, with their estimates; nothing if they were given."""
 
     def __repr__(self) -> str:
         return f"<compiler.EntryProgram {', '.join(self.graphs)}: {self.dtype}, {self.tiles} tiles>"
@@ -128,33 +130,44 @@ def compile_entries(
     compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
-    from compiler.operators.reductions.found import sized_outputs
-    from compiler.passes.compilation import context_of, default_dtype, written_for_chips, written_together
+    from compiler.passes.compilation import context_of, default_dtype, made_in_stages, written_together
 
     found = with_states_of_entries(graphs, states or {})
-    for name, graph in found.items():
-        for output in sized_outputs(graph):
-            what = f"data decides the size of output '{output}', which a program of one network can report"
-            raise GraphError([f"entry {name}: {what}: compile it alone"])
     dtype = dtype or default_dtype(next(iter(found.values())))
     machine = load_machine(None) if machine is None else machine
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
-    plans: dict[str, Plan] = {}
-    if parallel is not None or machine.chip_count > 1:
+    spreads: Mapping[str, SharedGraph] | None = None
+    tried: tuple[TriedDegrees, ...] = ()
+    if parallel is not None and parallel.pp > 1:
+        spreads, of_stages, made = made_in_stages(found, machine, parallel, begin, {})
+    elif parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees(found, dtype, tiles, machine, parallel, begin)
-        each = {
-            chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
-            for chips, places in chosen.places.items()
-        }
-        networks = next(iter(each.values()))
-        made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
+        networks, made = _shared_entries(chosen, machine, begin)
+        spreads, tried, of_stages = chosen.spreads, chosen.tried, [networks]
     else:
-        chosen, networks = None, _networks(found, begin, plans)
-        made = written_together(networks)
-    context = next(iter(networks.values()))[0]
-    lines = tuple(f"entry {name}: {each}" for name, (of, _) in networks.items() for each in of.updates)
-    return EntryProgram(found, context.compute.token, context.tiles, *made, machine, lines, chosen)
+        of_stages = [_networks(found, begin, {})]
+        made = written_together(of_stages[0])
+    context = next(iter(of_stages[0].values()))[0]
+    lines = tuple(
+        f"entry {name}: {each}" for name in found for own in of_stages for each in own[name][0].updates
+    )
+    return EntryProgram(found, context.compute.token, context.tiles, *made, machine, lines, spreads, tried)
+
+
+def _shared_entries(
+    chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context]
+) -> tuple[dict[str, tuple[Context, ModuleOp]], _Written]:
+    """The networks of the first chip, and the program of all, each of which has its part of them."""
+    from compiler.passes.compilation import written_for_chips, written_together
+
+    plans: dict[str, Plan] = {}
+    each = {
+        chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
+        for chips, places in chosen.places.items()
+    }
+    made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
+    return next(iter(each.values())), made
 
 
 def _networks(
@@ -342,32 +355,15 @@ def _compile_pipeline(
     after_pass: AfterPass | None,
 ) -> Program:
     """One program of several stages, each with a compilation for each set of its constants."""
-    from compiler.passes.compilation import run_passes, written_in_stages
-    from compiler.passes.report import decisions, estimated_phases, report_of
-    from compiler.search.chips import node_prices, pipelined_graph
+    from compiler.passes.compilation import made_in_stages
+    from compiler.passes.report import report_of
 
-    def prices(part: Graph) -> dict[str, float]:
-        alone = begin(part, spread=True, patterns="none", search="fast", residency="off")
-        phases = estimated_phases(run_passes(alone, {}, None))
-        return node_prices(part, {phase.name: phase.cycles for phase in phases})
-
-    pipeline = pipelined_graph(graph, machine, parallel, begin(graph, spread=True).compute.bits // 8, prices)
     timing: dict[str, float] = {}
-    stages: list[dict[tuple[int, ...], tuple[Context, ModuleOp]]] = []
-    for number, sets in enumerate(pipeline.parts):
-        plan: Plan | None = None
-        stages.append({})
-        for chips, batch in sets.items():
-            context = begin(pipeline.stage_graph(number, batch), spread=True)
-            context.prefix, context.plan = f"s{number}.", plan if plan and plan.templates else None
-            module = run_passes(context, timing, after_pass if chips == (0,) else None)
-            plan = decisions(context, module)
-            stages[-1][chips] = context, module
-    start = time.perf_counter()
-    made = written_in_stages(stages, machine)
-    timing["assemble"] = time.perf_counter() - start
-    first = next(iter(stages[0].values()))
-    return _program(graph, first[0], made, timing, report_of(*first, made[2]), spread=pipeline)
+    pipelines, stages, made = made_in_stages({"": graph}, machine, parallel, begin, timing, after_pass)
+    networks = [each[""] for each in stages]
+    updates = [each for context, _ in networks for each in context.updates]
+    report = replace(report_of(*networks[0], made[2]), states=updates)
+    return _program(graph, networks[0][0], made, timing, report, spread=pipelines[""])
 
 
 def _program(

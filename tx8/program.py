@@ -273,8 +273,7 @@ def compile_entries(
     target = _machine(machine, chips)
     options |= {"machine": target, "parallel": _degrees(parallel, target, True)}
     program = compile_entries(graphs, state or {}, dtype=dtype, **options)
-    spreads = None if program.chosen is None else program.chosen.spreads
-    return Program(program.image, program.machine, "_".join(graphs), spreads=spreads)
+    return Program(program.image, program.machine, "_".join(graphs), spreads=program.spreads)
 
 
 def _degrees(parallel: str | None, machine: Machine, plain: bool) -> Degrees | None:

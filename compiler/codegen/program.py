@@ -181,30 +181,30 @@ _PRIORITY = 0x760
 """Register of a worker: the smallest number is served first (docs/isa.md, Registers of the NCC)."""
 
 
-def dispatch(stages: Sequence[int], tiles: int, scopes: Sequence[str]) -> list[str]:
+def dispatch(stages: Sequence[int], tiles: int, scopes: Sequence[str], scope: str = "") -> list[str]:
     """The start of a program whose chips begin at different places: ``stages`` is the number of each.
 
-    ``scopes`` begin the symbols of the places.
+    ``scopes`` begin the symbols of the places, ``scope`` those of one of several networks.
     """
     out = Emitter()
     out.directive(".section .rodata")
     out.directive(".balign 4")
-    out.label(_STAGES)
+    out.label(scope + _STAGES)
     out.directive(f".word {', '.join(map(str, stages))}")
     out.directive(".text")
-    out.directive(f".globl {START}")
-    out.label(START)
+    out.directive(f".globl {scope}{START}")
+    out.label(scope + START)
     out.instruction("csrr", "t0", "mhartid")
     out.instruction("li", "t1", str(tiles))
     out.instruction("divu", "t0", "t0", "t1")
     out.instruction("slli", "t0", "t0", "2")
-    out.instruction("la", "t1", _STAGES)
+    out.instruction("la", "t1", scope + _STAGES)
     out.instruction("add", "t1", "t1", "t0")
     out.instruction("lw", "t0", "0(t1)")
-    for number, scope in enumerate(scopes):
+    for number, place in enumerate(scopes):
         out.instruction("li", "t1", str(number))
         out.instruction("bne", "t0", "t1", "1f")
-        out.instruction("la", "t2", f"{scope}{START}")
+        out.instruction("la", "t2", f"{place}{START}")
         out.instruction("jr", "t2")
         out.label("1")
     _exit(out)

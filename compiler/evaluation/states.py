@@ -38,7 +38,14 @@ def with_states_of_entries(graphs: Mapping[str, Graph], states: Mapping[str, str
         own = {past: present for past, present in states.items() if past in names or present in names}
         if not _ENTRY.fullmatch(entry):
             problems.append(f"entry '{entry}': expected a name of letters, digits and underscores")
-        problems += [f"entry {entry}: {problem}" for problem in _problems(graph, own)]
+        sized = "which a program of one network can report: compile it alone"
+        problems += [
+            *(
+                f"entry {entry}: data decides the size of output '{name}', {sized}"
+                for name in sized_outputs(graph)
+            ),
+            *(f"entry {entry}: {problem}" for problem in _problems(graph, own)),
+        ]
         found[entry] = replace(graph, states=tuple(own.items()))
     for past, present in states.items():
         if graphs and not any(past in dict(graph.states) for graph in found.values()):

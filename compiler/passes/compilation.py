@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from compiler.graph import Graph, GraphError
 from compiler.passes.ddr.chip_constants import BEGIN, PlacedConstants, same_code, with_chips, with_overlaid
 from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
-from compiler.search.chips.pipeline import SENT
+from compiler.search.chips import SENT, Degrees, PipelinedGraph, node_prices, pipelined_graph
+from compiler.search.plan import Plan
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import Bytes
@@ -30,8 +31,9 @@ from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
 from .base import Context, Pass, RangedSource
-from .emit import constants_of, entry_record, foreign_buffers, program_text, stages_text
+from .emit import Network, constants_of, entry_record, foreign_buffers, program_text, stages_text
 from .graph_operations import with_constants_as_inputs
+from .report import decisions, estimated_phases
 
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """Compute formats by the graph's float dtype, used when no format is chosen."""
@@ -40,6 +42,12 @@ RESIDENCY = ("on", "off")
 _BARRIER_TILES = 64
 """A barrier names its tiles by the bits of one register."""
 
+Networks = Mapping[str, Network]
+"""Networks whose passes have run, by the names of entries; a single one has an empty name."""
+StageSets = Mapping[tuple[int, ...], Networks]
+"""What chips of a stage compute, by the chips that have the same constants."""
+Begin = Callable[..., Context]
+"""Begins the compilation of a graph, as ``compiler.passes.compilation.context_of``."""
 AfterPass = Callable[[str, ModuleOp], None]
 """Is called after every pass with its name and the module."""
 
@@ -140,13 +148,12 @@ def written(context: Context, module: ModuleOp) -> tuple[str, Bytes, Image]:
     """The text of a program whose passes have run, the bytes of its constants' file, and its image."""
     text, constants = program_text([(context, module)])
     context.data.clear()  # the constants' file has them now
-    image = _assemble(text, constants, context.machine)
+    image = _assembled(text, constants, context.machine)
     text = _sealed(text, constants)
     records = foreign_buffers(context, module, image)
     if records:
         text += records
-        recorded = _recorded(records, context.machine).buffers
-        image = replace(image, buffers=(*image.buffers, *recorded))
+        image = replace(image, buffers=(*image.buffers, *_recorded(records, context.machine).buffers))
     return text, constants, image
 
 
@@ -157,13 +164,13 @@ def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[
     for context, _ in networks.values():
         context.data.clear()
     machine = next(iter(networks.values()))[0].machine
-    image = _assemble(text, constants, machine)
+    image = _assembled(text, constants, machine)
     records = "".join(
-        f"{entry_record(name, context, image)}\n{foreign_buffers(context, module, image)}"
+        f"{entry_record(name, image)}\n{foreign_buffers(context, module, image)}"
         for name, (context, module) in networks.items()
     )
-    recorded = _recorded(records, machine)
-    image = replace(image, entry=recorded.entry, entry_points=recorded.entry_points)
+    made = _recorded(records, machine)
+    image = replace(image, entry=made.entry, entry_points=made.entry_points)
     return _sealed(text, constants) + records, constants, image
 
 
@@ -177,7 +184,7 @@ def _recorded(records: str, machine: Machine) -> Image:
 
     They take no memory, so they change no address of the program. A program needs an instruction.
     """
-    return _assemble(f"        ecall\n{records}", b"", machine)
+    return _assembled(f"        ecall\n{records}", b"", machine)
 
 
 def written_for_chips(
@@ -196,46 +203,147 @@ def written_for_chips(
         return text, constants, image
     made = {chips: part[2] for chips, part in others}
     text, constants = with_chips(text, constants, image, made)
-    return text, constants, _assemble(text, constants, machine)
+    return text, constants, _assembled(text, constants, machine)
 
 
-def written_in_stages(
-    stages: Sequence[Mapping[tuple[int, ...], tuple[Context, ModuleOp]]], machine: Machine
-) -> tuple[str, Bytes, Image]:
-    """The text of a pipeline whose passes have run, the bytes of its constants' file, and its image.
+def pipelined_graphs(
+    graphs: Mapping[str, Graph], machine: Machine, degrees: Degrees, begin: Begin
+) -> dict[str, PipelinedGraph]:
+    """Graphs as stages on the chips of a machine; the keys are the names of entries.
 
-    ``stages`` has, for each stage, the chips that have the same constants and their network; the code of all
-    chips of a stage is the same. The constants of all stages begin at the same place, for a chip has only its
-    own. GraphError for chips of a stage that would need other code.
+    The chips that have a state of one of them have it in all. GraphError, with the entry, for a graph that
+    has not so many stages.
     """
-    networks = [next(iter(sets.values())) for sets in stages]
+
+    def prices(part: Graph) -> dict[str, float]:
+        alone = begin(part, spread=True, patterns="none", search="fast", residency="off")
+        phases = estimated_phases(run_passes(alone, {}, None))
+        return node_prices(part, {phase.name: phase.cycles for phase in phases})
+
+    found: dict[str, PipelinedGraph] = {}
+    owners: dict[str, int] = {}
+    for name, graph in graphs.items():
+        with_format = begin(graph, spread=True)
+        bytes_each, tiles = with_format.compute.bits // 8, with_format.tiles
+        try:
+            made = pipelined_graph(graph, machine, degrees, bytes_each, tiles, prices, owners)
+        except GraphError as error:
+            raise _of_entry(name, error) from None
+        found[name], owners = made, owners | made.states
+    return found
+
+
+def made_in_stages(
+    graphs: Mapping[str, Graph],
+    machine: Machine,
+    degrees: Degrees,
+    begin: Begin,
+    timing: dict[str, float],
+    after_pass: AfterPass | None = None,
+) -> tuple[dict[str, PipelinedGraph], list[Networks], tuple[str, Bytes, Image]]:
+    """The program of graphs as stages: the pipelines, the networks of the first chip of each stage, and the
+    results of ``written``."""
+    pipelines = pipelined_graphs(graphs, machine, degrees, begin)
+    stages = compiled_stages(pipelines, begin, timing, after_pass)
+    start = time.perf_counter()
+    made = written_in_stages(stages, machine)
+    timing["assemble"] = time.perf_counter() - start
+    return pipelines, [next(iter(sets.values())) for sets in stages], made
+
+
+def compiled_stages(
+    pipelines: Mapping[str, PipelinedGraph],
+    begin: Begin,
+    timing: dict[str, float],
+    after_pass: AfterPass | None,
+) -> list[StageSets]:
+    """Each stage of pipelines, with a compilation for each set of its constants."""
+    first = next(iter(pipelines.values()))
+    stages: list[StageSets] = []
+    for number in range(first.stages):
+        plans: dict[str, Plan] = {}
+        sets: dict[tuple[int, ...], Networks] = {}
+        for chips, places in _sets(pipelines, number).items():
+            networks = sets[chips] = {}
+            for name, place in places.items():
+                context = begin(pipelines[name].stage_graph(place), spread=True)
+                context.prefix = f"{name}.s{number}." if name else f"s{number}."
+                context.plan = plans.get(name)
+                try:
+                    module = run_passes(context, timing, after_pass if chips[0] == 0 else None)
+                except GraphError as error:
+                    raise _of_entry(name, error) from None
+                networks[name] = context, module
+                if name not in plans and (plan := decisions(context, module)).templates:
+                    plans[name] = plan
+        stages.append(sets)
+    return stages
+
+
+def _sets(
+    pipelines: Mapping[str, PipelinedGraph], stage: int
+) -> dict[tuple[int, ...], dict[str, tuple[int, int]]]:
+    """The chips of a stage that have the same constants in all networks, with a place of them in each."""
+    own = {
+        name: {chip: place for chips, place in pipeline.parts[stage].items() for chip in chips}
+        for name, pipeline in pipelines.items()
+    }
+    found: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for chip in sorted(next(iter(own.values()))):
+        found.setdefault(tuple(places[chip] for places in own.values()), []).append(chip)
+    return {tuple(chips): dict(zip(own, places, strict=True)) for places, chips in found.items()}
+
+
+def _of_entry(name: str, error: GraphError) -> GraphError:
+    return GraphError([f"entry {name}: {problem}" if name else problem for problem in error.messages])
+
+
+def written_in_stages(stages: Sequence[StageSets], machine: Machine) -> tuple[str, Bytes, Image]:
+    """The text of pipelines whose passes have run, the bytes of its constants' file, and its image.
+
+    The code of all chips of a stage is the same. The constants of all stages begin at the same place, for a
+    chip has only its own. GraphError for chips of a stage that would need other code.
+    """
+    firsts = [next(iter(sets.values())) for sets in stages]
     numbers = {chip: stage for stage, sets in enumerate(stages) for chips in sets for chip in chips}
     lines, constants = with_overlaid([_placed_alike(sets, machine) for sets in stages])
-    code = stages_text(networks, [numbers[chip] for chip in range(len(numbers))])
-    for each in stages:
-        for context, _ in each.values():
-            context.data.clear()
-    first, _ = networks[0]
+    code = stages_text(firsts, [numbers[chip] for chip in range(len(numbers))])
+    for context, _ in (network for sets in stages for each in sets.values() for network in each.values()):
+        context.data.clear()
+    first, _ = next(iter(firsts[0].values()))
     head = [f"# {' '.join(first.graph.name.split())} in {first.compute.token}, made by tx8cc", ""]
     text = "\n".join([*head, *lines, *code])
-    image = _assemble(text, constants, machine)
-    buffers = [
-        record
-        for context, module in networks
-        for record in foreign_buffers(context, module, image).splitlines(keepends=True)
-        if SENT not in record
-    ]
-    records = "".join(dict.fromkeys(buffers))
-    image = replace(image, buffers=_recorded(records, machine).buffers)
+    image = _assembled(text, constants, machine)
+    records = "".join(_records(firsts, image))
+    found = _recorded(records, machine)
+    if found.entry_points:
+        image = replace(image, entry=found.entry, entry_points=found.entry_points)
+    else:
+        image = replace(image, buffers=found.buffers)
     return _sealed(text, constants) + records, constants, image
 
 
-def _placed_alike(
-    sets: Mapping[tuple[int, ...], tuple[Context, ModuleOp]], machine: Machine
-) -> dict[tuple[int, ...], PlacedConstants]:
+def _records(stages: Sequence[Networks], image: Image) -> Iterator[str]:
+    """Lines with the inputs and outputs of each entry, and where it starts."""
+    for name in stages[0]:
+        if name:
+            yield f"{entry_record(name, image)}\n"
+        buffers = [
+            record
+            for networks in stages
+            for record in foreign_buffers(*networks[name], image).splitlines(keepends=True)
+            if SENT not in record
+        ]
+        yield from dict.fromkeys(buffers)
+
+
+def _placed_alike(sets: StageSets, machine: Machine) -> dict[tuple[int, ...], PlacedConstants]:
     """The constants of the chips of a stage; GraphError if these would need different code."""
-    found = {chips: _placed(constants_of(network), machine) for chips, network in sets.items()}
-    phases = {chips: [lines for _, lines in context.phases] for chips, (context, _) in sets.items()}
+    found = {chips: _placed(constants_of([*networks.values()]), machine) for chips, networks in sets.items()}
+    phases = {
+        chips: [lines for context, _ in networks.values() for _, lines in context.phases]
+        for chips, networks in sets.items()
+    }
     first, *others = sets
     for chips in others:
         if found[chips].places != found[first].places or phases[chips] != phases[first]:
@@ -248,7 +356,7 @@ def _placed(data: Data, machine: Machine) -> PlacedConstants:
     """Where constants are, from the beginning of a bank on, and their bytes there."""
     begin = f"        .section .ddr\n        .balign {data.bank}\n{BEGIN}:\n        .text\n        ecall\n"
     lines = "\n".join(data.out.lines)
-    image = _assemble(f"{begin}{lines}\n        .section .ddr\n        .byte 0\n", data.blob, machine)
+    image = _assembled(f"{begin}{lines}\n        .section .ddr\n        .byte 0\n", data.blob, machine)
     segment = next(each for each in image.segments if each.section == REPLACED)
     first = image.symbols[BEGIN].address
     places = {name: found.address - first for name, found in image.symbols.items() if first <= found.address}
@@ -256,7 +364,7 @@ def _placed(data: Data, machine: Machine) -> PlacedConstants:
     return PlacedConstants(places, bytes(segment.data[first - segment.address :]), data.bank)
 
 
-def _assemble(text: str, constants: Bytes, machine: Machine) -> Image:
+def _assembled(text: str, constants: Bytes, machine: Machine) -> Image:
     try:
         return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
     except AsmError as error:

@@ -64,28 +64,32 @@ def program_text(networks: Sequence[Network]) -> tuple[str, Bytes]:
     return "\n".join([*head, *data.out.lines, *codes, ""]), data.blob
 
 
-def constants_of(network: Network) -> program.Data:
-    """The constants of a network alone: the lines that declare them, and their bytes."""
-    context, module = network
-    data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
-    _constants(context, module, data)
+def constants_of(networks: Sequence[Network]) -> program.Data:
+    """The constants of some networks alone: the lines that declare them, and their bytes."""
+    first, _ = networks[0]
+    data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
+    for network in networks:
+        _constants(*network, data)
     return data
 
 
-def stages_text(networks: Sequence[Network], stages: Sequence[int]) -> list[str]:
-    """The memory and the code of networks, one for each stage of a pipeline, without constants.
+def stages_text(stages: Sequence[Mapping[str, Network]], numbers: Sequence[int]) -> list[str]:
+    """The memory and the code of the stages of pipelines, without constants.
 
-    ``stages`` has the stage of each chip, which begins with the code of that stage. Inputs that several
-    stages read are the same memory.
+    ``stages`` has, for each stage, its networks by entry; ``numbers`` is the stage of each chip, which begins
+    with the code of that stage. Inputs that several stages of an entry read are the same memory.
     """
-    first, _ = networks[0]
+    each = [(entry, network) for stage in stages for entry, network in stage.items()]
+    networks, (first, _) = [network for _, network in each], each[0][1]
     data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
-    shared = shared_states(networks, [tensor.name for each, _ in networks for tensor in each.graph.inputs])
+    shared = shared_states(networks, [entry for entry, _ in each])
     for network in networks:
         _memory(*network, data, shared)
     codes = [line for network in networks for line in _code(*network, data)]
-    start = program.dispatch(stages, first.machine.tiles, [context.prefix for context, _ in networks])
-    return [*data.out.lines, "", *start, *codes, ""]
+    for entry in reversed([*stages[0]]):
+        scopes = [stage[entry][0].prefix for stage in stages]
+        codes[:0] = program.dispatch(numbers, first.machine.tiles, scopes, f"{entry}." if entry else "")
+    return [*data.out.lines, "", *codes, ""]
 
 
 def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
@@ -314,6 +318,6 @@ def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def entry_record(name: str, context: Context, image: Image) -> str:
+def entry_record(name: str, image: Image) -> str:
     """The directive that records where one of several networks starts; ``image`` has the address."""
-    return program.entry_record(name, image.symbols[context.prefix + program.START].address)
+    return program.entry_record(name, image.symbols[f"{name}.{program.START}"].address)

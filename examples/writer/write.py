@@ -1,6 +1,7 @@
 """Prompts the writer, and prints its answers while they are written.
 
     python examples/writer/write.py [PROMPT ...] [--dtype NAME] [--threads N] [--temperature T] [--seed N]
+                                    [--chips XxY] [--parallel DEGREES]
 
 Without a prompt it gets ten of its own, and their answers are judged; then it exits 1 if one is wrong. The
 last lines say how fast the text was written: by the emulator, in processor time, and by the chip, in
@@ -15,6 +16,8 @@ import sys
 from text import BEGIN, encode, piece, prompts
 from writer import Choice, Writer, compiled, greedy, sampled
 
+from tx8isa.tools.command_line import mesh
+
 TEN, SEED = 10, 7
 
 
@@ -27,7 +30,11 @@ def arguments() -> argparse.Namespace:
     add("--threads", type=int, default=1, metavar="N", help="threads of the host (1)")
     add("--temperature", type=float, metavar="T", help="draw the tokens; 1 as probable as they are")
     add("--seed", type=int, default=1, metavar="N", help="which tokens are drawn (1)")
+    add("--chips", type=mesh, metavar="XxY", help="on so many linked chips, such as 2x1")
+    add("--parallel", metavar="DEGREES", help="how they share the work, such as pp=2 (heads and columns)")
     found = parser.parse_args()
+    if found.parallel is not None and found.chips is None:
+        parser.error("argument --parallel: give --chips, too")
     if found.temperature is not None and not found.temperature > 0:
         parser.error(f"argument --temperature: {found.temperature} is not above 0")
     for prompt in found.prompts:
@@ -55,7 +62,7 @@ def main() -> int:
     options = arguments()
     greedily = options.temperature is None
     choose = greedy if greedily else sampled(options.temperature, options.seed)
-    program = compiled(options.dtype)
+    program = compiled(options.dtype, None, options.chips, options.parallel)
     known = {} if options.prompts else dict(prompts(TEN, SEED))
     with Writer(program, options.threads) as writer:
         wrong = [

@@ -43,13 +43,18 @@ def sampled(temperature: float, seed: int) -> Choice:
 
 
 def compiled(
-    dtype: str, weights: Mapping[str, Any] | None = None, chips: tuple[int, int] | None = None
+    dtype: str,
+    weights: Mapping[str, Any] | None = None,
+    chips: tuple[int, int] | None = None,
+    parallel: str | None = None,
 ) -> tx8.Program:
-    """The program of both entries in a format of floats; several ``chips`` share heads and columns."""
+    """The program of both entries in a format of floats; several ``chips`` share heads and columns, or as
+    ``parallel`` says."""
     found = load_file(WEIGHTS) if weights is None else weights
     rows = {"read": BLOCK, "write": 1}
     models = {name: model(SHAPE, found, count, SHAPE.room) for name, count in rows.items()}
-    parallel = None if chips is None else f"tp={chips[0] * chips[1]}"
+    if parallel is None and chips is not None:
+        parallel = f"tp={chips[0] * chips[1]}"
     return tx8.compile_entries(models, dtype=dtype, state=states(SHAPE), chips=chips, parallel=parallel)
 
 

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chip_nets import llama, on_chips, on_one, run_on_chips
+from chip_nets import decoder, llama, on_chips, on_one, run_on_chips
+from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph
 from compiler.operators.domains.chips.collectives import REDUCE_SCATTER
+from compiler.tools.run import random_inputs
 from compiler_harness import draw, graph, ints
+from example_modules import example_modules
 from expert_nets import batched, one_by_one
 from mpi_tools import emulate, needs_mpi
+from onnx_oracle import run_onnxruntime
+from paths import ROOT
 from sharded_nets import gated, mlp, normalized_first, normalized_last
 from token_nets import causal, encoder
 
@@ -151,6 +156,16 @@ def images(batch: int = 4) -> Graph:
         pytest.param(layers(), (2, 2), "dp=2,pp=2", marks=pytest.mark.long),
         pytest.param(layers(4, 16), (2, 2), "pp=4", marks=pytest.mark.long),
         pytest.param(normalized_first(), (2, 1), "pp=2", marks=pytest.mark.long),
+        (layers(2, 2), (2, 2), "tp=2,pp=2"),
+        pytest.param(llama(16, 64, 4, 2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(llama(16, 64, 8, 4), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
+        pytest.param(layers(4, 8), (4, 2), "tp=2,pp=4", marks=pytest.mark.long),
+        pytest.param(layers(2, 4), (4, 2), "dp=2,tp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
+        pytest.param(encoder(batch=2), (2, 2), "sp=2,pp=2", marks=pytest.mark.long),
+        pytest.param(one_by_one(rows=8, columns=32, inner=32), (2, 2), "ep=2,pp=2", marks=pytest.mark.long),
+        pytest.param(decoder(batch=4), (2, 1), "pp=2", marks=pytest.mark.long),
     ],
 )
 def test_pipelines(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
@@ -161,6 +176,22 @@ def test_pipelines(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
     alone, joined = on_one(made, "fp16"), program.spread.joined(outputs)
     for name, wanted in alone.items():
         np.testing.assert_allclose(joined[name], wanted, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mesh", "degrees"),
+    [((4, 2), "sp=4,tp=2"), ((4, 2), "tp=4,pp=2"), ((2, 2), "tp=2,pp=2"), ((2, 2), "sp=2,pp=2")],
+)
+def test_a_block_gives_what_onnxruntime_gives(mesh: tuple[int, int], degrees: str) -> None:
+    with example_modules(ROOT / "examples" / "networks", ("transformers",)) as found:
+        model = found.transformers.transformer(found.transformers.Size(16, 64, 4, 1))
+    program = on_chips(graph_of_bytes(model.SerializeToString(), "block.onnx"), *mesh, degrees)
+    outputs, _ = run_on_chips(program)
+    assert program.spread is not None
+    (joined,) = program.spread.joined(outputs).values()
+    wanted = run_onnxruntime(model, random_inputs(program.graph, {}, 3))
+    np.testing.assert_allclose(joined, wanted, rtol=0.02, atol=0.02)
 
 
 def test_a_pipeline_has_the_sums_of_a_single_chip() -> None:
@@ -182,8 +213,13 @@ def test_a_stage_has_only_its_own_constants() -> None:
 
 
 @needs_mpi
-def test_two_ranks_run_a_pipeline_with_the_same_bytes(tmp_path: Path) -> None:
-    on_chips(layers(2), 2, 1, "pp=2").write(tmp_path)
+@pytest.mark.parametrize(
+    ("mesh", "degrees"), [((2, 1), "pp=2"), pytest.param((2, 2), "tp=2,pp=2", marks=pytest.mark.long)]
+)
+def test_two_ranks_run_a_pipeline_with_the_same_bytes(
+    mesh: tuple[int, int], degrees: str, tmp_path: Path
+) -> None:
+    on_chips(layers(2), *mesh, degrees).write(tmp_path)
     run = ["prog.bin", "--random", "0", "-q", "--stats=json"]
     done = [emulate(ranks, *run, "--output-dir", f"out{ranks}", folder=tmp_path) for ranks in (1, 2)]
     assert [(each.returncode, each.stderr) for each in done] == [(0, "")] * 2

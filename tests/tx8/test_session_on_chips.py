@@ -45,6 +45,10 @@ def steps(batch: int, count: int = 3) -> list[dict[str, Array]]:
     ("mesh", "degrees", "batch"),
     [
         ((2, 1), "tp=2", 1),
+        ((2, 1), "pp=2", 1),
+        pytest.param((2, 1), "pp=2", 2, marks=pytest.mark.long),
+        pytest.param((2, 2), "tp=2,pp=2", 1, marks=pytest.mark.long),
+        pytest.param((2, 2), "dp=2,pp=2", 2, marks=pytest.mark.long),
         pytest.param((2, 1), "dp=2", 2, marks=pytest.mark.long),
         pytest.param((2, 2), "tp=4", 1, marks=pytest.mark.long),
         pytest.param((2, 2), "dp=2,tp=2", 2, marks=pytest.mark.long),
@@ -184,11 +188,13 @@ def test_two_ranks_run_a_step_with_the_same_bytes_and_no_session(program: Progra
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mesh", [(2, 1), (2, 2)])
-def test_the_writer_writes_the_same_text(mesh: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("mesh", "degrees"), [((2, 1), None), ((2, 2), None), ((2, 1), "pp=2"), ((2, 2), "tp=2,pp=2")]
+)
+def test_the_writer_writes_the_same_text(mesh: tuple[int, int], degrees: str | None) -> None:
     names = ("shape", "text", "network", "writer")
     with example_modules(ROOT / "examples" / "writer", names) as found:
-        program = found.writer.compiled("fp16", chips=mesh)
+        program = found.writer.compiled("fp16", chips=mesh, parallel=degrees)
         with found.writer.Writer(program) as chips:
             assert chips.answer("three times zero is") == "zero."
             assert chips.answer("nine minus sixty-eight is") == "minus fifty-nine."

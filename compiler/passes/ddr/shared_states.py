@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -13,24 +13,27 @@ from compiler.passes.base import Context, operations
 
 
 def shared_states(
-    networks: Sequence[tuple[Context, ModuleOp]], inputs: Collection[str] = ()
+    networks: Sequence[tuple[Context, ModuleOp]], entries: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Symbols of states, and of these ``inputs``, which an earlier network has too, with the symbol there.
+    """Symbols of states which an earlier network has too, with the symbol there.
 
+    ``entries``: the networks are stages of pipelines, each of one of these, which share all its inputs.
     GraphError for every state that is not the same tensor in both.
     """
-    first: dict[str, tuple[str, str, str]] = {}
+    first: dict[tuple[str, str], tuple[str, str, str]] = {}
     shared: dict[str, str] = {}
     problems = []
-    for context, module in networks:
-        states = {past for past, _ in context.graph.states} | set(inputs)
+    for number, (context, module) in enumerate(networks):
+        states = {past for past, _ in context.graph.states}
         tensors = {tensor.name: tensor for tensor in context.graph.inputs}
+        entry = entries[number] if entries else context.prefix.removesuffix(".")
         for operation in operations(module):
-            if not isinstance(operation, InputOp) or operation.node.data not in states:
+            if not isinstance(operation, InputOp) or not (entries or operation.node.data in states):
                 continue
-            name, entry = operation.node.data, context.prefix.removesuffix(".")
+            name = operation.node.data
             found = _described(tensors[name], format_of(operation.results[0].type).token)
-            symbol, other, known = first.setdefault(name, (operation.symbol, entry, found))
+            key = name, "" if name in states else entry
+            symbol, other, known = first.setdefault(key, (operation.symbol, entry, found))
             if known != found:
                 problems.append(
                     f"state {name}: {known} in entry {other}, {found} in entry {entry}; expected the same"

@@ -13,13 +13,13 @@ from .candidates import (
     choose_degrees,
     possible_degrees,
 )
-from .cuts import node_prices
 from .degrees import Degrees, parsed_degrees
-from .pipeline import PipelinedGraph, SharedGraph, pipelined_graph
+from .pipelines import SENT, PipelinedGraph, SharedGraph, node_prices, pipelined_graph
 from .spread import SpreadGraph, spread_graph
 from .written import said_degrees
 
 __all__ = [
+    "SENT",
     "ChipBounds",
     "ChosenDegrees",
     "Degrees",

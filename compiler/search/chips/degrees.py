@@ -31,8 +31,8 @@ _DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
 class Degrees:
     """Chips among which the batch is dealt (``dp``), each time as many (``tp``) share the products.
 
-    Among others the rows of a sequence (``sp``) and experts (``ep``) are dealt. Or as many (``pp``) have the
-    layers, one after another.
+    Among others the rows of a sequence (``sp``) and experts (``ep``) are dealt. As many (``pp``) groups of
+    these have the layers, one after another.
     """
 
     dp: int = 1
@@ -61,16 +61,13 @@ class Degrees:
             raise GraphError([f"--parallel {self}: is for {self.chips} chips; {mesh}"])
         for kind in EXCHANGING:
             degree = getattr(self, kind)
-            if degree > 1 and self.pp > 1:
-                text = f"stages of a pipeline are single chips: give {kind} or pp"
-                raise GraphError([f"--parallel {self}: {text}"])
             if degree > MOST_SHARING:
                 raise GraphError([f"--parallel {self}: {kind} is {degree}, expected at most {MOST_SHARING}"])
 
     def rings(self, chips: Chips) -> list[tuple[int, ...]]:
         """The groups that compute one part of the batch, each in the order of its ring, or of the stages.
 
-        A group of several kinds is one of the innermost kind after another.
+        A group of several kinds is one of the innermost kind after another; stages are the outermost.
         """
         inner = next((n for kind in reversed(EXCHANGING) if (n := getattr(self, kind)) > 1), self.pp)
         numbers, size = range(self.chips), inner

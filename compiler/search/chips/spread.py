@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -22,7 +22,7 @@ from .products import ChipGroups
 from .rules import ChipParts, DividedAxis, NeedsWhole, StateToDivide, divided
 from .splits import with_split_products
 from .stage import ChipDivision
-from .written import Wish, arrangement, wishes_of
+from .written import Arrangement, Wish, arrangement, wishes_of
 
 _DEALT = {"sp": rows_dealt, "ep": experts_dealt}
 """What divides a graph among groups of chips that share something else than products, by kind."""
@@ -46,9 +46,12 @@ class SpreadGraph:
         """The chips that have the same constants, by the place of the first of them."""
         found: dict[tuple[int, ...], list[int]] = {}
         for chip, place in enumerate(self.places):
-            own = (self._part(kind, place) for kind, each in self.divisions.items() if not each.alike)
-            found.setdefault(tuple(own), []).append(chip)
+            found.setdefault(self.constants_at(place), []).append(chip)
         return {self.places[chips[0]]: tuple(chips) for chips in found.values()}
+
+    def constants_at(self, place: tuple[int, int]) -> tuple[int, ...]:
+        """Which parts of constants a place has; places with the same parts have the same constants."""
+        return tuple(self._part(kind, place) for kind, each in self.divisions.items() if not each.alike)
 
     def _part(self, kind: str, place: tuple[int, int]) -> int:
         """Which part of a kind a place has."""
@@ -56,9 +59,13 @@ class SpreadGraph:
 
     def graph_of(self, place: tuple[int, int]) -> Graph:
         """What chips with a place compute."""
-        local = self.split
+        return self.divided(self.split, place, ("dp", *EXCHANGING))
+
+    def divided(self, local: Graph, place: tuple[int, int], kinds: Sequence[str]) -> Graph:
+        """What chips with a place compute of a graph like that which ``kinds`` have divided."""
         for kind, division in self.divisions.items():
-            local = division.graph_of(local, self._part(kind, place))
+            if kind in kinds:
+                local = division.graph_of(local, self._part(kind, place))
         return local
 
     def ways_of(self, name: str) -> list[tuple[ChipParts, DividedAxis]]:
@@ -96,7 +103,7 @@ class SpreadGraph:
 
     def _joined(self, name: str, each: list[Array]) -> Array:
         """A value from those of the chips in the order of their places, joined from the innermost kind on."""
-        for kind in reversed(("dp", *EXCHANGING)):
+        for kind in reversed(("dp", "pp", *EXCHANGING)):
             degree = getattr(self.degrees, kind)
             division = self.divisions.get(kind)
             way = None if division is None else division.parts.division(name)
@@ -116,15 +123,32 @@ def spread_graph(
     The ways of exchanges are chosen for elements of ``bytes_each`` bytes, and ``tiles`` tiles of each chip.
     A graph whose model says how it is divided is divided so.
     """
-    arranged = arrangement(graph, machine, degrees)
-    _check_graph(graph, degrees)
+    if degrees.pp > 1:
+        raise GraphError([f"{degrees}: an estimate has no stages; try tp or dp"])
+    return spread_arranged(graph, machine, arrangement(graph, machine, degrees), bytes_each, tiles)
+
+
+def spread_arranged(
+    graph: Graph,
+    machine: Machine,
+    arranged: Arrangement,
+    bytes_each: int,
+    tiles: int,
+    part_of: Callable[[Graph], Graph] = lambda local: local,
+) -> SpreadGraph:
+    """The graph on chips that are arranged; as ``spread_graph``.
+
+    ``part_of`` gives that part of what a pipeline computes of which its chips share the work.
+    """
+    degrees = arranged.degrees
+    _check_graph(graph)
     split = written_out(graph) if degrees.sp > 1 or degrees.ep > 1 else graph
     split = local = with_split_products(split, arranged.nodes) if degrees.tp > 1 else split
     divisions: dict[str, ChipDivision] = {}
     if degrees.dp > 1:
         divisions["dp"] = batch_dealt(local, degrees.dp, arranged.common)
         local = divisions["dp"].graph_of(local, 0)
-    wishes = wishes_of(arranged, split, divisions.get("dp"))
+    wishes, local = wishes_of(arranged, split, divisions.get("dp")), part_of(local)
     for kind in EXCHANGING:
         if getattr(degrees, kind) > 1:
             groups = ChipGroups(machine, degrees.groups(arranged.rings, kind), bytes_each, tiles)
@@ -134,10 +158,8 @@ def spread_graph(
     return SpreadGraph(graph, degrees, places_in(arranged.rings), divisions, split)
 
 
-def _check_graph(graph: Graph, degrees: Degrees) -> None:
+def _check_graph(graph: Graph) -> None:
     """GraphError for what only one chip can compute."""
-    if degrees.pp > 1:
-        raise GraphError([f"{degrees}: only the program of a single network has stages; try tp or dp"])
     if graph.replaceable:
         raise GraphError(["--parallel: programs with replaceable constants are for one chip"])
     flow = next((node for node in graph.nodes if node.bodies), None)

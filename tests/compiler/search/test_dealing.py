@@ -205,7 +205,6 @@ def test_what_does_not_fit_is_refused(made: Graph, degrees: str, message: str) -
 @pytest.mark.parametrize(
     ("degrees", "mesh", "message"),
     [
-        (Degrees(sp=2, pp=2), (2, 2), "pp=2,sp=2: stages of a pipeline are single chips: give sp or pp"),
         (Degrees(ep=64), (8, 8), "--parallel ep=64: ep is 64, expected at most 32"),
         (Degrees(sp=2, ep=2), (2, 1), "--parallel sp=2,ep=2: is for 4 chips; 2x1 chips are 2"),
     ],

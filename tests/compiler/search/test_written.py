@@ -256,7 +256,7 @@ def test_stages_begin_where_the_model_says(made: ModelProto, cuts: Any, places: 
     graph, machine = read(made), load_machine(None).of_chips(2, 1)
     degrees = said_degrees({"": graph}, machine, None)
     assert degrees == Degrees(pp=2)
-    found = pipelined_graph(graph, machine, degrees, 2, lambda _: {})
+    found = pipelined_graph(graph, machine, degrees, 2, 16, lambda _: {})
     assert (found.cuts, found.spread.places) == (cuts, places)
 
 
@@ -280,7 +280,7 @@ def test_stages_that_cannot_be(made: ModelProto, message: str) -> None:
     with pytest.raises(GraphError) as error:
         degrees = said_degrees({"": graph}, machine, None)
         assert degrees is not None
-        pipelined_graph(graph, machine, degrees, 2, lambda _: {})
+        pipelined_graph(graph, machine, degrees, 2, 16, lambda _: {})
     assert str(error.value).startswith(message)
 
 

@@ -1,0 +1,194 @@
+"""Where a graph is cut into stages that take about as long as each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler.graph import Graph, GraphError, Node
+
+
+def crossing(graph: Graph, at: int) -> list[str]:
+    """The values that nodes before a cut compute and nodes after it read, and that are sent.
+
+    Each stage computes for itself what are no floats and follows from inputs alone, such as positions.
+    """
+    own = _of_inputs(graph)
+    before = {name for node in graph.nodes[:at] for name in node.outputs if name and name not in own}
+    after = dict.fromkeys(name for node in graph.nodes[at:] for name in node.inputs)
+    return [name for name in after if name in before]
+
+
+def stage_nodes(graph: Graph, begin: int, end: int) -> tuple[Node, ...]:
+    """The nodes of a stage, and those before it that every stage computes for itself, if it needs them."""
+    own, found = _of_inputs(graph), [*graph.nodes[begin:end]]
+    needed = {name for node in found for name in node.inputs}
+    for node in reversed(graph.nodes[:begin]):
+        if own.issuperset(filter(None, node.outputs)) and not needed.isdisjoint(node.outputs):
+            found.insert(0, node)
+            needed.update(node.inputs)
+    return tuple(found)
+
+
+def _of_inputs(graph: Graph) -> set[str]:
+    """Values that are no floats and follow from inputs and constants through others that are none."""
+    known = {*graph.constants, *(tensor.name for tensor in graph.inputs)}
+    found: set[str] = set()
+    for node in graph.nodes:
+        results = [name for name in node.outputs if name]
+        computed = (name for name in node.inputs if name and name not in known)
+        if found.issuperset(computed) and not any(graph.tensors[name].is_float for name in results):
+            found.update(results)
+    return found
+
+
+def stage_of_states(graph: Graph, cuts: Sequence[int]) -> dict[str, int]:
+    """By state: the stage that reads and writes it; GraphError for one that several stages would need."""
+    found = {}
+    for past, (first, last) in _spans(graph).items():
+        stages = [stage for stage, end in enumerate(cuts[1:]) if cuts[stage] <= first < end]
+        found[past] = stages[0]
+        if last >= cuts[stages[0] + 1]:
+            what = f"state {past}={dict(graph.states)[past]} is used by {graph.nodes[first]}"
+            other = f"{graph.nodes[last]}, which is of a later stage; expected one stage for each state"
+            raise GraphError([f"pipeline stage {stages[0]}: {what} and by {other}"])
+    return found
+
+
+def _spans(graph: Graph) -> dict[str, tuple[int, int]]:
+    """By state: the first and the last node that reads or makes it."""
+    found = {}
+    for past, present in graph.states:
+        places = [n for n, node in enumerate(graph.nodes) if past in node.inputs or present in node.outputs]
+        if places:
+            found[past] = places[0], places[-1]
+    return found
+
+
+def node_prices(graph: Graph, phases: Mapping[str, float]) -> dict[str, float]:
+    """Cycles of nodes from those of phases, whose names begin with that of a node."""
+    found = dict.fromkeys((node.name for node in graph.nodes), 0.0)
+    for phase, cycles in phases.items():
+        owner = max((name for name in found if phase.startswith(name)), key=len, default="")
+        if owner:
+            found[owner] += cycles
+    return found
+
+
+def balanced_cuts(
+    graph: Graph,
+    prices: Mapping[str, float],
+    bytes_price: float,
+    stages: int,
+    owners: Mapping[str, int] | None = None,
+) -> list[int]:
+    """The first node of each stage, and the end: the longest stage is as short as can be.
+
+    ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends,
+    ``owners`` the stages that have some states. No state is of two stages. GraphError for a graph that has
+    not so many stages.
+    """
+    costs = [prices.get(node.name, 0.0) for node in graph.nodes]
+    places, fits = _places(graph), _Fits(_spans(graph), owners or {})
+    sends = {at: bytes_price * sum(graph.tensors[name].size for name in crossing(graph, at)) for at in places}
+    sums = [0.0]
+    for cost in costs:
+        sums.append(sums[-1] + cost)
+    # best[end]: the longest stage of those up to there, and where they begin
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
+    for number in range(1, stages + 1):
+        ends: Sequence[int] = places if number < stages else [len(costs)]
+        best = {
+            end: min(
+                (
+                    max(longest, sums[end] - sums[begin] + sends.get(begin, 0.0) + sends.get(end, 0.0)),
+                    [*cuts, begin],
+                )
+                for begin, (longest, cuts) in best.items()
+                if fits(number - 1, begin, end)
+            )
+            for end in ends
+            if any(fits(number - 1, begin, end) for begin in best)
+        }
+    if len(costs) not in best:
+        raise GraphError([f"pp={stages}: {_too_few(graph, len(places) + 1, stages)}"])
+    return [*best[len(costs)][1], len(costs)]
+
+
+def _places(graph: Graph) -> list[int]:
+    """Where a stage can begin: before nodes to which floats are sent, and not between those of a state."""
+    kept = {at for first, last in _spans(graph).values() for at in range(first + 1, last + 1)}
+    return [at for at in range(1, len(graph.nodes)) if at not in kept and _floats(graph, at)]
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """Says whether a stage may have the nodes from one to before another: it has the states of its own."""
+
+    spans: Mapping[str, tuple[int, int]]
+    owners: Mapping[str, int]
+
+    def __call__(self, stage: int, begin: int, end: int) -> bool:
+        each = [
+            (past, begin <= first < end) for past, (first, _) in self.spans.items() if past in self.owners
+        ]
+        return begin < end and all((self.owners[past] == stage) == has for past, has in each)
+
+
+def _too_few(graph: Graph, places: int, stages: int) -> str:
+    """Why there are not so many stages."""
+    if places < stages:
+        return f"graph '{graph.name}' has only {places} places for a stage to begin"
+    return "no stages have the states that those of another entry have; give the layers one order"
+
+
+def _floats(graph: Graph, at: int) -> bool:
+    """Whether all that crosses a cut are floats, which chips send, and there is something."""
+    values = [graph.tensors[name] for name in crossing(graph, at)]
+    return bool(values) and all(value.is_float for value in values)
+
+
+def in_stages(graph: Graph, stages: Mapping[str, int]) -> Graph:
+    """The graph with the nodes of each stage after those of the one before.
+
+    ``stages`` are those of some nodes, by name; another one is in the stage of the last of its operands.
+    GraphError for a node that needs something of a later stage.
+    """
+    found = _all_stages(graph, stages)
+    return replace(graph, nodes=tuple(sorted(graph.nodes, key=lambda node: found[node.name])))
+
+
+def stage_cuts(graph: Graph, stages: Mapping[str, int]) -> list[int]:
+    """The first node of each stage, and the end, of a graph that is ``in_stages``.
+
+    GraphError for a stage from which nothing can be sent to the next one.
+    """
+    found = [*_all_stages(graph, stages).values()]
+    missing = next((stage for stage in range(max(stages.values())) if stage not in found), None)
+    if missing is not None:
+        raise GraphError(
+            [f"pipeline stage {missing} of the model: all its nodes are computed when compiling"]
+        )
+    cuts = [*(found.index(stage) for stage in range(max(found) + 1)), len(found)]
+    for stage, at in enumerate(cuts[1:-1]):
+        if not _floats(graph, at):
+            sent = [name for name in crossing(graph, at) if not graph.tensors[name].is_float]
+            what = f"would send '{sent[0]}', {graph.tensors[sent[0]].dtype}," if sent else "sends nothing"
+            text = f"{what} to stage {stage + 1}; expected floats from each stage to the next one"
+            raise GraphError([f"pipeline stage {stage} of the model {text}"])
+    return cuts
+
+
+def _all_stages(graph: Graph, stages: Mapping[str, int]) -> dict[str, int]:
+    """The stage of each node, in the order of the nodes."""
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
+    found: dict[str, int] = {}
+    for node in graph.nodes:
+        sources = [makers[name] for name in node.inputs if name in makers]
+        last = max(sources, key=lambda source: found[source.name], default=None)
+        least = 0 if last is None else found[last.name]
+        stage = found[node.name] = stages.get(node.name, least)
+        if last is not None and stage < least:
+            text = f"needs a result of {last}, which is of stage {least}; expected {least} or more"
+            raise GraphError([f"{node} is of pipeline stage {stage} and {text}"])
+    return found

@@ -1,0 +1,165 @@
+"""The graph of a stage of a pipeline: for each part of the batch what comes, the nodes, and what goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler.graph import Array, AttrValue, Graph, Node, Tensor
+from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
+from compiler.operators.record import OPERATORS, resolve
+from compiler.search.chips.rules import ChipParts
+
+from .cuts import crossing, stage_nodes
+
+SENT = "chips.sent"
+"""The result of a stage that says that all is sent; it is no output of the program."""
+
+Pairs = Sequence[tuple[int, int]]
+"""Which chips send something to which ones of the next stage."""
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What a chip of a stage has to do, from which its graph is written."""
+
+    interface: Graph
+    """The inputs, outputs and states of the chip, with all of its part of the batch."""
+    parts: Sequence[Graph]
+    """All nodes of all stages as a chip at its place in them computes them, for each part of the batch."""
+    micro: ChipParts
+    """How the batch is divided into parts."""
+    own: frozenset[str]
+    """Constants that are another one for each part of the batch."""
+    begin: int
+    end: int
+    """Its nodes."""
+    before: Pairs
+    """Who receives something here; nobody in the first stage."""
+    after: Pairs
+    chips: frozenset[int]
+    """The chips of the stage, of all pipelines."""
+
+
+class StageWriter:
+    """Writes the graph of a stage."""
+
+    def __init__(self, plan: StagePlan) -> None:
+        self.plan, self.micro, self.interface = plan, plan.micro, plan.interface
+        whole = plan.parts[0]
+        self.nodes = stage_nodes(whole, plan.begin, plan.end)
+        self.coming = crossing(whole, plan.begin) if plan.before else []
+        self.going = crossing(whole, plan.end) if plan.after else []
+        self.inputs = {tensor.name: tensor for tensor in self.interface.inputs}
+        made = {name for node in whole.nodes[plan.begin : plan.end] for name in node.outputs}
+        self.own = [tensor for tensor in self.interface.outputs if tensor.name in made]
+        self.states = [(past, new) for past, new in self.interface.states if new in made]
+        self.constants: dict[str, Array] = {}
+        self._sent = self._received = self._done = ""
+        """The last that was sent and received, and a value that is there when a part of the batch is done."""
+        self.made: list[Node] = []
+        self.tensors: dict[str, Tensor] = {}
+
+    def graph(self) -> Graph:
+        """The whole graph of the stage."""
+        used = {name for node in self.nodes for name in node.inputs} | {past for past, _ in self.states}
+        inputs = tuple(tensor for name, tensor in self.inputs.items() if name in used)
+        self.tensors = {tensor.name: tensor for tensor in inputs}
+        for number, part in enumerate(self.plan.parts):
+            self._constants_of(part, number)
+            for node in self._nodes_of(part, number):
+                self._add(node)
+            self._done = self._end_of(number)
+        for tensor in self.own:
+            if tensor.name not in self.tensors:
+                self._join(tensor.name)
+        sent = [self._sent] if self._sent else []
+        outputs = tuple(self.tensors[name] for name in (*(tensor.name for tensor in self.own), *sent))
+        return replace(
+            self.interface,
+            inputs=inputs,
+            outputs=outputs,
+            constants=self.constants,
+            nodes=tuple(self.made),
+            tensors=self.tensors,
+            states=tuple(self.states),
+        )
+
+    def _constants_of(self, part: Graph, number: int) -> None:
+        used = dict.fromkeys(name for node in self.nodes for name in node.inputs)
+        for name in (name for name in used if name in part.constants):
+            own = self._named(name, number)
+            array = self.constants[own] = part.constants[name]
+            self.tensors[own] = Tensor(own, array.dtype.name, array.shape)
+
+    def _named(self, name: str, number: int) -> str:
+        """The name of a value of a part of the batch; values of all parts keep theirs.
+
+        So does the new value of a state in a step of one part, which is written where the old one was.
+        """
+        common = name in self.inputs and name not in self.micro.axes
+        alike = name in self.plan.parts[0].constants and name not in self.plan.own
+        state = len(self.plan.parts) == 1 and any(name == new for _, new in self.states)
+        return name if not name or common or alike or state else f"{name}.part{number}"
+
+    def _nodes_of(self, part: Graph, number: int) -> Iterator[Node]:
+        for name in [n for n in self.tensors if n in self.inputs and n in self.micro.axes]:
+            yield self._take(name, number)
+        for name in self.coming:
+            tensor = part.tensors[name]
+            # Without any operand, rather than with omitted ones: a node on constants would become one.
+            before = (self._received, self._done) if self._received else ()
+            self._received = own = self._named(name, number)
+            attrs = {**_attrs(self.plan.before), "shape": tensor.shape, "dtype": tensor.dtype}
+            yield Node(RECEIVE, f"{own}.receive", before, (own,), attrs)
+        for node in self.nodes:
+            inputs = tuple(self._named(name, number) for name in node.inputs)
+            outputs = tuple(self._named(name, number) for name in node.outputs)
+            name, own_attrs = f"{node.name}.part{number}", self._with_own_groups(node.attrs)
+            yield replace(node, name=name, inputs=inputs, outputs=outputs, attrs=own_attrs)
+        for name in self.going:
+            own, last = self._named(name, number), self._sent
+            self._sent = f"{SENT}.{own}"
+            yield Node(SEND, f"{own}.send", (own, last), (self._sent,), _attrs(self.plan.after))
+
+    def _with_own_groups(self, attrs: Mapping[str, AttrValue]) -> Mapping[str, AttrValue]:
+        """The attributes of a node, of an exchange with the groups of this stage alone."""
+        chips = attrs.get("chips")
+        if not isinstance(chips, tuple):
+            return attrs
+        return {**attrs, "chips": tuple(int(chip) for chip in chips if chip in self.plan.chips)}
+
+    def _end_of(self, number: int) -> str:
+        """A value that is there when all of a part of the batch is computed, as far as there is one."""
+        floats = [tensor.name for tensor in self.own if tensor.is_float]
+        return self._sent or (self._named(floats[-1], number) if floats else self._done)
+
+    def _take(self, name: str, number: int) -> Node:
+        """The part of an input; its batch is the first axis."""
+        way = self.micro.division(name)
+        assert way is not None
+        assert way.axis == 0
+        begin, end = self.micro.box(self.inputs[name].shape, way, number).intervals[0]
+        own = self._named(name, number)
+        return Node(TAKE, f"{own}.take", (name, self._done), (own,), {"begin": begin, "end": end})
+
+    def _join(self, name: str) -> None:
+        """An output from its parts."""
+        parts, way = (
+            [self._named(name, number) for number in range(self.micro.count)],
+            self.micro.division(name),
+        )
+        if way is None or len(parts) == 1:
+            self._add(Node("Identity", f"{name}.join", (parts[0],), (name,), {}))
+        else:
+            self._add(Node("Concat", f"{name}.join", tuple(parts), (name,), {"axis": way.axis}))
+
+    def _add(self, node: Node) -> None:
+        record = OPERATORS[node.op]
+        call = resolve(node, self.interface.opset, self.tensors, self.constants, len(record.inputs))
+        self.tensors |= {tensor.name: tensor for tensor in record.infer(call)}
+        self.made.append(node)
+
+
+def _attrs(pairs: Pairs) -> dict[str, AttrValue]:
+    return {"chips": tuple(chip for pair in pairs for chip in pair), "members": 2}
