@@ -76,6 +76,7 @@ def test_networks(made: Graph, mesh: tuple[int, int], degrees: str) -> None:
         assert all(np.array_equal(each, first) for each in outputs.values())
 
 
+@pytest.mark.long
 def test_rows_of_sums_are_dealt_to_chips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("compiler.search.chips.products.LARGE_SUM", 1)
     program = on_chips(normalized_first(), 2, 1, "tp=2")
@@ -212,10 +213,9 @@ def test_a_stage_has_only_its_own_constants() -> None:
     assert [buffer.name for buffer in program.image.buffers] == ["x", "y"]
 
 
+@pytest.mark.long
 @needs_mpi
-@pytest.mark.parametrize(
-    ("mesh", "degrees"), [((2, 1), "pp=2"), pytest.param((2, 2), "tp=2,pp=2", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("mesh", "degrees"), [((2, 1), "pp=2"), ((2, 2), "tp=2,pp=2")])
 def test_two_ranks_run_a_pipeline_with_the_same_bytes(
     mesh: tuple[int, int], degrees: str, tmp_path: Path
 ) -> None:
