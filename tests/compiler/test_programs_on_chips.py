@@ -101,6 +101,7 @@ def test_a_chip_has_only_its_own_constants() -> None:
     assert by_name[".ddr"] < 0.6 * whole
 
 
+@pytest.mark.long
 @needs_mpi
 def test_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
     on_chips(mlp(rows=16, columns=128), 2, 1, "tp=2").write(tmp_path)
@@ -157,7 +158,7 @@ def images(batch: int = 4) -> Graph:
         pytest.param(layers(), (2, 2), "dp=2,pp=2", marks=pytest.mark.long),
         pytest.param(layers(4, 16), (2, 2), "pp=4", marks=pytest.mark.long),
         pytest.param(normalized_first(), (2, 1), "pp=2", marks=pytest.mark.long),
-        (layers(2, 2), (2, 2), "tp=2,pp=2"),
+        pytest.param(layers(2, 2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
         pytest.param(llama(16, 64, 4, 2), (2, 2), "tp=2,pp=2", marks=pytest.mark.long),
         pytest.param(llama(16, 64, 8, 4), (4, 2), "tp=4,pp=2", marks=pytest.mark.long),
         pytest.param(layers(4, 8), (4, 2), "tp=2,pp=4", marks=pytest.mark.long),

@@ -91,6 +91,7 @@ def test_what_ends_a_process_is_saved(
     assert (count.following, count.findings) == (10, 1)
 
 
+@pytest.mark.long
 def test_examples_that_had_no_time_are_no_finding(
     child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,6 +173,7 @@ def test_a_session_from_a_shell(program: Program, tmp_path: Path, monkeypatch: p
         assert np.array_equal(np.load("keys.npy"), session.state["keys"][:, :1])
 
 
+@pytest.mark.long
 @needs_mpi
 def test_two_ranks_run_a_step_with_the_same_bytes_and_no_session(program: Program, tmp_path: Path) -> None:
     program.save(tmp_path)

@@ -1,6 +1,6 @@
 """Append: rows written into a cache with room for more, behind those that are there.
 
-A state that grows from run to run is kept so (``compiler/evaluation/growth.py``).
+A state that grows from run to run is kept so (``compiler/evaluation/sizes/growth.py``).
 """
 
 from __future__ import annotations

@@ -114,6 +114,7 @@ def test_blocks_whose_integers_may_be_a_step_away(
         assert apart.mean() <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("cut", "sizes"), [(GATHER, (64, 12, 9, False)), (halo(7, 1), (24, 14, 7, True))])
 def test_joins_whose_integers_may_be_a_step_away(
     cut: dict[str, Any], sizes: tuple[int, int, int, bool], tmp_path: Path
@@ -122,6 +123,7 @@ def test_joins_whose_integers_may_be_a_step_away(
     assert_like_separate_phases(*fires(sum(sizes), *sizes), cut, tmp_path, near=True)
 
 
+@pytest.mark.long
 def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
     """Every tile has 128 maps of the second convolution."""
     net, shape = QuantisedNet(5, "uint8"), (1, 512, 5, 4)

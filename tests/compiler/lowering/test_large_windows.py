@@ -67,6 +67,7 @@ def test_convolutions(x: Shape, w: Shape, attrs: dict[str, Any], dtype: str, tmp
     assert_as_onnxruntime(made, feeds, tmp_path, dtype)
 
 
+@pytest.mark.long
 def test_computed_weights(tmp_path: Path) -> None:
     node = helper.make_node("Conv", ["x", "w"], ["y"], name="n", strides=[2], dilations=[2])
     shapes = {"x": (1, 2, 900), "w": (3, 2, 260)}

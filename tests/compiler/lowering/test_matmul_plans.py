@@ -38,6 +38,7 @@ def test_every_cut_gives_the_same_result(fmt: Format, constant: bool) -> None:
         case.cut(cut).check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32])
 def test_no_cut_changes_a_bit(fmt: Format) -> None:
     """Sums are in FP32 and in one order, however the inner dimension is cut; then there is one rounding.

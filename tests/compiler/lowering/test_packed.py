@@ -113,6 +113,7 @@ def test_every_kind_of_numbers(fmt: Format, bits: int, block: int, zeros: bool) 
     assert any("packed_weights" in line for line in lines)
 
 
+@pytest.mark.long
 def test_every_division_that_is_proposed() -> None:
     case = made(3, 768, 1280, 4, 64)
     cuts = case.packed_cuts()

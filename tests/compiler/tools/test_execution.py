@@ -132,13 +132,13 @@ def without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every program lacks the barriers between tiles, as if the compiler had forgotten them."""
     from compiler.passes import compilation
 
-    assemble = compilation._assemble
+    assemble = compilation._assembled
 
     def forgetful(text: str, *rest: Any) -> Any:
         lines = text.splitlines(keepends=True)
         return assemble("".join(line for line in lines if "ncc.barrier" not in line), *rest)
 
-    monkeypatch.setattr(compilation, "_assemble", forgetful)
+    monkeypatch.setattr(compilation, "_assembled", forgetful)
 
 
 def test_a_debugger_can_control_the_run(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ def everything(folder: Path, ranks: int, *options: str) -> tuple[object, ...]:
     return done.stdout, done.stderr, done.returncode, arrays, events
 
 
+@pytest.mark.long
 @needs_mpi
 def test_two_ranks_write_what_one_process_does(folder: Path) -> None:
     one = everything(folder, 1)

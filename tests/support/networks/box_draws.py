@@ -92,6 +92,16 @@ def _concat(rng: Random) -> PartCase:
     return PartCase("Concat", pieces, {"axis": axis - len(shape) * int(rng.integers(0, 2))})
 
 
+def _append(rng: Random) -> PartCase:
+    shape = some_shape(rng)
+    axis = int(rng.integers(0, len(shape)))
+    rows = list(shape)
+    rows[axis] = small(rng, 1, shape[axis], 1)[0]
+    at = int(rng.integers(0, shape[axis] - rows[axis] + 1))
+    operands = {"cache": normal(rng, *shape), "rows": normal(rng, *rows)}
+    return PartCase("Append", operands, {"axis": axis, "at": at})
+
+
 def _split(rng: Random) -> PartCase:
     sizes = small(rng, 1, 4, 3)
     x = normal(rng, small(rng, 1, 4, 1)[0], sum(sizes), 2)
@@ -166,6 +176,7 @@ OTHERS: dict[str, Drawn] = {
     "Unsqueeze": _unsqueeze,
     "Transpose": _transpose,
     "Concat": _concat,
+    "Append": _append,
     "Split": _split,
     "Expand": _expand,
     "DepthToSpace": _blocks("DepthToSpace"),
