@@ -33,7 +33,15 @@ def with_corners(graphs: Sequence[Graph]) -> list[Graph]:
 
 
 def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
-    """The names that a constant has in each graph, for those that are corners and not beginnings."""
+    """The names that such a constant has in each graph, for all of them."""
+    return (names for names, arrays in constants_of_all(graphs) if are_corners(arrays))
+
+
+def constants_of_all(graphs: Sequence[Graph]) -> Iterator[tuple[tuple[str, ...], list[Array]]]:
+    """Operands that are constants in all graphs: the names that each has there, and its values.
+
+    Without those of which an operator must know the value when compiling.
+    """
     seen: set[tuple[str, ...]] = set()
     for nodes in zip(*(graph.nodes for graph in graphs), strict=True):
         for at, names in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
@@ -41,9 +49,7 @@ def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
                 continue
             seen.add(names)
             if all(name in graph.constants for graph, name in zip(graphs, names, strict=True)):
-                arrays = [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
-                if are_corners(arrays):
-                    yield names
+                yield names, [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
 
 
 def are_corners(arrays: Sequence[Array]) -> bool:

@@ -13,9 +13,8 @@ from itertools import permutations
 import numpy as np
 
 from compiler.graph import Array, Graph
-from compiler.operators import is_known
 
-from .corners import are_corners, is_beginning, with_slice
+from .corners import are_corners, constants_of_all, is_beginning, with_slice
 from .formulas import Point
 from .growth import GrowingState
 from .sums import sum_of
@@ -28,9 +27,8 @@ def with_windows(
     found = list(graphs)
     if not states:
         return found
-    for names in _moving(graphs):
-        arrays = [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
-        window = next(_windows(arrays, points, states), None)
+    for names, arrays in constants_of_all(graphs):
+        window = next(_windows(arrays, points, states), None) if _moves(arrays) else None
         if window is not None:
             whole, starts = window
             each = zip(found, names, starts, strict=True)
@@ -38,18 +36,9 @@ def with_windows(
     return found
 
 
-def _moving(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
-    """The names that a constant has in each graph, for those that do not just grow at their ends."""
-    seen: set[tuple[str, ...]] = set()
-    for nodes in zip(*(graph.nodes for graph in graphs), strict=True):
-        for at, names in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
-            if names in seen or not names[0] or is_known(nodes[0], at):
-                continue
-            seen.add(names)
-            if all(name in graph.constants for graph, name in zip(graphs, names, strict=True)):
-                arrays = [graph.constants[name] for graph, name in zip(graphs, names, strict=True)]
-                if not all(is_beginning(array, arrays[-1]) for array in arrays) and not are_corners(arrays):
-                    yield names
+def _moves(arrays: Sequence[Array]) -> bool:
+    """Whether a constant does something else than to grow at its ends."""
+    return not all(is_beginning(array, arrays[-1]) for array in arrays) and not are_corners(arrays)
 
 
 def _windows(

@@ -85,7 +85,7 @@ class PhaseCode:
         searched = searched and bool(self.context.effort.total)
         if work.stages:
             stages = tuple(replace(stage, cut=None) for stage in work.stages)
-            parts = self._best_parts(self._known_work().stages) if searched else ()
+            parts = self._best_parts(self._known_work()) if searched else ()
             made = tuple(self._part(stages[begin:end], trial.cut) for begin, end, trial in parts)
             return replace(work, stages=made or stages, cut=None, exchanges=None)
         trial = self._search(self._known_work()) if searched else None
@@ -100,29 +100,34 @@ class PhaseCode:
         assert kind is not None
         return together(kind, stages, cut=cut)
 
-    def _best_parts(self, stages: Sequence[Work]) -> tuple[Part, ...]:
+    def _best_parts(self, sequence: Work) -> tuple[Part, ...]:
         """The parts of a sequence that are expected to take the fewest cycles, one after another.
 
         None where a stage does not fit as a part by itself.
         """
+        stages = sequence.stages
         best: list[tuple[int, tuple[Part, ...]] | None] = [(0, ())]
         for end in range(1, len(stages) + 1):
             found: list[tuple[int, tuple[Part, ...]]] = []
             for begin in range(end):
-                before, trial = best[begin], self._part_trial(stages, begin, end)
+                before, trial = best[begin], self._part_trial(sequence, begin, end)
                 if before is not None and trial is not None:
                     found.append((before[0] + (trial.cycles or 0), (*before[1], (begin, end, trial))))
             best.append(min(found, key=lambda each: each[0], default=None))
         return () if best[-1] is None else best[-1][1]
 
-    def _part_trial(self, stages: Sequence[Work], begin: int, end: int) -> Trial | None:
-        """What a search finds for some stages as a part; None if they cannot be one."""
+    def _part_trial(self, sequence: Work, begin: int, end: int) -> Trial | None:
+        """What a search finds for some stages as a part; None if they cannot be one.
+
+        A part stores the result of its last stage alone, so nothing else may need another.
+        """
+        stages = sequence.stages
         part = stages[begin:end]
         if len(part) == len(stages) or len(part) > _LONGEST_PART:
             return None
         inner = {stage.output.symbol for stage in part[:-1]}
-        later = (tensor for stage in stages[end:] for tensor in _read(stage))
-        if any(tensor.symbol in inner for tensor in later):
+        needed = (*sequence.others, *(tensor for stage in stages[end:] for tensor in _read(stage)))
+        if any(tensor.symbol in inner for tensor in needed):
             return None
         return self._search(self._part(part, None))
 

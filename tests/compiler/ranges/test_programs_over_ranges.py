@@ -15,7 +15,7 @@ from compiler.cli import main
 from control_models import declared, node, truth
 from control_models import made as model_of
 from emulator.memory.shapes import SizeError
-from range_models import encoder, one_node, perceptron
+from range_models import encoder, one_node, perceptron, recurrent_cell
 
 ROWS = {"rows": (1, 64, 200)}
 TEXTS = {"batch": (1, 1, 3), "seq": (1, 32, 160)}
@@ -43,6 +43,21 @@ def texts(batch: int, seq: int) -> dict[str, Any]:
 
 SOME = [int(size) for size in np.random.default_rng(0).integers(1, 201, 3)]
 """Sizes in the midst of the range."""
+
+
+def test_a_sequence_in_parts_stores_all_of_its_results() -> None:
+    """Far from the usual size the cell is computed in parts, and both of its results leave them."""
+    model = recurrent_cell()
+    made = tx8.compile(model, dtype="fp16", dims={"streams": (1, 8, 300)})
+    rng = np.random.default_rng(5)
+    for count in (8, 33, 300):
+        inputs = {
+            name: rng.standard_normal((count, n)).astype(np.float32) for name, n in (("x", 24), ("h", 32))
+        }
+        found = made.run(inputs, timed=False)
+        wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+        for output, array in zip(model.graph.output, wanted, strict=True):
+            np.testing.assert_allclose(found[output.name], array, atol=0.02)
 
 
 @pytest.mark.parametrize("residency", ["on", "off"])
