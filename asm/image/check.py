@@ -101,7 +101,7 @@ def _has_axis(shapes: Shapes, key: tuple[str, str]) -> bool:
 
 
 def _room_problems(shapes: Shapes, buffers: Mapping[tuple[str, str], Buffer]) -> Iterator[str]:
-    """What is wrong with buffers that have room for the most."""
+    """Problems of the axes along which inputs and outputs keep the places of their largest arrays."""
     most = {each.name: each.most for each in shapes.dimensions}
     for key, axis in shapes.room.items():
         where, extents = f"room of {key[0]} {key[1]}", shapes.extents.get(key, ())

@@ -87,7 +87,7 @@ class Call:
     outputs: tuple[str, ...]  # names; empty: not wanted
     bodies: tuple[Graph, ...] = ()
     answers: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What has been found out about the call, by what was asked; another call begins with nothing."""
+    """Results that functions of the call keep here to compute them once, by function and arguments."""
 
     @property
     def has_known_sizes(self) -> bool:

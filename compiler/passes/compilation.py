@@ -45,7 +45,7 @@ _BARRIER_TILES = 64
 Networks = Mapping[str, Network]
 """Networks whose passes have run, by the names of entries; a single one has an empty name."""
 StageSets = Mapping[tuple[int, ...], Networks]
-"""What chips of a stage compute, by the chips that have the same constants."""
+"""The networks of a stage of a pipeline, for each set of its chips that have the same constants."""
 Begin = Callable[..., Context]
 """Begins the compilation of a graph, as ``compiler.passes.compilation.context_of``."""
 AfterPass = Callable[[str, ModuleOp], None]

@@ -1,6 +1,6 @@
 """The emulated memories: DDR mapped sparsely, the scratchpads, and working memory for kernels.
 
-All of it is anonymous memory of the host that costs nothing until it is touched.
+The host supplies their pages as they are touched, those of scratchpads as they are written.
 """
 
 from __future__ import annotations

@@ -100,9 +100,14 @@ def packed_array(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, array: Arr
     if shapes is None or (buffer.kind, buffer.name) not in shapes.room:
         return packed(fitting, array)
     check_array(fitting, array)
+    return packed(buffer, in_room(buffer, array))
+
+
+def in_room(buffer: Buffer, array: Array) -> Array:
+    """An array at the beginning of all that a buffer has room for, with zeros behind it."""
     whole = np.zeros(buffer.shape, array.dtype)
     whole[tuple(map(slice, array.shape))] = array
-    return packed(buffer, whole)
+    return whole
 
 
 def unpacked_array(shapes: Shapes | None, buffer: Buffer, shape: Sequence[int], data: Bytes) -> Array:

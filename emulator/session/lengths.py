@@ -9,7 +9,7 @@ import numpy as np
 
 from asm.image import Buffer, Shapes
 from emulator.memory.buffers import Array, check_array
-from emulator.memory.shapes import SizeError, check_length
+from emulator.memory.shapes import SizeError, check_length, in_room
 
 
 class StateLengths:
@@ -67,9 +67,7 @@ class StateLengths:
         fitting = list(buffer.shape)
         fitting[axis] = array.shape[axis] if axis < array.ndim else fitting[axis]
         check_array(replace(buffer, shape=tuple(fitting)), array)
-        made = np.zeros(buffer.shape, array.dtype)
-        made[tuple(map(slice, array.shape))] = array
-        return made
+        return in_room(buffer, array)
 
     def valid(self, name: str, array: Array) -> Array:
         """What of all that a state has room for there is."""

@@ -26,7 +26,7 @@ def without_odd_one(samples: Samples) -> Samples:
 
 
 def at_sizes(ranged: RangedGraph, point: Point) -> RangedGraph:
-    """What a graph over ranges is, with the graph that it has at a point."""
+    """A graph over ranges whose own graph is replaced by the one with the sizes of a point."""
     graph, constants = ranged.graph, dict(ranged.graph.constants)
     nodes = []
     for node in graph.nodes:

@@ -44,7 +44,7 @@ def _moves(arrays: Sequence[Array]) -> bool:
 def _windows(
     arrays: Sequence[Array], points: Sequence[Point], states: Sequence[GrowingState]
 ) -> Iterator[tuple[Array, list[tuple[int, ...]]]]:
-    """What the arrays are windows of, and where each of them begins; the last one is the largest."""
+    """Larger constants of which the arrays are parts, and the place at which each array begins in them."""
     rank = arrays[0].ndim
     if any(array.ndim != rank or array.dtype != arrays[0].dtype for array in arrays):
         return

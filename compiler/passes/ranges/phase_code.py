@@ -69,7 +69,7 @@ class PhaseCode:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """Those that there are at other sizes than the usual ones."""
+        """The ways in which a version for other sizes than the usual ones can be divided."""
         sequence = isinstance(self.operation, GroupOp) and kind_of_group(self.operation) is not None
         return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
 
@@ -117,7 +117,7 @@ class PhaseCode:
         return () if best[-1] is None else best[-1][1]
 
     def _part_trial(self, sequence: Work, begin: int, end: int) -> Trial | None:
-        """What a search finds for some stages as a part; None if they cannot be one.
+        """The best division of some stages of a sequence as one part; None if they cannot be a part.
 
         A part stores the result of its last stage alone, so nothing else may need another.
         """
@@ -144,7 +144,7 @@ class PhaseCode:
             self.context.domain = domain
 
     def _search(self, work: Work) -> Trial | None:
-        """What a search finds for a work; None if nothing fits."""
+        """The best division of a work that the search finds; None if none fits the scratchpad."""
         target = target_of(self.context)
         work = replace(work, cut=None, exchanges=None)
         key = template_key(signature(work, target))
@@ -172,7 +172,7 @@ class PhaseCode:
 
 
 def _read(work: Work) -> Iterator[DdrTensor]:
-    """What a stage reads."""
+    """The tensors that a stage of a sequence reads."""
     operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
     return (tensor for tensor in operands if tensor is not None)
 

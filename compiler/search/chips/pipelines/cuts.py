@@ -43,7 +43,7 @@ def _of_inputs(graph: Graph) -> set[str]:
 
 
 def stage_of_states(graph: Graph, cuts: Sequence[int]) -> dict[str, int]:
-    """By state: the stage that reads and writes it; GraphError for one that several stages would need."""
+    """The stage that reads and writes each state; GraphError for a state that several stages would need."""
     found = {}
     for past, (first, last) in _spans(graph).items():
         stages = [stage for stage, end in enumerate(cuts[1:]) if cuts[stage] <= first < end]
