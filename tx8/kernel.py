@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +111,25 @@ def c_kernel(
     with tempfile.TemporaryDirectory(prefix="tx8") as folder:
         objects = [_object(path, Path(folder), flags) for path in paths]
         _check_defined(function, paths, objects)
-        runtime = [p for pattern in ("*.c", "*.S") for p in sorted(LIBRARY.glob(pattern))]
-        library = [_object(path, Path(folder), ()) for path in runtime]
+        library = [_written(Path(folder, name), content) for name, content in _library().items()]
         target = Path(folder) / "kernel.elf"
         linked = [*_LINK, f"-Wl,--defsym=tsm_kernel={function}", *map(str, [*objects, *library])]
         _run("gcc", *_COMMON, *linked, "-lm", "-o", str(target))
         return Kernel(function, _loaded(target, ", ".join(map(str, paths))))
+
+
+@cache
+def _library() -> dict[str, bytes]:
+    """The object files of the C runtime, by name: the same for all kernels, and two seconds of GCC's time."""
+    with tempfile.TemporaryDirectory(prefix="tx8") as folder:
+        sources = [path for pattern in ("*.c", "*.S") for path in sorted(LIBRARY.glob(pattern))]
+        objects = [_object(path, Path(folder), ()) for path in sources]
+        return {f"library_{path.name}": path.read_bytes() for path in objects}
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def _loaded(target: Path, names: str) -> emulator.Program:

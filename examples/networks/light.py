@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from onnx.shape_inference import infer_shapes
 
 Array = np.ndarray[Any, Any]
 
@@ -27,8 +28,11 @@ _BRANCH = 0.5
 """Factor on the last scale of a residual branch, or sums would double with every block."""
 
 
-def light_model(name: str) -> onnx.ModelProto:
-    """The model with weights; its inputs are those that a user gives."""
+def light_model(name: str, end: str | None = None) -> onnx.ModelProto:
+    """The model with weights; its inputs are those that a user gives.
+
+    With ``end`` it is the part that computes the value of this name, with the weights of that part alone.
+    """
     source = onnx.load(_MODELS / f"light_{name}.onnx")
     graph = source.graph
     known = {tensor.name: tensor for tensor in graph.initializer}
@@ -38,7 +42,8 @@ def light_model(name: str) -> onnx.ModelProto:
         if node.op_type == "ConstantOfShape"
     }
     nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
-    used = {tensor for node in nodes for tensor in node.input}
+    part = _needed_for(end, nodes) if end else nodes
+    used = {tensor for node in part for tensor in node.input}
     weights = [
         numpy_helper.from_array(_weights(name, nodes, tensor, shape), tensor)
         for tensor, shape in holes.items()
@@ -46,10 +51,24 @@ def light_model(name: str) -> onnx.ModelProto:
     ]
     kept = [tensor for tensor in known.values() if tensor.name in used]
     inputs = [value for value in graph.input if value.name in used and value.name not in known]
-    made = helper.make_graph(nodes, name, inputs, graph.output, initializer=[*kept, *weights])
+    outputs = [helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, None)] if end else graph.output
+    made = helper.make_graph(part, name, inputs, outputs, initializer=[*kept, *weights])
     model = helper.make_model(made, opset_imports=source.opset_import, ir_version=8)
+    if end:
+        model = infer_shapes(model)  # for that of the output
+        del model.graph.value_info[:]
     onnx.checker.check_model(model)
     return model
+
+
+def _needed_for(end: str, nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """The nodes that the value ``end`` is computed by, in their order."""
+    needed, part = {end}, []
+    for node in reversed(nodes):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            part.insert(0, node)
+    return part
 
 
 def image(model: onnx.ModelProto) -> dict[str, Array]:

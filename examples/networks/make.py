@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx.shape_inference import infer_shapes
-from onnx.utils import Extractor
 
 from light import NAMES, image, light_model
 from transformers import SIZES, tokens, transformer
@@ -45,10 +43,8 @@ _BLOCK_NODES = (
 
 def resnet_block() -> onnx.ModelProto:
     """The nodes of ResNet-50 up to the end of its first bottleneck; its output is ``y``."""
-    whole = infer_shapes(light_model("resnet50"))
-    (start,) = (value.name for value in whole.graph.input)
-    model = Extractor(whole).extract_model([start], [_BLOCK_END])
-    del model.graph.value_info[:]
+    model = light_model("resnet50", _BLOCK_END)
+    (start,) = (value.name for value in model.graph.input)
     model.graph.name = BLOCK
     for node, name in zip(model.graph.node, _BLOCK_NODES, strict=True):
         node.name = name
