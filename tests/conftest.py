@@ -37,7 +37,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-_collect_above = 2 << 30
+_collect_above = 3 << 30
 """Bytes of this process above which garbage is collected after a test."""
 
 
@@ -45,10 +45,12 @@ def pytest_runtest_teardown() -> None:
     """Free the memories of chips that are in reference cycles.
 
     Each is some ten megabytes and a handful of objects; the interpreter collects garbage by counting objects.
+    What is left is in the caches of modules, millions of objects that later collections need not look at.
     """
     global _collect_above
     if resident_bytes() > _collect_above:
         gc.collect()
+        gc.freeze()
         _collect_above = max(_collect_above, resident_bytes() + (1 << 30))
 
 

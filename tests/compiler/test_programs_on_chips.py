@@ -152,7 +152,7 @@ def images(batch: int = 4) -> Graph:
 @pytest.mark.parametrize(
     ("made", "mesh", "degrees"),
     [
-        (layers(), (2, 1), "pp=2"),
+        pytest.param(layers(), (2, 1), "pp=2", marks=pytest.mark.long),
         pytest.param(images(), (2, 1), "pp=2", marks=pytest.mark.long),
         pytest.param(layers(), (3, 1), "pp=3", marks=pytest.mark.long),
         pytest.param(layers(), (2, 2), "dp=2,pp=2", marks=pytest.mark.long),

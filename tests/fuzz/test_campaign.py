@@ -71,15 +71,15 @@ def test_networks_that_are_too_large_are_counted_apart(child: Path, tmp_path: Pa
     [
         ("os.abort()", "exit status -6\nFatal Python error: Aborted"),
         ("raise ValueError(number)", "ValueError: 7"),
-        ("time.sleep(60)", "no end after 4 s"),
+        ("time.sleep(60)", "no end after 1 s"),
     ],
 )
 def test_what_ends_a_process_is_saved(
     child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, fault: str
 ) -> None:
     child.write_text(CHILD.format(end))
-    monkeypatch.setattr(fuzz_campaign, "LONGEST_SECONDS", 3)
-    monkeypatch.setattr(fuzz_campaign, "ALONE_SECONDS", 4)
+    monkeypatch.setattr(fuzz_campaign, "LONGEST_SECONDS", 2)
+    monkeypatch.setattr(fuzz_campaign, "ALONE_SECONDS", 1)
     count = Count(following=5)
     batch("gdb", count, 10, tmp_path)
     assert (count.following, count.executed, count.findings) == (8, 6, 1)

@@ -93,6 +93,7 @@ def test_hostile_instructions() -> None:
     assert sum(count == 0 for count in counts) > 2
 
 
+@pytest.mark.long
 def test_orders_and_the_slow_reference() -> None:
     assert all("the same in two orders" in line for line in run("orders", 0, 3, 300))
     assert all("as the reference" in line for line in run("reference", 0, 6, 300))

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -31,7 +30,6 @@ from documents import (
     run_command,
     updated,
 )
-from forked_tools import forked_tools
 from scripts import generator
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import load_machine
@@ -63,13 +61,6 @@ def document_name(path: Path) -> str:
 
 
 # --- listings -----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The commands of the documents without the time that they take to start."""
-    with forked_tools(tmp_path_factory.mktemp("tools")) as folder:
-        yield folder
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document_name)

@@ -23,9 +23,9 @@ Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def assembled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Program by name, through the file that tx8as would write."""
-    folder = tmp_path_factory.mktemp("programs")
+    folder = tmp_path_factory.mktemp("assembled")
 
     @cache
     def program(name: str) -> Program:
@@ -71,24 +71,24 @@ def images(seed: int) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
-def test_vuv_loop(programs: Any, serial: bool) -> None:
+def test_vuv_loop(assembled: Any, serial: bool) -> None:
     given = images(1)
-    result = programs("vuv_loop").run(given, serial=serial)["y"]
+    result = assembled("vuv_loop").run(given, serial=serial)["y"]
     assert np.array_equal(result, affine(**given))
 
 
-def test_vuv_loop_takes_a_scale_for_every_channel(programs: Any) -> None:
+def test_vuv_loop_takes_a_scale_for_every_channel(assembled: Any) -> None:
     """Ones everywhere make each channel's own numbers visible, in full blocks and in the tail."""
     channels = np.arange(131, dtype=np.float16)
     given = {"x": np.ones((16, 4, 8, 131), np.float16), "scale": channels[None], "shift": -channels[None] / 2}
-    result = programs("vuv_loop").run(given)["y"]
+    result = assembled("vuv_loop").run(given)["y"]
     assert np.array_equal(result, np.broadcast_to(channels / 2, (16, 4, 8, 131)))
 
 
-def test_vuv_loop_refuses_another_shape(programs: Any) -> None:
+def test_vuv_loop_refuses_another_shape(assembled: Any) -> None:
     given = images(1) | {"scale": np.ones((1, 132), np.float16)}
     with pytest.raises(InputError, match=r"'scale' is 1x132 float16, expected 1x131 float16"):
-        programs("vuv_loop").run(given)
+        assembled("vuv_loop").run(given)
 
 
 def fused_products(a: Array, b: Array) -> Array:
@@ -125,30 +125,30 @@ def test_the_gemm_oracle_does_round(gemm: tuple[dict[str, Array], Array]) -> Non
 
 @pytest.mark.parametrize("serial", [False, True], ids=["parallel", "serial"])
 def test_gemm_is_right_to_the_last_bit(
-    programs: Any, gemm: tuple[dict[str, Array], Array], serial: bool
+    assembled: Any, gemm: tuple[dict[str, Array], Array], serial: bool
 ) -> None:
     given, expected = gemm
-    result = programs("gemm_tiled").run(given, serial=serial)["C"]
+    result = assembled("gemm_tiled").run(given, serial=serial)["C"]
     assert np.array_equal(result.view(np.uint16), expected.view(np.uint16))
 
 
-def test_gemm_with_the_identity_is_the_other_matrix(programs: Any) -> None:
+def test_gemm_with_the_identity_is_the_other_matrix(assembled: Any) -> None:
     given = matrices(3)
     a = np.eye(256, 512, k=100, dtype=np.float16)
     expected = np.where(np.arange(256)[:, None] + 100 < 512, given["B"][100:356], 0)
-    assert np.array_equal(programs("gemm_tiled").run({"A": a, "B": given["B"]})["C"], expected)
+    assert np.array_equal(assembled("gemm_tiled").run({"A": a, "B": given["B"]})["C"], expected)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_ring_gives_every_tile_everything(programs: Any, threads: int) -> None:
+def test_ring_gives_every_tile_everything(assembled: Any, threads: int) -> None:
     x = np.random.default_rng(4).standard_normal((16, 64)).astype(np.float32)
-    result = programs("allgather_ring").run({"x": x}, threads=threads)["y"]
+    result = assembled("allgather_ring").run({"x": x}, threads=threads)["y"]
     assert np.array_equal(result, np.broadcast_to(x, (16, 16, 64)))
 
 
-def test_ring_goes_from_neighbour_to_neighbour(programs: Any) -> None:
+def test_ring_goes_from_neighbour_to_neighbour(assembled: Any) -> None:
     """The program's table is a closed path through all tiles, and each step of it is one link of the mesh."""
-    image = programs("allgather_ring").image
+    image = assembled("allgather_ring").image
     data = next(segment.data for segment in image.segments if segment.section == ".rodata")
     ring, place = list(data[:16]), list(data[16:32])
     assert sorted(ring) == list(range(16))
@@ -158,14 +158,14 @@ def test_ring_goes_from_neighbour_to_neighbour(programs: Any) -> None:
         assert abs(x - other_x) + abs(y - other_y) == 1
 
 
-def test_ring_refuses_a_missing_input(programs: Any) -> None:
+def test_ring_refuses_a_missing_input(assembled: Any) -> None:
     with pytest.raises(InputError, match=r"input 'x' \(16x64 float32\) is missing"):
-        programs("allgather_ring").run({})
+        assembled("allgather_ring").run({})
 
 
-def test_ring_gives_every_chip_the_sum(programs: Any) -> None:
+def test_ring_gives_every_chip_the_sum(assembled: Any) -> None:
     """In the order of the ring: chunk c is summed from chip c on, each sum rounded to binary32 once."""
-    program = on_chips(programs("ring"), 2, 2, "ring")
+    program = on_chips(assembled("ring"), 2, 2, "ring")
     rng = np.random.default_rng(4)
     x = [rng.standard_normal((16, 4, 256)).astype(np.float32) for _ in range(4)]
     found = program.run({f"chip{n}.x": x[n].reshape(16, 1024) for n in range(4)}, strict=True)
@@ -181,8 +181,8 @@ def test_ring_gives_every_chip_the_sum(programs: Any) -> None:
         assert np.array_equal(found[f"chip{number}.y"], expected.reshape(16, 1024))
 
 
-def test_ring_on_other_chips_faults(programs: Any) -> None:
-    program = on_chips(programs("ring"), 2, 1, "ring")
+def test_ring_on_other_chips_faults(assembled: Any) -> None:
+    program = on_chips(assembled("ring"), 2, 1, "ring")
     x = np.zeros((16, 1024), np.float32)
     with pytest.raises(
         Fault, match=r"dst 0: 0x[0-9a-f]+: chip \(0,1\) is not there, expected x < 2 and y < 1"

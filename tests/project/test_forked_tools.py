@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ FILES = {
     "late.py": "import atexit; atexit.register(print, 'last'); print('first')\n",
     "text.py": "raise SystemExit('a text')\n",
 }
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with forked_tools(tmp_path_factory.mktemp("tools")) as folder:
-        yield folder
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import numpy as np
 import pytest
 from onnx import helper, save
 
-from forked_tools import forked_tools
 from onnx_models import model
 from paths import ROOT
 
@@ -91,13 +89,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(made: Path, tmp_path: Path) -> Path:
     """A folder with them, in which the examples may write."""
     return shutil.copytree(made, tmp_path / "folder")
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The commands without the time that they take to start."""
-    with forked_tools(tmp_path_factory.mktemp("tools")) as folder:
-        yield folder
 
 
 def typed(command: str, folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:

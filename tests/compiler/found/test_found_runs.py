@@ -89,6 +89,7 @@ def test_sessions_give_arrays_of_the_size_of_each_step() -> None:
     assert "(y: float32 <=20, /out/t: int64 <=20x2)" in repr(program)
 
 
+@pytest.mark.long
 def test_the_size_is_the_same_for_threads_and_tiles() -> None:
     (_, x, _) = sparse(3, 4, 8)
     results = [tx8.compile(places(), tiles=tiles).run(x, threads=t) for tiles in (1, 3, 16) for t in (1, 2)]

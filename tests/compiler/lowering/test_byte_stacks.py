@@ -62,6 +62,7 @@ def outputs_of(program: Program, feeds: dict[str, Array]) -> dict[str, Array]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cut", "sizes"),
     [

@@ -109,6 +109,7 @@ def test_an_all_gather_gives_fp32_of_shorter_operands() -> None:
     assert all(np.array_equal(each, wanted) for each in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "axis", "way"),
     [
@@ -182,6 +183,7 @@ def test_every_chip_has_its_part_of_a_constant() -> None:
         assert np.array_equal(found[chip], inputs[chip] + half)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(100, 70), pytest.param((5,), marks=LONG)])
 def test_broadcast(shape: tuple[int, ...]) -> None:
     ring = (2, 1, 0)

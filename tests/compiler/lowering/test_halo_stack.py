@@ -137,6 +137,7 @@ def test_same_bits_on_half_of_the_tiles(
     assert_same_bits(made, program, monkeypatch, "fp16", tiles)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "dtype", "tiles"), [("residuals", "fp16", 16), ("tower", "bf16", 5)])
 def test_tiles_load_parts_of_the_later_biases_for_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, dtype: str, tiles: int

@@ -120,6 +120,7 @@ def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     np.testing.assert_array_equal(on_chip(program, feeds), runtime(made, feeds))
 
 
+@pytest.mark.long
 def test_values_in_ddr(tmp_path: Path) -> None:
     """Without sequences every product is a phase of its own, with the sums and activations after it."""
     made, shape = byte_encoder(6, "uint8")

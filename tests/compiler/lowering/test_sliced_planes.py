@@ -45,6 +45,7 @@ def sliced_members(program: Program) -> set[str]:
     return {member.operator for members in found for member in members}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])

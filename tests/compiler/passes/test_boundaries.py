@@ -57,6 +57,7 @@ def blocks(count: int) -> Graph:
     return net.graph()
 
 
+@pytest.mark.long
 def test_equal_blocks_become_the_same_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, stack = list[int](), _Stacker._stack
 

@@ -45,6 +45,7 @@ def test_lines_of_any_width(batch: int, width: int) -> None:
     assert np.abs(y - wanted).max() < 2e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("batch", "height", "width"), PICTURES)
 def test_pictures_of_any_height_and_width(batch: int, height: int, width: int) -> None:
     x = image(batch, 3, height, width)

@@ -83,6 +83,7 @@ def test_the_last_rows_begin_where_the_size_says() -> None:
     exact(model, {"n": (1, 9, 44)}, [{"x": numbers(48, 16), "like": numbers(n, 2)} for n in (1, 9, 31, 44)])
 
 
+@pytest.mark.long
 def test_channels_that_are_joined_and_cut_in_planes() -> None:
     """Pictures of any height: 96 channels and 40 others, of which 96 go on, without the first row of each."""
     w = ModelWriter(1)

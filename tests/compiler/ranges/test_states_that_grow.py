@@ -57,6 +57,7 @@ def test_steps_of_any_number_of_words_append_to_the_cache_in_place() -> None:
     check_steps(program(), Expected(decoder()), [7, 1, 1, 8, 3, 4, 1], 1e-3)
 
 
+@pytest.mark.long
 def test_the_operator_attention_appends_to_the_cache_too() -> None:
     model = decoder(new=1, mask="places", written_out=False)
     made = tx8.compile(model, dtype="fp32", dims={"past": (0, 8, 20)}, state=states())

@@ -72,6 +72,7 @@ def test_errors_add_up_but_are_judged_one_by_one() -> None:
     assert item.so_far.max_abs_error > 0
 
 
+@pytest.mark.long
 def test_what_is_too_much_for_ddr_is_run_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run has one result and its operands; the last node has two results."""
     import compiler.tools.verify as module

@@ -50,6 +50,7 @@ def test_nothing_depends_on_ranks_and_placement(size: int, placement: str) -> No
     assert case.slots_of(chips) == case.slots(plain) == final_slots(case.sent, case.start)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 20))])
 def test_nothing_depends_on_how_long_letters_take(seed: int) -> None:
     case = Case.random(seed, machine(4, 2, shape="torus"))

@@ -165,6 +165,7 @@ def on_chip(made: MicrosoftCall, folder: Path, dtype: str) -> None:
     assert [phase.name for phase in program.report.phases if phase.kernel_core] == []
 
 
+@pytest.mark.long
 def test_whatever_the_format_it_is_computed_in_fp32(tmp_path: Path) -> None:
     on_chip(layer("reverse", "uint8", columns=True, sizes=(2, 1)), tmp_path, "fp16")
 
