@@ -171,6 +171,8 @@ def addresses_of_memory() -> dict[int, str]:
 def retyped_addresses(path: str, text: str) -> list[str]:
     """Addresses of memories as numbers in the code: another machine has other ones."""
     known = addresses_of_memory()
+    if not re.search(r"\d\w{4}", text):  # no number is as long as the addresses
+        return []
     return [
         f"{path}:{node.lineno}: {node.value:#x} is windows.{known[node.value]} of one machine"
         for node in ast.walk(ast.parse(text, path))
