@@ -52,8 +52,10 @@ THINNED = {
     "tests/tx8isa/crt": 8,
     "tests/tx8isa/test_every_record.py": 12,
     "tests/tx8isa/test_half_a_record.py": 4,
+    "tests/tx8isa/test_layouts.py": 4,
     "tests/tx8isa/test_machine.py": 64,
     "tests/tx8isa/test_rv_float.py": 8,
+    "tests/tx8isa/test_rv_refused.py": 4,
     "tests/tx8isa/test_time_costs.py": 4,
 }
 """Folders and files whose cases take the most time together; of how many of them the normal run has one."""
