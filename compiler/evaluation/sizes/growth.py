@@ -115,7 +115,9 @@ def _without_elements(graph: Graph) -> set[str]:
 
 def _with_concats(graph: Graph, states: set[str]) -> Graph:
     """The graph in which operators that append to states themselves are written as what they consist of."""
-    growing = {node.name: made for node in graph.nodes if (made := _expansion(graph, node, states)) is not None}
+    growing = {
+        node.name: made for node in graph.nodes if (made := _expansion(graph, node, states)) is not None
+    }
     expanded = {node.op for node in graph.nodes if node.name in growing}
     graph = expand_graph(graph, expanded, growing) if growing else graph
     while True:
@@ -128,7 +130,7 @@ def _with_concats(graph: Graph, states: set[str]) -> Graph:
 
 
 def _expansion(graph: Graph, node: Node, states: set[str]) -> Expansion | None:
-    """What a node is written as because its cache grows, or the integers that it adds up; None as elsewhere."""
+    """What a node is written as because its cache or a mask that it adds up grows; None: as elsewhere."""
     if node.op == GROUP_QUERY and not states.isdisjoint(node.inputs):
         return appended_group_query
     if node.op == "ReduceSum" and not graph.tensors[node.inputs[0]].is_float:

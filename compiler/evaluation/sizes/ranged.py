@@ -47,7 +47,7 @@ def ranged_graph(
 ) -> RangedGraph:
     """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
 
-    ``states`` are those that grow, along with which constants may move; ``all_rows`` reads what these are in a
+    ``states`` are those that grow, along with which constants may move; ``all_rows`` reads the graph of a
     step of all rows that a state can have.
     Undecided where the samples leave several formulas, with a point that tells them apart.
     """

@@ -102,8 +102,8 @@ class Ranges:
 
     def all_rows(self, before: str, new: str) -> dict[str, int]:
         """The sizes of a step that begins with nothing and adds as much as there can be after any other."""
-        most = self.most
-        return self._with_sums({**{name: most[name] for name in self.names}, before: 0, new: most[before] + most[new]})
+        sizes = {each.name: each.most for each in self.dimensions}
+        return self._with_sums({**sizes, before: 0, new: sizes[before] + sizes[new]})
 
     @cached_property
     def points(self) -> dict[str, Array]:

@@ -1,9 +1,9 @@
 """Constants that move along with a state that grows: masks and places of the rows that a step adds.
 
 What a model computes from the numbers of the new rows is the part from ``past`` on of something longer: of a
-line of numbers, of a band, whose elements depend on how far the column is from the row, or of a table, such as
-that of a rotary embedding. So the program has the longer one, for all rows that there can be, and a Slice
-takes the rows of the step. A table is what the constant is in a step that writes all rows into an empty cache.
+line of numbers, of a band, whose elements depend on how far the column is from the row, or of a table, such
+as that of a rotary embedding. So the program has the longer one, for all rows that there can be, and a Slice
+takes the rows of the step. A table is what the constant is in a step that writes all rows to an empty cache.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _Window = tuple[Array, list[tuple[int, ...]]]
 """A larger constant, and the places at which the constants of the graphs begin in it."""
 
 AllRows = Callable[[GrowingState], Graph | None]
-"""The graph of a step that writes all rows that a state can have into an empty one; None if there is none that
-has the nodes of other steps."""
+"""Gives the graph of a step that writes all rows that a state can have to an empty one; None if there is no
+such step, or its graph has other nodes than those of the others."""
 
 
 def with_windows(
@@ -85,7 +85,6 @@ def _windows(
         before = [point[state.before] for point in points]
         new = [sum_of(state.new, point) for point in points]
         total = [b + n for b, n in zip(before, new, strict=True)]
-        yield from _numbers(arrays, ((0, before), (1, total)))
         for row, column in [*permutations(range(rank), 2), *((axis, None) for axis in range(rank))]:
             if [array.shape[row] for array in arrays] != new:
                 continue
@@ -97,6 +96,7 @@ def _windows(
                 whole = _band(arrays[-1], row, column)
             if whole is not None and (starts := _starts(arrays, row, before, whole)) is not None:
                 yield whole, starts
+        yield from _numbers(arrays, ((0, before), (1, total)))
 
 
 def _window_of_table(arrays: Sequence[Array], before: Sequence[int]) -> _Window | None:

@@ -17,10 +17,10 @@ def integer_sum(kernel: Kernel, work: Work) -> None:
     """Each element of the result is the sum of a column."""
     source, target, core = work.input(0), work.output, ScalarCode(kernel)
     axis = axis_of(work.spec)
-    inner = math.prod(source.shape[axis + 1 :])
+    length, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
     with core.elements(target.size) as number:
         outer, column = unravel(number, (math.prod(source.shape[:axis]), inner))
         total = core.number(0)
-        with kernel.loop(source.shape[axis]) as row:
-            core.emit("add", total, total, core.load(source, (outer * source.shape[axis] + row) * inner + column))
+        with kernel.loop(length) as row:
+            core.emit("add", total, total, core.load(source, (outer * length + row) * inner + column))
         core.store(target, number, total)

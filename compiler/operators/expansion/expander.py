@@ -47,10 +47,7 @@ class Expander:
     """Expands nodes one after another: ``nodes``, ``tensors`` and ``constants`` grow."""
 
     def __init__(
-        self,
-        graph: Graph,
-        only: Container[str] | None = None,
-        instead: Mapping[str, Expansion] | None = None,
+        self, graph: Graph, only: Container[str] | None = None, instead: Mapping[str, Expansion] | None = None
     ) -> None:
         self.graph = graph
         self.only = only

@@ -1,7 +1,7 @@
 """Sums of integers along axes of any length, for programs in which a run decides it.
 
 ReduceSum adds integers by halves, which are other nodes for each length. Here the kernel core adds them one
-after another; masks of a decoder, whose length grows, are summed so (``compiler/evaluation/sizes/growth.py``).
+after another: so are masks summed that grow along with a state (``compiler/evaluation/sizes/growth.py``).
 """
 
 from __future__ import annotations

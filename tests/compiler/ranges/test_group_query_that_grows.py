@@ -104,7 +104,8 @@ def step(
     inputs |= {"bias": (kind, [1, HEADS, rows, TOTAL])} if bias else {}
     sizes = [w.add("Shape", name, start=at, end=at + 1) for name, at in (("q", 1), (PASTS[0], 2))]
     length = w.add("Cast", w.add("Reshape", w.add("Add", *sizes), w.integers()), to=TensorProto.INT32)
-    tables = [w.constant(w.normal(LONGEST, SIZE // 2)) for _ in range(2)] if attrs.get("do_rotary") else ["", ""]
+    turned = range(2 if attrs.get("do_rotary") else 0)
+    tables = [w.constant(w.normal(LONGEST, SIZE // 2)) for _ in turned] or ["", ""]
     operands = ["q", *("" if packed else name for name in "kv"), *PASTS, "last", length, *tables]
     operands += ["position_ids" if positions else "", "bias" if bias else ""]
     while not operands[-1]:
@@ -141,7 +142,7 @@ def inputs_of(session: Any, new: int, past: int, rng: Any) -> dict[str, Any]:
         if info.name == "last":
             found["last"] = np.full(shape, past + new - 1, np.int32)
         if info.name == "position_ids":
-            found["position_ids"] = rng.integers(0, LONGEST, shape)
+            found["position_ids"] = rng.integers(0, LONGEST - new) + np.arange(new)[None]
     return found
 
 

@@ -80,6 +80,23 @@ def test_masks_and_formats(mask: str, written_out: bool, dtype: str, new: tuple[
     check_steps(made, Expected(model), [7, 1, 1, 8, 3], 1e-5 if dtype == "fp32" else 2e-3)
 
 
+@pytest.mark.parametrize(
+    ("tables", "dtype"),
+    [
+        ("computed", "fp16"),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in product(["sliced", "gathered"], ["fp16"])),
+        pytest.param("computed", "fp32", marks=pytest.mark.long),
+    ],
+)
+def test_rows_of_tables_move_along_with_the_cache(tables: str, dtype: str) -> None:
+    model = decoder(mask="places", tables=tables)
+    made = tx8.compile(model, dtype=dtype, dims=DIMS, state=states())
+    check_steps(made, Expected(model), [3, 1, 8, 4], 1e-5 if dtype == "fp32" else 1e-3)
+    caches = dict.fromkeys(states(), np.ones((1, 2, 9, 16), np.float32))
+    made.emulated.run({**step_inputs(words(3), 9), **caches}, strict=True)
+    assert made.emulated.hazards == ()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("new", [1, 4])
 @pytest.mark.parametrize("mask", ["attention_mask", "position_ids", "places"])
@@ -239,6 +256,13 @@ def cut(joined: list[str], more: Any = None, axis: int = 1) -> Any:
         outputs.append(value(more[2][0], kind, None))
     graph = helper.make_graph(nodes, "cut", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def test_a_table_without_a_row_for_each_place_is_refused() -> None:
+    text = refusal(decoder(mask="places", tables="gathered"), {**DIMS, "past": (0, 10, 124)})
+    assert "at new=8, past=124, past + new=132: " in text
+    known = refusal(decoder(new=1, mask="places", tables="sliced"), {"past": (0, 10, 24)})
+    assert "(Rotary) has a constant whose numbers depend on the sizes" in known
 
 
 @pytest.mark.parametrize(

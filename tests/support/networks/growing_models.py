@@ -210,7 +210,6 @@ class _Decoder:
         )
         return w.add("Add", x, w.add("MatMul", inner, w.weights(2 * columns, columns)))
 
-
     def model(self, x: str) -> ModelProto:
         """The model that tells words by the last rows."""
         logits = self.w.add("MatMul", self.normal(x), self.w.weights(self.columns, WORDS))

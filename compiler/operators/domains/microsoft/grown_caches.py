@@ -14,15 +14,7 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped
 from compiler.operators.record import Call
 
-from .group_query import (
-    Sizes,
-    attributes_of,
-    heads_of,
-    joined_heads,
-    last_places,
-    rotated,
-    sizes_of,
-)
+from .group_query import Sizes, attributes_of, heads_of, joined_heads, last_places, rotated, sizes_of
 
 
 def _before(call: Call) -> int:
