@@ -92,8 +92,9 @@ def test_rows_of_tables_move_along_with_the_cache(tables: str, dtype: str) -> No
     model = decoder(mask="places", tables=tables)
     made = tx8.compile(model, dtype=dtype, dims=DIMS, state=states())
     check_steps(made, Expected(model), [3, 1, 8, 4], 1e-5 if dtype == "fp32" else 1e-3)
-    caches = dict.fromkeys(states(), np.ones((1, 2, 9, 16), np.float32))
-    made.emulated.run({**step_inputs(words(3), 9), **caches}, strict=True)
+    ones = dict.fromkeys(states(), np.ones((1, 2, 9, 16), np.float32))
+    given = {**step_inputs(words(3), 9), **ones}
+    made.emulated.run({each.name: given[each.name] for each in made.emulated.inputs}, strict=True)
     assert made.emulated.hazards == ()
 
 
@@ -260,7 +261,7 @@ def cut(joined: list[str], more: Any = None, axis: int = 1) -> Any:
 
 def test_a_table_without_a_row_for_each_place_is_refused() -> None:
     text = refusal(decoder(mask="places", tables="gathered"), {**DIMS, "past": (0, 10, 124)})
-    assert "at new=8, past=124, past + new=132: " in text
+    assert "index 128 is out of bounds for axis 0 with size 128" in text
     known = refusal(decoder(new=1, mask="places", tables="sliced"), {"past": (0, 10, 24)})
     assert "(Rotary) has a constant whose numbers depend on the sizes" in known
 
