@@ -14,7 +14,11 @@ import numpy as np
 
 from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
+from compiler.operators.domains.microsoft.group_query import GROUP_QUERY
+from compiler.operators.domains.microsoft.grown_caches import appended_group_query
 from compiler.operators.expansion.expander import expand_graph
+from compiler.operators.record import Expansion
+from compiler.operators.reductions.integer_sums import sum_of_any_length
 from compiler.operators.shapes.growth import APPEND
 from compiler.operators.types import axis_from_front
 
@@ -98,15 +102,24 @@ def ranges_with(ranges: Ranges, states: Sequence[GrowingState]) -> Ranges:
 
 def with_room(graph: Graph, states: Sequence[GrowingState]) -> Graph:
     """A graph in which states that grow are caches with room; GraphError for one that is used otherwise."""
-    graph = _with_concats(graph, {state.past for state in states})
+    graph = _with_concats(graph, {state.past for state in states} | _without_elements(graph))
     for state in states:
         graph = _Cache(graph, state).result()
     return graph
 
 
+def _without_elements(graph: Graph) -> set[str]:
+    """What a reader has in the place of states that are empty."""
+    return {name for name, array in graph.constants.items() if not array.size}
+
+
 def _with_concats(graph: Graph, states: set[str]) -> Graph:
     """The graph in which operators that append to states themselves are written as what they consist of."""
-    expanded: set[str] = set()
+    growing = {
+        node.name: made for node in graph.nodes if (made := _expansion(graph, node, states)) is not None
+    }
+    expanded = {node.op for node in graph.nodes if node.name in growing}
+    graph = expand_graph(graph, expanded, growing) if growing else graph
     while True:
         readers = {node.op for node in graph.nodes if not states.isdisjoint(node.inputs)}
         composite = {op for op in readers if op != "Concat" and OPERATORS[op].expansion is not None}
@@ -114,6 +127,15 @@ def _with_concats(graph: Graph, states: set[str]) -> Graph:
             return graph
         expanded |= composite
         graph = expand_graph(graph, expanded)
+
+
+def _expansion(graph: Graph, node: Node, states: set[str]) -> Expansion | None:
+    """What a node is written as because its cache or a mask that it adds up grows; None: as elsewhere."""
+    if node.op == GROUP_QUERY and not states.isdisjoint(node.inputs):
+        return appended_group_query
+    if node.op == "ReduceSum" and not graph.tensors[node.inputs[0]].is_float:
+        return sum_of_any_length
+    return None
 
 
 class _Cache:
@@ -155,7 +177,7 @@ class _Cache:
         while node is not None and node.op == "Identity":
             names.append(node.inputs[0])
             node = self.makers.get(node.inputs[0])
-        if node is None or node.op != "Concat" or node.inputs[0] != state.past or len(node.inputs) != 2:
+        if node is None or node.op != "Concat" or not self._is_what_was(node.inputs[:-1]):
             found = f"input '{names[-1]}'" if node is None else str(node)
             wanted = "a state grows by a Concat of what there was and what is new"
             raise GraphError([f"{self.what}: its new value is {found}; {wanted}"])
@@ -167,6 +189,12 @@ class _Cache:
             found = f"{what}, too" if what else f"{node} joins along axis {axis}"
             raise GraphError([f"{self.what}: {found}; a state that grows is only appended to"])
         return names, node
+
+    def _is_what_was(self, joined: tuple[str, ...]) -> bool:
+        """Whether values are the state: readers have none, or another one, in the place of an empty state."""
+        past = self.state.past
+        empty = not self.graph.tensors[past].size
+        return joined == (past,) or (empty and _without_elements(self.graph).issuperset(joined))
 
     def _room(self, name: str) -> tuple[int, ...]:
         shape = list(self.graph.tensors[name].shape)
@@ -184,6 +212,6 @@ class _Cache:
         """The node that writes, and the Slice of all that is there then."""
         state, at = self.state, self.graph.tensors[self.state.past].shape[self.state.axis]
         attrs = {"axis": state.axis, "at": at}
-        write = Node(APPEND, concat.name, concat.inputs, (state.present,), attrs)
+        write = Node(APPEND, concat.name, (state.past, concat.inputs[-1]), (state.present,), attrs)
         taken = Node("Slice", f"{concat.name}.valid", (state.present, *operands), (valid,), {})
         return [write, taken]

@@ -10,7 +10,7 @@ from compiler.evaluation.sizes.corners import is_beginning, with_corners
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, found_formula
 from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
-from compiler.evaluation.sizes.windows import with_windows
+from compiler.evaluation.sizes.windows import AllRows, with_windows, with_windows_of_tables
 from compiler.graph import Array, Graph, GraphError, Node
 from compiler.operators import is_known
 
@@ -39,15 +39,22 @@ Samples = Sequence[tuple[Point, Graph]]
 """Graphs at several points, the first one at the usual sizes and the last one at the largest."""
 
 
-def ranged_graph(ranges: Ranges, samples: Samples, states: Sequence[GrowingState] = ()) -> RangedGraph:
+def ranged_graph(
+    ranges: Ranges,
+    samples: Samples,
+    states: Sequence[GrowingState] = (),
+    all_rows: AllRows = lambda state: None,
+) -> RangedGraph:
     """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
 
-    ``states`` are those that grow, along with which constants may move.
+    ``states`` are those that grow, along with which constants may move; ``all_rows`` reads the graph of a
+    step of all rows that a state can have.
     Undecided where the samples leave several formulas, with a point that tells them apart.
     """
     _check_structure(ranges, samples)
     points = [point for point, _ in samples]
-    graphs = with_windows(with_corners([graph for _, graph in samples]), points, states)
+    graphs = with_windows_of_tables([graph for _, graph in samples], points, states, all_rows)
+    graphs = with_windows(with_corners(graphs), points, states)
     return _Comparison(ranges, points, graphs).result()
 
 

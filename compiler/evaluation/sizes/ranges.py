@@ -100,6 +100,11 @@ class Ranges:
         """The point with the largest sizes."""
         return self._with_sums({each.name: each.most for each in self.dimensions})
 
+    def all_rows(self, before: str, new: str) -> dict[str, int]:
+        """The sizes of a step that begins with nothing and adds as much as there can be after any other."""
+        sizes = {each.name: each.most for each in self.dimensions}
+        return self._with_sums({**sizes, before: 0, new: sizes[before] + sizes[new]})
+
     @cached_property
     def points(self) -> dict[str, Array]:
         """The sizes at all points, by dimension and sum; the last dimension changes fastest."""

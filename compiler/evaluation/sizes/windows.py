@@ -1,13 +1,14 @@
 """Constants that move along with a state that grows: masks and places of the rows that a step adds.
 
 What a model computes from the numbers of the new rows is the part from ``past`` on of something longer: of a
-line of numbers, or of a band, whose elements depend on how far the column is from the row. So the program has
-the longer one, for all rows that there can be, and a Slice takes the rows of the step.
+line of numbers, of a band, whose elements depend on how far the column is from the row, or of a table, such
+as that of a rotary embedding. So the program has the longer one, for all rows that there can be, and a Slice
+takes the rows of the step. A table is what the constant is in a step that writes all rows to an empty cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -18,6 +19,13 @@ from .corners import are_corners, constants_of_all, is_beginning, with_slice
 from .formulas import Point
 from .growth import GrowingState
 from .sums import sum_of
+
+_Window = tuple[Array, list[tuple[int, ...]]]
+"""A larger constant, and the places at which the constants of the graphs begin in it."""
+
+AllRows = Callable[[GrowingState], Graph | None]
+"""Gives the graph of a step that writes all rows that a state can have to an empty one; None if there is no
+such step, or its graph has other nodes than those of the others."""
 
 
 def with_windows(
@@ -30,10 +38,35 @@ def with_windows(
     for names, arrays in constants_of_all(graphs):
         window = next(_windows(arrays, points, states), None) if _moves(arrays) else None
         if window is not None:
-            whole, starts = window
-            each = zip(found, names, starts, strict=True)
-            found = [with_slice(graph, name, whole, start) for graph, name, start in each]
+            found = _with_slices(found, names, window)
     return found
+
+
+def with_windows_of_tables(
+    graphs: Sequence[Graph], points: Sequence[Point], states: Sequence[GrowingState], all_rows: AllRows
+) -> list[Graph]:
+    """Graphs as those of ``with_windows``, with a Slice for each constant that moves along in another way."""
+    found = list(graphs)
+    moving = [
+        names
+        for names, arrays in constants_of_all(graphs)
+        if states and _moves(arrays) and next(_windows(arrays, points, states), None) is None
+    ]
+    whole = all_rows(states[0]) if moving else None  # all states that grow have one length
+    if whole is None:
+        return found
+    before = [point[states[0].before] for point in points]
+    for names, arrays in constants_of_all([*graphs, whole]):
+        window = _window_of_table(arrays, before) if names[:-1] in moving else None
+        if window is not None:
+            found = _with_slices(found, names[:-1], window)
+    return found
+
+
+def _with_slices(graphs: Sequence[Graph], names: Sequence[str], window: _Window) -> list[Graph]:
+    whole, starts = window
+    each = zip(graphs, names, starts, strict=True)
+    return [with_slice(graph, name, whole, start) for graph, name, start in each]
 
 
 def _moves(arrays: Sequence[Array]) -> bool:
@@ -43,7 +76,7 @@ def _moves(arrays: Sequence[Array]) -> bool:
 
 def _windows(
     arrays: Sequence[Array], points: Sequence[Point], states: Sequence[GrowingState]
-) -> Iterator[tuple[Array, list[tuple[int, ...]]]]:
+) -> Iterator[_Window]:
     """Larger constants of which the arrays are parts, and the place at which each array begins in them."""
     rank = arrays[0].ndim
     if any(array.ndim != rank or array.dtype != arrays[0].dtype for array in arrays):
@@ -61,9 +94,42 @@ def _windows(
                 whole = _line(arrays, row, before, total[-1])
             else:
                 whole = _band(arrays[-1], row, column)
-            starts = [tuple(first if axis == row else 0 for axis in range(rank)) for first in before]
-            if whole is not None and all(map(_is_window, arrays, starts, [whole] * len(arrays))):
+            if whole is not None and (starts := _starts(arrays, row, before, whole)) is not None:
                 yield whole, starts
+        yield from _numbers(arrays, ((0, before), (1, total)))
+
+
+def _window_of_table(arrays: Sequence[Array], before: Sequence[int]) -> _Window | None:
+    """Arrays as parts of the last one, which a step of all rows has."""
+    *parts, whole = arrays
+    each = (_starts(parts, row, before, whole) for row in range(whole.ndim))
+    starts = next((found for found in each if found is not None), None)
+    return None if starts is None else (whole, starts)
+
+
+def _starts(
+    arrays: Sequence[Array], row: int, before: Sequence[int], whole: Array
+) -> list[tuple[int, ...]] | None:
+    """The places at which arrays begin in a larger one, ``before`` along an axis; None if they are no parts
+    of it."""
+    if any(array.ndim != whole.ndim or array.dtype != whole.dtype for array in arrays):
+        return None
+    starts = [tuple(first if axis == row else 0 for axis in range(whole.ndim)) for first in before]
+    return starts if all(map(_is_window, arrays, starts, [whole] * len(arrays))) else None
+
+
+def _numbers(arrays: Sequence[Array], lengths: Sequence[tuple[int, Sequence[int]]]) -> Iterator[_Window]:
+    """Single integers that are as far from a length everywhere, as parts of all that there can be.
+
+    ``lengths`` has the least that each can be.
+    """
+    if any(array.shape != (1,) or array.dtype.kind != "i" for array in arrays):
+        return
+    numbers = [int(array[0]) for array in arrays]
+    for least, sizes in lengths:
+        apart = {number - size for number, size in zip(numbers, sizes, strict=True)}
+        if len(apart) == 1 and least + min(apart) >= 0:
+            yield np.arange(max(numbers) + 1, dtype=arrays[0].dtype), [(number,) for number in numbers]
 
 
 def _is_window(array: Array, start: tuple[int, ...], whole: Array) -> bool:

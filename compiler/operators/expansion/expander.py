@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from compiler.graph import DTYPES, Graph, GraphError, Node, RefusedNode, joined
-from compiler.operators.record import OPERATORS, call_of
+from compiler.operators.record import OPERATORS, Expansion, call_of
 
 from .builder import Builder, computed
 
 
-def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
+def expand_graph(
+    graph: Graph, only: Container[str] | None = None, instead: Mapping[str, Expansion] | None = None
+) -> Graph:
     """Expand a graph into operators that have lowerings; GraphError for calls that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
     named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are, in expansions
-    too.
+    too. ``instead`` has expansions of nodes, by their names, that take the place of those of their operators.
     """
-    expander = Expander(graph, only)
+    expander = Expander(graph, only, instead)
     refusals: list[GraphError] = []
     for node in graph.nodes:
         if only is not None and node.op not in only:
@@ -44,9 +46,12 @@ def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
 class Expander:
     """Expands nodes one after another: ``nodes``, ``tensors`` and ``constants`` grow."""
 
-    def __init__(self, graph: Graph, only: Container[str] | None = None) -> None:
+    def __init__(
+        self, graph: Graph, only: Container[str] | None = None, instead: Mapping[str, Expansion] | None = None
+    ) -> None:
         self.graph = graph
         self.only = only
+        self.instead = instead or {}
         self.nodes: list[Node] = []
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
@@ -81,7 +86,8 @@ class Expander:
             return
         build = Builder(node.name, self.graph.opset, self.tensors, self.constants)
         try:
-            results = record.expansion(build, call) if record.expansion else None
+            expansion = self.instead.get(node.name, record.expansion)
+            results = expansion(build, call) if expansion else None
         except GraphError as error:
             raise joined([RefusedNode(node.op, node.name, text) for text in error.messages]) from None
         if results is None:

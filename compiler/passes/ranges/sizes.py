@@ -8,6 +8,7 @@ what a run needs of a constant that grows along several axes. A program of one s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -16,8 +17,10 @@ from xdsl.ir import Attribute
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import InputOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.evaluation.sizes.formulas import ExtentFormula, Point, Undecided
-from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph
+from compiler.evaluation.sizes.growth import GrowingState
+from compiler.evaluation.sizes.ranged import RangedGraph, ranged_graph, same_structure
 from compiler.evaluation.sizes.shaped import at_sizes, without_odd_one
+from compiler.evaluation.sizes.windows import AllRows
 from compiler.graph import Graph, GraphError
 from compiler.operators.reductions.found import sized_outputs
 from compiler.passes.base import Context, operations
@@ -56,12 +59,30 @@ class SizesPass:
         for operation in operations(module):
             _write(ranged, operation)
 
+    def _all_rows(self, context: Context, first: Graph) -> AllRows:
+        """What reads the graph of a step of all rows that a state can have, once."""
+
+        @cache
+        def read(state: GrowingState) -> Graph | None:
+            assert context.ranges is not None
+            if state.new.isdigit():
+                return None
+            try:
+                point = context.ranges.ranges.all_rows(state.before, state.new)
+                graph = self._rewritten(context, point)
+            except GraphError:  # a model that takes no empty cache, or fewer rows at once
+                return None
+            return graph if same_structure(graph, first) else None
+
+        return read
+
     def _ranged(self, context: Context, samples: list[tuple[Point, Graph]]) -> RangedGraph:
         """The formulas, from samples and those at more points, until there is one for each extent."""
         assert context.ranges is not None
+        all_rows = self._all_rows(context, samples[0][1])
         while True:
             try:
-                return ranged_graph(context.ranges.ranges, samples, context.ranges.growing)
+                return ranged_graph(context.ranges.ranges, samples, context.ranges.growing, all_rows)
             except Undecided as undecided:
                 point = context.ranges.ranges.point(undecided.number)
                 samples.insert(-1, (point, self._rewritten(context, point)))

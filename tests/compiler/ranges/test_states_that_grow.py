@@ -18,6 +18,7 @@ from emulator.memory.buffers import InputError
 from emulator.memory.shapes import SizeError
 from emulator.session.file import StateFileError
 from growing_models import TOTAL, WORDS, Expected, decoder, states, step_inputs
+from range_models import ModelWriter
 
 DIMS = {"new": (1, 1, 8), "past": (0, 10, 24)}
 KEY = "past_key_values.0.key"
@@ -79,6 +80,20 @@ def test_masks_and_formats(mask: str, written_out: bool, dtype: str, new: tuple[
     made = tx8.compile(model, dtype=dtype, dims=dims, state=states(2))
     assert all("writes what is new" in line for line in made.compiled.states)
     check_steps(made, Expected(model), [7, 1, 1, 8, 3], 1e-5 if dtype == "fp32" else 2e-3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("tables", "dtype"), [*product(["sliced", "gathered", "computed"], ["fp16"]), ("computed", "fp32")]
+)
+def test_rows_of_tables_move_along_with_the_cache(tables: str, dtype: str) -> None:
+    model = decoder(mask="places", tables=tables)
+    made = tx8.compile(model, dtype=dtype, dims=DIMS, state=states())
+    check_steps(made, Expected(model), [3, 1, 8, 4], 1e-5 if dtype == "fp32" else 1e-3)
+    ones = dict.fromkeys(states(), np.ones((1, 2, 9, 16), np.float32))
+    given = {**step_inputs(words(3), 9), **ones}
+    made.emulated.run({each.name: given[each.name] for each in made.emulated.inputs}, strict=True)
+    assert made.emulated.hazards == ()
 
 
 @pytest.mark.long
@@ -240,6 +255,38 @@ def cut(joined: list[str], more: Any = None, axis: int = 1) -> Any:
         outputs.append(value(more[2][0], kind, None))
     graph = helper.make_graph(nodes, "cut", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def places(new: str | int = "new") -> Any:
+    """A cache, and what is new times the rows of a table that are those of its places."""
+    w = ModelWriter(7)
+    w.nodes.append(helper.make_node("Concat", ["past", "x"], ["present"], "join", axis=1))
+    first, last = (w.add("Shape", name, start=1, end=2) for name in ("past", "present"))
+    y = w.add("Mul", "x", w.add("Slice", w.constant(PLACES), first, last, w.integers(0)))
+    shapes = {"past": [2, "past", 4], "x": [2, new, 4], "present": [2, TOTAL, 4], y: [2, new, 4]}
+    values: Any = {name: (1, shape) for name, shape in shapes.items()}
+    return w.model({name: values.pop(name) for name in ("past", "x")}, values)
+
+
+PLACES = np.random.default_rng(8).standard_normal((32, 4)).astype(np.float32)
+
+
+def test_what_is_new_meets_the_rows_of_its_places() -> None:
+    made = tx8.compile(places(), dims=DIMS, state={"past": "present"})
+    x, past = np.random.default_rng(9).standard_normal((2, 8, 4)).astype(np.float32), 0
+    with tx8.Session(made) as session:
+        for count in (5, 8, 1, 8, 2, 8):
+            (found,) = session.run(x=x[:, :count]).values()
+            assert (found == x[:, :count] * PLACES[past : past + count]).all()
+            past += count
+
+
+def test_rows_that_a_table_does_not_have_are_refused() -> None:
+    text = refusal(places(), {**DIMS, "past": (0, 10, 25)}, {"past": "present"})
+    assert "(node 'mul4')" in text
+    assert text.endswith("found [2, 8, 4] and [7, 4]")
+    text = refusal(places(1), {"past": (0, 10, 24)}, {"past": "present"})
+    assert "(Mul) has a constant whose numbers depend on the sizes" in text
 
 
 @pytest.mark.parametrize(

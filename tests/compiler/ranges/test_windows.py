@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.evaluation.sizes.growth import GrowingState
-from compiler.evaluation.sizes.windows import with_windows
+from compiler.evaluation.sizes.windows import with_windows, with_windows_of_tables
 from compiler.graph import Graph, Node, Tensor
 
 STATE = GrowingState("past", "present", 1, "past", "new", 30)
@@ -74,3 +74,56 @@ def test_other_constants_are_left_alone() -> None:
         lambda new, past: np.arange(past + new),
     ):
         assert all(len(each.nodes) == 1 for each in windows(make))
+
+
+def test_numbers_that_are_as_far_from_a_length_everywhere() -> None:
+    for make in (
+        lambda new, past: np.array([past + new - 1]),
+        lambda new, past: np.array([past], np.int32),
+        lambda new, past: np.array([past + 7]),
+    ):
+        for each, (new, past) in zip(windows(make), POINTS, strict=True):
+            taken = each.nodes[0]
+            start, end = (each.constants[name].item() for name in taken.inputs[1:3])
+            assert each.constants[taken.inputs[0]][start:end].tobytes() == make(new, past).tobytes()
+    for make in (
+        lambda new, past: np.array([past - 1]),  # -1 where there is nothing yet
+        lambda new, past: np.array([2 * past]),
+        lambda new, past: np.array([past], np.float32),
+    ):
+        assert all(len(each.nodes) == 1 for each in windows(make))
+
+
+# --- tables ----------------------------------------------------------------------------------------------
+
+TABLE = np.random.default_rng(2).standard_normal((30, 2, 3)).astype(np.float32)
+
+
+def of_table(make: Any, all_rows: Any) -> list[Graph]:
+    points = [{"new": new, "past": past} for new, past in POINTS]
+    graphs = [graph(make(new, past)) for new, past in POINTS]
+    return with_windows_of_tables(graphs, points, [STATE], lambda state: all_rows)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_of_what_a_step_of_all_rows_has(axis: int) -> None:
+    def make(new: int, past: int) -> Any:
+        return np.ascontiguousarray(np.moveaxis(TABLE[past : past + new], 0, axis))
+
+    largest = POINTS[-1][0] + POINTS[-1][1]
+    found = of_table(make, graph(make(largest, 0)))
+    for each, (new, past) in zip(found, POINTS, strict=True):
+        taken = each.nodes[0]
+        starts, ends = (each.constants[name] for name in taken.inputs[1:3])
+        part = each.constants[taken.inputs[0]][tuple(map(slice, starts, ends))]
+        assert part.tobytes() == make(new, past).tobytes()
+
+
+def test_other_tables_are_left_alone() -> None:
+    def make(new: int, past: int) -> Any:
+        return TABLE[past : past + new]
+
+    assert all(len(each.nodes) == 1 for each in of_table(make, None))
+    assert all(len(each.nodes) == 1 for each in of_table(make, graph(TABLE[:20])))
+    assert all(len(each.nodes) == 1 for each in of_table(make, graph(TABLE + 1)))
+    assert all(len(each.nodes) == 1 for each in of_table(make, graph(TABLE.astype(np.float64))))

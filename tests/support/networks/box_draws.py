@@ -148,6 +148,13 @@ def _top(op: str) -> Drawn:
     return draw
 
 
+def _integer_sum(rng: Random) -> PartCase:
+    shape = some_shape(rng)
+    return PartCase(
+        "IntegerSum", {"x": rng.integers(-9, 9, shape)}, {"axis": int(rng.integers(0, len(shape)))}
+    )
+
+
 def _range(rng: Random) -> PartCase:
     return PartCase("Range", {name: np.array(at) for name, at in (("a", 0), ("b", 7), ("c", 2))})
 
@@ -185,6 +192,7 @@ OTHERS: dict[str, Drawn] = {
     "Trilu": _trilu,
     "Range": _range,
     "EyeLike": lambda rng: PartCase("EyeLike", {"x": normal(rng, *small(rng, 1, 5, 2))}),
+    "IntegerSum": _integer_sum,
     "TopIndices": _top("TopIndices"),
     "TopK": _top("TopK"),
     "com.microsoft.BiasGelu": elements("com.microsoft.BiasGelu", "float32", "float32"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,13 @@ def states(layers: int = 1) -> dict[str, str]:
 class _Decoder:
     """The nodes of a decoder; ``heads`` share ``groups`` of keys and values of ``width`` columns each."""
 
-    def __init__(self, heads: int, groups: int, width: int, new: str | int, mask: str) -> None:
+    def __init__(
+        self, heads: int, groups: int, width: int, new: str | int, mask: str, tables: str = "position_ids"
+    ) -> None:
         self.w = ModelWriter(11)
-        self.heads, self.groups, self.width, self.mask = heads, groups, width, mask
+        self.heads, self.groups, self.width, self.mask, self.tables = heads, groups, width, mask, tables
         self.columns = heads * width
+        self.rotary, self.more = True, dict[str, Any]()
         total = TOTAL if isinstance(new, str) else f"past + {new}"
         self.inputs: Tensors = {"input_ids": (INT64, [1, new]), "position_ids": (INT64, [1, new])}
         if mask == "attention_mask":
@@ -77,14 +81,31 @@ class _Decoder:
         )
         return w.add("Transpose", w.add("Reshape", rows, shape), perm=[0, 2, 1, 3])
 
-    def turned(self, x: str) -> str:
-        """A rotary embedding by position_ids."""
+    def rows_of_tables(self) -> list[str]:
+        """Cosines and sines of the rows of a step, which ``tables`` says where they come from."""
         w, half = self.w, self.width // 2
-        angles = np.outer(np.arange(LONGEST), 10000.0 ** (-np.arange(half) / half))
-        tables = (np.concatenate([f(angles)] * 2, axis=1).astype(np.float32) for f in (np.cos, np.sin))
-        cos, sin = (
-            w.add("Unsqueeze", w.add("Gather", w.constant(t), "position_ids"), w.integers(1)) for t in tables
-        )
+        frequencies = 10000.0 ** (-np.arange(half) / half)
+        angles = np.outer(np.arange(LONGEST), frequencies)
+        tables = [np.concatenate([f(angles)] * 2, axis=1).astype(np.float32) for f in (np.cos, np.sin)]
+        if self.tables == "position_ids":
+            taken = [w.add("Gather", w.constant(table), "position_ids") for table in tables]
+            return [w.add("Unsqueeze", rows, w.integers(1)) for rows in taken]
+        past = self.size("past_key_values.0.key", 2)
+        total = w.add("Add", past, self.size("input_ids", 1))
+        if self.tables == "sliced":
+            ends = self.vector(past), self.vector(total), w.integers(0)
+            return [w.add("Slice", w.constant(table), *ends) for table in tables]
+        places = w.add("Range", past, total, w.constant(np.array(1, np.int64)))
+        if self.tables == "gathered":
+            return [w.add("Gather", w.constant(table), places, axis=0) for table in tables]
+        column = w.add("Unsqueeze", w.add("Cast", places, to=FLOAT), w.integers(1))
+        turned = w.add("Mul", column, w.constant(frequencies.astype(np.float32)))
+        return [w.add(op, w.add("Concat", turned, turned, axis=1)) for op in ("Cos", "Sin")]
+
+    def turned(self, x: str) -> str:
+        """A rotary embedding."""
+        w, half = self.w, self.width // 2
+        cos, sin = self.rows_of_tables()
         ends = w.integers(0), w.integers(half), w.integers(self.width)
         first = w.add("Slice", x, ends[0], ends[1], w.integers(3))
         second = w.add("Slice", x, ends[1], ends[2], w.integers(3))
@@ -119,34 +140,67 @@ class _Decoder:
         scores = w.add("MatMul", q, w.add("Transpose", k, perm=[0, 1, 3, 2]))
         scores = w.add("Mul", scores, w.constant(np.float32(self.width**-0.5)))
         scores = w.add("Add", scores, self.seen())
-        return w.add("MatMul", w.add("Softmax", scores, axis=-1), v)
+        return self.merged(w.add("MatMul", w.add("Softmax", scores, axis=-1), v))
 
-    def operator(self, layer: int, x: str) -> str:
-        """The operator Attention, which appends to the cache itself."""
-        q, k = self.turned(self.projected(x, self.heads)), self.turned(self.projected(x, self.groups))
-        v = self.projected(x, self.groups)
+    def merged(self, y: str) -> str:
+        """The heads of a row side by side."""
+        w, new = self.w, self.vector(self.size("input_ids", 1))
+        shape = w.add("Concat", w.integers(1), new, w.integers(self.columns), axis=0)
+        return w.add("Reshape", w.add("Transpose", y, perm=[0, 2, 1, 3]), shape)
+
+    def caches(self, layer: int) -> tuple[list[str], list[str]]:
+        """Names of the keys and values before and after, inputs and outputs."""
         pasts, presents = (
             [f"{name}.{layer}.{what}" for what in ("key", "value")] for name in ("past_key_values", "present")
         )
         for past, present in zip(pasts, presents, strict=True):
             self.inputs[past] = FLOAT, [1, self.groups, "past", self.width]
             self.outputs[present] = FLOAT, [1, self.groups, self.total, self.width]
+        return pasts, presents
+
+    def operator(self, layer: int, x: str) -> str:
+        """The operator Attention, which appends to the cache itself."""
+        q, k = self.turned(self.projected(x, self.heads)), self.turned(self.projected(x, self.groups))
+        v = self.projected(x, self.groups)
+        pasts, presents = self.caches(layer)
         y = f"attended{layer}"
         self.w.nodes.append(
             helper.make_node("Attention", [q, k, v, "", *pasts], [y, *presents], name=y, is_causal=1)
         )
+        return self.merged(y)
+
+    def group_query(self, layer: int, x: str) -> str:
+        """GroupQueryAttention as onnxruntime-genai writes it, lengths from the attention mask."""
+        w, half = self.w, self.width // 2
+        q, k, v = (
+            w.add("MatMul", x, w.weights(self.columns, heads * self.width))
+            for heads in (self.heads, self.groups, self.groups)
+        )
+        ones = w.add("ReduceSum", "attention_mask", w.integers(1))
+        last = w.add("Cast", w.add("Sub", ones, w.integers(1)), to=TensorProto.INT32)
+        total = w.add("Cast", self.size("attention_mask", 1), to=TensorProto.INT32)
+        angles = np.outer(np.arange(LONGEST), 10000.0 ** (-np.arange(half) / half))
+        tables = [w.constant(f(angles).astype(np.float32)) for f in (np.cos, np.sin)] if self.rotary else []
+        pasts, presents = self.caches(layer)
+        y = f"attended{layer}"
+        node = helper.make_node(
+            "GroupQueryAttention",
+            [q, k, v, *pasts, last, total, *tables],
+            [y, *presents],
+            name=y,
+            domain="com.microsoft",
+            num_heads=self.heads,
+            kv_num_heads=self.groups,
+            do_rotary=int(self.rotary),
+            **self.more,
+        )
+        w.nodes.append(node)
         return y
 
-    def layer(self, layer: int, x: str, written_out: bool) -> str:
+    def layer(self, layer: int, x: str, attended: Callable[[int, str], str]) -> str:
         w, columns = self.w, self.columns
-        rows = self.normal(x)
-        y = w.add(
-            "Transpose", (self.attended if written_out else self.operator)(layer, rows), perm=[0, 2, 1, 3]
-        )
-        shape = w.add(
-            "Concat", w.integers(1), self.vector(self.size("input_ids", 1)), w.integers(columns), axis=0
-        )
-        x = w.add("Add", x, w.add("MatMul", w.add("Reshape", y, shape), w.weights(columns, columns)))
+        y = attended(layer, self.normal(x))
+        x = w.add("Add", x, w.add("MatMul", y, w.weights(columns, columns)))
         rows = self.normal(x)
         gate = w.add("MatMul", rows, w.weights(columns, 2 * columns))
         inner = w.add(
@@ -155,6 +209,11 @@ class _Decoder:
             w.add("MatMul", rows, w.weights(columns, 2 * columns)),
         )
         return w.add("Add", x, w.add("MatMul", inner, w.weights(2 * columns, columns)))
+
+    def model(self, x: str) -> ModelProto:
+        """The model that tells words by the last rows."""
+        logits = self.w.add("MatMul", self.normal(x), self.w.weights(self.columns, WORDS))
+        return self.w.model(self.inputs, {logits: (FLOAT, [1, self.new, WORDS]), **self.outputs})
 
 
 def decoder(
@@ -166,21 +225,38 @@ def decoder(
     new: str | int = "new",
     mask: str = "attention_mask",
     written_out: bool = True,
+    tables: str = "position_ids",
 ) -> ModelProto:
     """A decoder of Llama's kind; ``mask`` is what says which keys a query sees: ``attention_mask`` and the
-    places, ``position_ids``, or ``places`` alone; without ``written_out`` attention is one operator."""
-    made = _Decoder(heads, groups, width, new, mask)
+    places, ``position_ids``, or ``places`` alone; without ``written_out`` attention is one operator.
+
+    ``tables`` says how a step takes the rows of its rotary embedding: by ``position_ids``, or ``gathered`` or
+    ``sliced`` by the lengths alone, or ``computed`` from these.
+    """
+    made = _Decoder(heads, groups, width, new, mask, tables)
     w = made.w
     x = w.add("Gather", w.constant(w.normal(WORDS, made.columns)), "input_ids")
     for layer in range(layers):
-        x = made.layer(layer, x, written_out)
-    logits = w.add("MatMul", made.normal(x), w.weights(made.columns, WORDS))
-    outputs = {logits: (FLOAT, [1, new, WORDS]), **made.outputs}
-    model = w.model(made.inputs, outputs)
+        x = made.layer(layer, x, made.attended if written_out else made.operator)
+    model = made.model(x)
     if not written_out:
         del model.opset_import[:]
         model.opset_import.append(helper.make_opsetid("", 23))
         model.ir_version = 10
+    return model
+
+
+def group_query_decoder(
+    layers: int = 1, *, new: str | int = "new", rotary: bool = True, **attrs: Any
+) -> ModelProto:
+    """A decoder of GroupQueryAttention, with ``attrs``, as the exporters of onnxruntime write it."""
+    made = _Decoder(4, 2, 16, new, "attention_mask")
+    made.rotary, made.more = rotary, attrs
+    x = made.w.add("Gather", made.w.constant(made.w.normal(WORDS, made.columns)), "input_ids")
+    for layer in range(layers):
+        x = made.layer(layer, x, made.group_query)
+    model = made.model(x)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     return model
 
 

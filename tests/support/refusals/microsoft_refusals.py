@@ -332,7 +332,7 @@ MICROSOFT_REFUSALS = [
         "GroupQueryAttention",
         [*_QUERY[:6], np.array(9, np.int32)],
         "total_sequence_length must be one number, the rows of query and at most those of the cache before "
-        "them, and seqlens_k [batch]; found 9 with 5 rows, 0 before, seqlens_k [2]",
+        "them, and seqlens_k [batch] or [batch, 1]; found 9 with 5 rows, 0 before, seqlens_k [2]",
         **_GROUPS,
     ),
     _of(

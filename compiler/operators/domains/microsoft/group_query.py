@@ -20,6 +20,7 @@ from compiler.operators.types import FLOAT, INT64, rank_within
 
 from .heads import MASK, SCALE, as_rows, columns, scale_of
 
+GROUP_QUERY = "com.microsoft.GroupQueryAttention"
 _NOT_SUPPORTED = {
     11: "head_sink",
     12: "k_scale",
@@ -32,7 +33,7 @@ _NOT_SUPPORTED = {
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class Sizes:
     """``most``: rows of the cache after the call; ``total``: rows of it that are used."""
 
     batch: int
@@ -62,11 +63,11 @@ def _total(call: Call) -> int:
     return value[0]
 
 
-def _sizes(call: Call) -> _Sizes:
+def sizes_of(call: Call) -> Sizes:
     batch, rows, _ = call.shape(0)
     total, past = _total(call), call.shape(3)[2] if call.has(3) else 0
     heads, groups = call.integer("num_heads"), call.integer("kv_num_heads")
-    return _Sizes(batch, rows, heads, groups, _size(call), total, max(total, past))
+    return Sizes(batch, rows, heads, groups, _size(call), total, max(total, past))
 
 
 @rule
@@ -97,9 +98,9 @@ def cache_fits(call: Call) -> str | None:
 @rule
 def total_length_fits(call: Call) -> str | None:
     """total_sequence_length must be one number, the rows of query and at most those of the cache before them,
-    and seqlens_k [batch]"""
-    total, rows, past = _total(call), call.shape(0)[1], call.shape(3)[2] if call.has(3) else 0
-    fits = rows <= total <= max(rows, past + rows) and call.shape(5) == call.shape(0)[:1]
+    and seqlens_k [batch] or [batch, 1]"""
+    total, (batch, rows, _), past = _total(call), call.shape(0), call.shape(3)[2] if call.has(3) else 0
+    fits = rows <= total <= max(rows, past + rows) and call.shape(5) in ((batch,), (batch, 1))
     return None if fits else f"{total} with {rows} rows, {past} before, seqlens_k {list(call.shape(5))}"
 
 
@@ -161,23 +162,23 @@ class _Places:
     known: int | None
 
 
-def _places(build: Builder, call: Call, sizes: _Sizes) -> _Places:
-    """seqlens_k has the place of the last row."""
+def _places(build: Builder, call: Call, sizes: Sizes) -> _Places:
+    """The rows end at the last place of each sequence."""
     if sizes.is_prompt:
         return _Places(build.constant(np.zeros((sizes.batch, 1)), "int64"), 0)
-    last = reshaped(build, build("Cast", call.name(5), to=CAST_NUMBERS["int64"]), sizes.batch, 1)
-    first = build("Sub", last, build.constant(np.array(sizes.rows - 1), "int64"))
+    first = build("Sub", last_places(build, call, sizes), build.constant(np.array(sizes.rows - 1), "int64"))
     value = build.constants.get(first)
     known = None if value is None or (value != value.flat[0]).any() else int(value.flat[0])
     return _Places(first, known)
 
 
-def _rotated(build: Builder, call: Call, x: str, sizes: _Sizes, places: _Places) -> str:
-    """Rows [batch, heads, rows, size] turned by their positions."""
-    if not call.integer("do_rotary"):
-        return x
-    rows = build.constant(np.arange(sizes.rows), "int64")
-    positions = call.name(9) or build("Add", places.first, rows)
+def last_places(build: Builder, call: Call, sizes: Sizes) -> str:
+    """The place of the last row of each sequence, [batch, 1] int64, which seqlens_k has."""
+    return reshaped(build, build("Cast", call.name(5), to=CAST_NUMBERS["int64"]), sizes.batch, 1)
+
+
+def rotated(build: Builder, call: Call, x: str, sizes: Sizes, positions: str) -> str:
+    """Rows [batch, heads, rows, size] turned by their positions [batch, rows]."""
     turned = 2 * call.shape(7)[1]
     attrs: dict[str, AttrValue] = {
         "interleaved": call.integer("rotary_interleaved"),
@@ -195,7 +196,7 @@ def _filled(build: Builder, x: str, rows: int) -> str:
     return build("Concat", x, zeros, axis=2)
 
 
-def _cache(build: Builder, new: str, past: str, sizes: _Sizes, places: _Places) -> str:
+def _cache(build: Builder, new: str, past: str, sizes: Sizes, places: _Places) -> str:
     """The cache after the call: what was there before the first row, the rows, zeros."""
     if sizes.is_prompt:
         return _filled(build, new, sizes.most)
@@ -214,15 +215,8 @@ def _cache(build: Builder, new: str, past: str, sizes: _Sizes, places: _Places) 
     return build("Add", kept, build("MatMul", chosen, new))  # one factor of each sum is 1, the others are 0
 
 
-def _attended(build: Builder, call: Call, operands: list[str], sizes: _Sizes, places: _Places) -> str:
+def _attended(build: Builder, call: Call, operands: list[str], sizes: Sizes, places: _Places) -> str:
     """The result of Attention; the keys of a prompt are its own rows, others end at their last one."""
-    attrs: dict[str, AttrValue] = {
-        "is_causal": call.integer("causal"),
-        "softcap": call.number("softcap"),
-        **scale_of(call),
-    }
-    if call.integer("local_window_size") > 0:
-        attrs["left_window_size"] = call.integer("local_window_size") - 1
     mask = call.name(10)
     if mask and not sizes.is_prompt and sizes.most > sizes.total:
         shape = (*build.shape(mask)[:3], sizes.most - sizes.total)
@@ -232,25 +226,46 @@ def _attended(build: Builder, call: Call, operands: list[str], sizes: _Sizes, pl
     else:
         ends = build("Add", places.first, build.constant(np.array(sizes.rows), "int64"))
         given = [*operands, mask, "", "", reshaped(build, ends, sizes.batch)]
-    return build("Attention", *given, **attrs)
+    return build("Attention", *given, **attributes_of(call))
+
+
+def attributes_of(call: Call) -> dict[str, AttrValue]:
+    """The attributes of Attention."""
+    attrs = {"is_causal": call.integer("causal"), "softcap": call.number("softcap"), **scale_of(call)}
+    if call.integer("local_window_size") > 0:
+        attrs["left_window_size"] = call.integer("local_window_size") - 1
+    return attrs
+
+
+def heads_of(build: Builder, call: Call, sizes: Sizes) -> tuple[str, ...]:
+    """The rows of query, key and value, [batch, heads, rows, size] each."""
+    counts = (sizes.heads, sizes.groups, sizes.groups)
+    widths = [count * sizes.size for count in counts]
+    parts = [call.name(at) for at in range(3)] if call.has(1) else columns(build, call.name(0), widths)
+    return tuple(as_rows(build, x, count) for x, count in zip(parts, counts, strict=True))
 
 
 def _attention(build: Builder, call: Call) -> tuple[str, ...]:
-    sizes = _sizes(call)
-    widths = [count * sizes.size for count in (sizes.heads, sizes.groups, sizes.groups)]
-    parts = [call.name(at) for at in range(3)] if call.has(1) else columns(build, call.name(0), widths)
-    counts = (sizes.heads, sizes.groups, sizes.groups)
-    q, k, v = (as_rows(build, x, count) for x, count in zip(parts, counts, strict=True))
+    sizes = sizes_of(call)
+    q, k, v = heads_of(build, call, sizes)
     places = _places(build, call, sizes)
-    q, k = (_rotated(build, call, x, sizes, places) for x in (q, k))
+    if call.integer("do_rotary"):
+        rows = build.constant(np.arange(sizes.rows), "int64")
+        positions = call.name(9) or build("Add", places.first, rows)
+        q, k = (rotated(build, call, x, sizes, positions) for x in (q, k))
     caches = [_cache(build, x, call.name(at), sizes, places) for x, at in ((k, 3), (v, 4))]
     operands = [q, k, v] if sizes.is_prompt else [q, *caches]
-    y = permuted(build, _attended(build, call, operands, sizes, places), 0, 2, 1, 3)
-    return reshaped(build, y, sizes.batch, sizes.rows, sizes.heads * sizes.size), *caches, ""
+    return joined_heads(build, _attended(build, call, operands, sizes, places), sizes), *caches, ""
+
+
+def joined_heads(build: Builder, y: str, sizes: Sizes) -> str:
+    """A result [batch, heads, rows, size] as [batch, rows, heads * size]."""
+    rows = permuted(build, y, 0, 2, 1, 3)
+    return reshaped(build, rows, sizes.batch, sizes.rows, sizes.heads * sizes.size)
 
 
 composite(
-    name="com.microsoft.GroupQueryAttention",
+    name=GROUP_QUERY,
     since=1,
     summary="Attention of heads that share keys, over a cache of keys and values, with rotary embedding",
     inputs=(
