@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import asm
 import emulator
 from asm.image import SUM, Buffer, Image, image_of_entry, image_parts, read_again
+from compiler.evaluation.integers import with_integers
 from emulator.memory.buffers import travel_dtype
 from emulator.memory.shapes import extents_of
 from tx8isa.errors import Tx8Error
@@ -189,18 +190,16 @@ def compile(
     GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
-    from compiler.evaluation.integers import with_integers
 
-    source = opened(model, examples)
+    options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
+    model, options["machine"] = opened(model, examples), _machine(machine, chips)
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
-        graph = graph_of(source, examples, shapes, constants, sizes, bounds)
+        graph = graph_of(model, examples, shapes, constants, sizes, bounds)
         return _kept_between_runs(graph, state or {}, replaceable, bool(dims))
 
-    ranges = _ranges(dims, source, graph_at, dtype, calibrate is None and formats is None, bool(state))
+    ranges = _ranges(dims, model, graph_at, dtype, calibrate is None and formats is None, bool(state))
     graph = graph_at(None) if ranges is None else ranges.graph_at(ranges.ranges.usual)
-    options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
-    options |= {"search": search, "residency": residency}
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
     options["parallel"] = _degrees(parallel, options["machine"], made.table is None and ranges is None)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)

@@ -30,13 +30,7 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
     for each in ranges.dimensions:
         lines.append(f"        .dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}")
 
-    growing = context.ranges.growing
-    declared = {
-        *ranges.names,
-        *ranges.sums,
-        *(state.after for state in growing),
-        *_of_inputs(context, module),
-    }
+    declared = {*ranges.names, *ranges.sums, *_of_tensors(context, module)}
 
     def extent(formula: ExtentFormula) -> str:
         if formula.fixed:
@@ -65,8 +59,10 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
     return lines, list(words.values())
 
 
-def _of_inputs(context: Context, module: ModuleOp) -> Iterator[str]:
-    """The extents of inputs: those that are no dimensions are dimensions plus numbers, which runs check."""
+def _of_tensors(context: Context, module: ModuleOp) -> Iterator[str]:
+    """The extents of states after a step and of inputs, which may be dimensions plus numbers."""
+    assert context.ranges is not None
+    yield from (state.after for state in context.ranges.growing)
     for operation in operations(module):
         if isinstance(operation, InputOp):
             yield from map(str, formulas_of(context, operation.results[0]) or ())
