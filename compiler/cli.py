@@ -121,7 +121,9 @@ def _check(options: argparse.Namespace, path: Path) -> int:
     """Print how the operators of a model will run."""
     from compiler.tools.check import check_model, table
 
-    found = check_model(bound_reader(options, path), path)
+    from .frontend import ModelFile
+
+    found = check_model(bound_reader(options, ModelFile(path)), path)
     print_out(found.json() if options.json else table(found))
     return 0 if found.supported else INPUT_AT_FAULT
 
@@ -133,8 +135,9 @@ def _estimate(options: argparse.Namespace, path: Path) -> int:
     from tx8isa.machine.description import load_machine
 
     from .driver import estimate_graph
+    from .frontend import ModelFile
 
-    graph = stateful(options, bound_reader(options, path)(path))
+    graph = stateful(options, bound_reader(options, ModelFile(path))(path))
     machine = load_machine(options.machine)
     if options.chips is not None:
         machine = priced_machine(machine, *options.chips)
@@ -189,9 +192,12 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 def _reading(options: argparse.Namespace, path: Path) -> tuple[RangedSource | None, Callable[[Path], Graph]]:
     """The ranges of --dim, None for a program of one size, and what reads the graph at the usual sizes."""
+    from .frontend import ModelFile
+
     with interrupts_held():
-        at = partial(bound_reader, options, path)
-        ranges = ranged_source(options, lambda sizes: stateful(options, at(sizes)(path)))
+        model = ModelFile(path)
+        at = partial(bound_reader, options, model)
+        ranges = ranged_source(options, model, lambda sizes: stateful(options, at(sizes)(path)))
         return ranges, at()
 
 

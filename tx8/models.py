@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler.frontend import ModelFile
+from compiler.frontend.torch import TorchModel, open_exported
 from compiler.graph import Graph, GraphError
 
 from .builder import GraphBuilder
@@ -13,8 +15,27 @@ from .builder import GraphBuilder
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from compiler.evaluation.sizes.ranges import Ranges
+    from compiler.frontend.onnx.binding import Binding
+
 Shapes = Mapping[str, Sequence[int]]
 Constants = Mapping[str, Any]
+
+_BOUND = {"dims": "dimensions", "constants": "inputs", "bounds": "loops"}
+"""What the arguments of ``compile`` are for, by their names."""
+
+
+def opened(model: Any, examples: Sequence[Any] = ()) -> Any:
+    """A model of which ``graph_of`` reads several graphs: PyTorch converts a program only once."""
+    if isinstance(model, str | Path):
+        return ModelFile(model)
+    return _torch(model, examples) if _kind(model) == "torch" else model
+
+
+def check_ranges(model: Any, ranges: Ranges) -> None:
+    """GraphError for ranges with sizes that a model, which is ``opened``, says it cannot have."""
+    if isinstance(model, ModelFile | TorchModel):
+        model.check_ranges(ranges)
 
 
 def graph_of(
@@ -29,31 +50,26 @@ def graph_of(
     module of PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX
     lowered or exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
 
-    ``shapes`` binds free dimensions of ONNX inputs, ``constants`` the inputs that never change, by their
-    names; ``sizes`` binds free dimensions by their own names; ``bounds`` the most steps of loops that collect
-    results, and the most that nodes such as NonZero find, by the names of the nodes.
+    ``shapes`` binds free dimensions of inputs of ONNX models and programs of PyTorch, ``constants`` the
+    inputs that never change, by their names; ``sizes`` binds free dimensions by their own names; ``bounds``
+    the most steps of loops that collect results, and the most that nodes such as NonZero find, by the names
+    of the nodes.
     """
-    if isinstance(model, str | Path):
-        from compiler.frontend import reader
-
-        return reader(model, shapes, constants=constants, sizes=sizes, bounds=bounds)(model)
+    model = opened(model, examples)
+    if isinstance(model, ModelFile):
+        return model.reader(shapes, None, constants, sizes, bounds)(model.path)
+    if isinstance(model, TorchModel):
+        return model.graph(_binding(shapes, constants, sizes, bounds))
     if isinstance(model, bytes | bytearray | memoryview):
-        return _onnx(bytes(model), shapes, constants, sizes, bounds)
+        return _onnx(bytes(model), _binding(shapes, constants, sizes, bounds))
     kind = _kind(model)
     if kind == "onnx":
-        return _onnx(_serialized(model), shapes, constants, sizes, bounds)
-    if sizes:
-        raise GraphError([f"dims= is for dimensions of ONNX models; this is a {type(model).__name__}"])
-    if constants:
-        raise GraphError([f"constants= is for inputs of ONNX models; this is a {type(model).__name__}"])
-    if bounds:
-        raise GraphError([f"bounds= is for loops of ONNX models; this is a {type(model).__name__}"])
+        return _onnx(_serialized(model), _binding(shapes, constants, sizes, bounds))
+    _check_unbound(model, {"dims": sizes, "constants": constants, "bounds": bounds})
     if isinstance(model, Graph):
         return model
     if isinstance(model, GraphBuilder):
         return model.build()
-    if kind == "torch":
-        return _torch(model, examples)
     if kind == "jax":
         return _jax(model, examples)
     taken = (
@@ -64,6 +80,14 @@ def graph_of(
     raise GraphError([f"{found}; expected {taken}, a tx8.GraphBuilder or a compiler.graph.Graph"])
 
 
+def _check_unbound(model: Any, given: Mapping[str, Any]) -> None:
+    """GraphError for arguments that a model without free dimensions and named inputs cannot have."""
+    for name, value in given.items():
+        if value:
+            what = f"{name}= is for {_BOUND[name]} of ONNX models and programs of torch.export"
+            raise GraphError([f"{what}; this is a {type(model).__name__}"])
+
+
 def _kind(model: Any) -> str:
     """Which library a model belongs to, without importing it."""
     homes = {base.__module__.partition(".")[0] for base in type(model).__mro__}
@@ -71,17 +95,20 @@ def _kind(model: Any) -> str:
     return found.removesuffix("lib")
 
 
-def _onnx(
-    data: bytes,
+def _binding(
     shapes: Shapes | None,
     constants: Constants | None,
     sizes: Mapping[str, int] | None,
     bounds: Mapping[str, int] | None,
-) -> Graph:
+) -> Binding:
     from compiler.frontend.onnx.binding import Binding
+
+    return Binding(shapes or {}, None, constants or {}, sizes or {}, bounds or {})
+
+
+def _onnx(data: bytes, binding: Binding) -> Graph:
     from compiler.frontend.onnx.importer import graph_of_bytes
 
-    binding = Binding(shapes or {}, None, constants or {}, sizes or {}, bounds or {})
     return graph_of_bytes(data, "<model>", binding)
 
 
@@ -91,17 +118,15 @@ def _serialized(model: ModelProto) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _torch(model: Any, examples: Sequence[Any]) -> Graph:
-    from compiler.frontend.torch import from_exported
-
+def _torch(model: Any, examples: Sequence[Any]) -> TorchModel:
     if hasattr(model, "graph_signature"):
-        return from_exported(model)
+        return open_exported(model)
     if not examples:
         raise GraphError([f"{type(model).__name__}: a module of PyTorch needs example inputs: examples=(x,)"])
     import torch
 
     name = type(model).__name__
-    return from_exported(torch.export.export(model.eval(), tuple(examples)), name, name)
+    return open_exported(torch.export.export(model.eval(), tuple(examples)), name, name)
 
 
 def _jax(model: Any, examples: Sequence[Any]) -> Graph:

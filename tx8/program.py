@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import asm
 import emulator
 from asm.image import SUM, Buffer, Image, image_of_entry, image_parts, read_again
+from compiler.evaluation.integers import with_integers
 from emulator.memory.buffers import travel_dtype
 from emulator.memory.shapes import extents_of
 from tx8isa.errors import Tx8Error
@@ -19,7 +20,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
 from .arrays import bind
-from .models import Constants, Shapes, graph_of
+from .models import Constants, Shapes, check_ranges, graph_of, opened
 from .quantising import Quantisation, Samples
 from .run import Run, start
 
@@ -170,8 +171,8 @@ def compile(
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
-    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
-    inputs always are, by name; ``dims``: least, usual and most size of free dimensions of an ONNX model, by
+    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that
+    inputs always are, by name; ``dims``: least, usual and most size of free dimensions of the model, by
     name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md), or the sum that
     one is, ``{"total": "past+new"}``; ``bounds``: the most steps of loops that collect results, and the most
     that nodes such as NonZero find, by the names of the nodes; ``state``: inputs that are the same memory as
@@ -189,16 +190,16 @@ def compile(
     GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
-    from compiler.evaluation.integers import with_integers
+
+    options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
+    model, options["machine"] = opened(model, examples), _machine(machine, chips)
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
         graph = graph_of(model, examples, shapes, constants, sizes, bounds)
         return _kept_between_runs(graph, state or {}, replaceable, bool(dims))
 
-    ranges = _ranges(dims, graph_at, dtype, calibrate is None and formats is None, bool(state))
+    ranges = _ranges(dims, model, graph_at, dtype, calibrate is None and formats is None, bool(state))
     graph = graph_at(None) if ranges is None else ranges.graph_at(ranges.ranges.usual)
-    options: dict[str, Any] = {"tiles": tiles, "machine": _machine(machine, chips), "patterns": patterns}
-    options |= {"search": search, "residency": residency}
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
     options["parallel"] = _degrees(parallel, options["machine"], made.table is None and ranges is None)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
@@ -225,12 +226,15 @@ def _kept_between_runs(
 
 def _ranges(
     dims: Mapping[str, Sequence[int] | str] | None,
+    model: Any,
     graph_at: Callable[[Mapping[str, int]], Graph],
     dtype: str | None,
     floats: bool,
     states: bool,
 ) -> RangedSource | None:
-    """The ranges that a program is made for; None for one size. GraphError for a program of bytes.
+    """The ranges that a program is made for; None for one size.
+
+    GraphError for a program of bytes, and for ranges that the model cannot have.
 
     ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has some.
     """
@@ -243,6 +247,7 @@ def _ranges(
     if not floats or dtype in ("int8", "auto"):
         raise GraphError(["dims= is for formats of floats: a program of bytes runs one size"])
     ranges = ranges_of(dims, states)
+    check_ranges(model, ranges)
     source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
     return source.with_growth() if states else source
 

@@ -10,7 +10,9 @@ the shapes of the first call that has them, and anew when a parameter has change
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.graph import GraphError
@@ -20,6 +22,7 @@ from tx8isa.tools.suggestions import hint
 from .program import Program, compile
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
     from .run import Run
@@ -54,6 +57,17 @@ def backend(
     if torch.is_grad_enabled() and tracked:
         raise Tx8Error("torch.compile: tx8 runs inference: call the model in 'with torch.no_grad():'")
     return _Compiled(torch, module, examples, given)
+
+
+def save(program: ExportedProgram, path: str | Path) -> None:
+    """Write a program as ``torch.export.save`` does, with the names that its dimensions have in ``Dim``.
+
+    PyTorch itself keeps none in a file: without them a dimension has the name of its symbol, such as ``s17``.
+    """
+    from compiler.frontend.torch import NAMES_FILE, import_torch, names_of
+
+    torch = import_torch("save")
+    torch.export.save(program, path, extra_files={NAMES_FILE: json.dumps(names_of(program))})
 
 
 class _Compiled:

@@ -19,7 +19,7 @@ from .outputs import chosen_folder, files_of_run, program_folder
 if TYPE_CHECKING:
     from compiler.driver import Program
     from compiler.evaluation.sizes.ranges import Ranges
-    from compiler.frontend import Reader
+    from compiler.frontend import ModelFile, Reader
     from compiler.graph import Array, Graph
     from compiler.passes.base import RangedSource
     from compiler.search.chips import Degrees
@@ -74,18 +74,18 @@ def report_text(program: Program, outcome: Outcome | None) -> str:
     return known.json()
 
 
-def bound_reader(options: argparse.Namespace, path: Path, sizes: Mapping[str, int] | None = None) -> Reader:
+def bound_reader(
+    options: argparse.Namespace, model: ModelFile, sizes: Mapping[str, int] | None = None
+) -> Reader:
     """The function that reads a model, with what the options say about its inputs and loops.
 
     ``sizes``: those of the dimensions of --dim, by default the usual ones.
     """
-    from compiler.frontend import reader
-
     shapes, bounds = dict(options.shape), dict(options.bound)
     if sizes is None and options.dim:
         ranges = _ranges(options)
         sizes = ranges.model_sizes(ranges.usual)
-    return reader(path, shapes, options.batch, _constants_of(options), sizes, bounds)
+    return model.reader(shapes, options.batch, _constants_of(options), sizes, bounds)
 
 
 def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -119,17 +119,18 @@ def _ranges(options: argparse.Namespace) -> Ranges:
 
 
 def ranged_source(
-    options: argparse.Namespace, graph_at: Callable[[Mapping[str, int]], Graph]
+    options: argparse.Namespace, model: ModelFile, graph_at: Callable[[Mapping[str, int]], Graph]
 ) -> RangedSource | None:
     """The ranges of --dim, and what reads the graph at a point of them; None for a program of one size.
 
-    GraphError for a range that is none.
+    GraphError for a range that is none, or that the model cannot have.
     """
     if not options.dim:
         return None
     from compiler.passes.base import RangedSource
 
     ranges = _ranges(options)
+    model.check_ranges(ranges)
     source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
     return source.with_growth() if options.state else source
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
@@ -28,8 +30,7 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
     for each in ranges.dimensions:
         lines.append(f"        .dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}")
 
-    growing = context.ranges.growing
-    declared = {*ranges.names, *ranges.sums, *(state.after for state in growing)}
+    declared = {*ranges.names, *ranges.sums, *_of_tensors(context, module)}
 
     def extent(formula: ExtentFormula) -> str:
         if formula.fixed:
@@ -56,6 +57,15 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
                 lines.append(f"        .extents {kind}, {quote(operation.node.data)}, {extents}")
     lines.append(f"        .shapes {SHAPE_BLOCK}, {len(ranges.names) + len(words)}")
     return lines, list(words.values())
+
+
+def _of_tensors(context: Context, module: ModuleOp) -> Iterator[str]:
+    """The extents of states after a step and of inputs, which may be dimensions plus numbers."""
+    assert context.ranges is not None
+    yield from (state.after for state in context.ranges.growing)
+    for operation in operations(module):
+        if isinstance(operation, InputOp):
+            yield from map(str, formulas_of(context, operation.results[0]) or ())
 
 
 def _of_caches(context: Context) -> dict[str, list[str]]:

@@ -119,9 +119,10 @@ def _check_inputs(context: Context, ranged: RangedGraph) -> None:
     allowed = (*ranged.ranges.names, *ranged.ranges.sums)
     for tensor in context.graph.inputs:
         for formula in ranged.extents[tensor.name]:
-            if not formula.fixed and str(formula) not in allowed and not _is_length(context, formula):
+            follows = tensor.name not in states and _is_one_plus_number(formula)
+            if not formula.fixed and str(formula) not in allowed and not follows:
                 raise GraphError([f"input '{tensor.name}': an axis is {formula}; expected a dimension"])
-            found |= set(formula.names) if tensor.name not in states else set()
+            found |= {str(formula)} if tensor.name not in states else set()
     _check_empty(ranged)
     for past, present in states.items():
         _check_state(f"state {past}={present}", ranged.extents[past])
@@ -131,10 +132,9 @@ def _check_inputs(context: Context, ranged: RangedGraph) -> None:
         raise GraphError([f"no axis of an input{which} depends on dimension '{missing[0]}'"])
 
 
-def _is_length(context: Context, formula: ExtentFormula) -> bool:
-    """Whether a formula is the length of a state after a step that adds a known number."""
-    assert context.ranges is not None
-    return any(str(formula) == state.after for state in context.ranges.growing)
+def _is_one_plus_number(formula: ExtentFormula) -> bool:
+    """Whether a formula is a dimension plus a number, as what a state has after a known number of rows."""
+    return formula.factor == formula.divisor == len(formula.names) == 1 and formula.offset > 0
 
 
 def _check_empty(ranged: RangedGraph) -> None:

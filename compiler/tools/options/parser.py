@@ -95,7 +95,7 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_binding_options(parser: argparse.ArgumentParser) -> None:
-    """What an ONNX model leaves open of its inputs."""
+    """What an ONNX model or a program of torch.export leaves open of its inputs."""
     add = parser.add_argument
     add(
         "--shape",
@@ -103,7 +103,7 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=shape,
         metavar="NAME=1x3x224x224",
-        help="shape of an ONNX input whose dimensions the model leaves free; may be given for several inputs",
+        help="shape of an input whose dimensions the model leaves free; may be given for several inputs",
     )
     add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
     add(
@@ -112,7 +112,7 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=dimension,
         metavar="NAME=1:128:512",
-        help="least, usual and most size of a free dimension of an ONNX model: the program runs all sizes "
+        help="least, usual and most size of a free dimension of the model: the program runs all sizes "
         "in between (docs/dynamic_shapes.md), or the sum it is, total=past+new; may be given for several",
     )
     add(
@@ -121,7 +121,7 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=constant,
         metavar="NAME=VALUE",
-        help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
+        help="what an input always is: a number, true or false, or FILE.npy; may be given for several",
     )
     add(
         "--bound",

@@ -239,7 +239,7 @@ def test_constants_are_for_onnx_models(tmp_path: Path, capsys: pytest.CaptureFix
     assert "values of inputs are bound in ONNX models" in capsys.readouterr().err
     builder = tx8.GraphBuilder("g")
     builder.output(builder.Relu(builder.input("x", "float32", (4,))), "y")
-    with pytest.raises(GraphError, match="constants= is for inputs of ONNX models; this is a GraphBuilder"):
+    with pytest.raises(GraphError, match=r"constants= is for inputs of ONNX models .* a GraphBuilder"):
         tx8.compile(builder, constants={"x": 1})
 
 

@@ -90,16 +90,6 @@ def test_a_file_is_compiled_and_run(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @needs_torch
-def test_a_dynamic_shape_is_one_line() -> None:
-    import torch
-
-    sample = torch.randn(2, 3, 6, 6)
-    program = torch.export.export(network(), (sample,), dynamic_shapes=({0: torch.export.Dim("n", max=8)},))
-    with pytest.raises(GraphError, match=r"^net\.pt2: input '\w+': axis 0 is 's?\w+'; shapes must be static"):
-        from_exported(program, "net.pt2")
-
-
-@needs_torch
 def test_what_pytorch_cannot_export_is_one_line() -> None:
     import torch
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, helper, numpy_helper
 
 import tx8
 from compiler.cli import main
@@ -135,6 +135,28 @@ def test_sizes_of_inputs_must_agree() -> None:
         SizeError, match=r"^seq is 7 in input 'ids' and 8 in input 'mask'; it must be the same$"
     ):
         program("encoder").run(ids=ids, mask=mask)
+
+
+def test_an_input_may_have_a_number_of_rows_more() -> None:
+    bounds = [numpy_helper.from_array(np.array([at]), name) for name, at in (("one", 1), ("end", 1 << 40))]
+    nodes = [node("Slice", ["x", "one", "end"], ["later"]), node("Add", ["later", "y"], ["z"])]
+    inputs = [declared("x", ["steps + 1", 24]), declared("y", ["steps", 24])]
+    model = model_of(nodes, inputs, [declared("z", [None, 24])], bounds)
+    made = tx8.compile(model, dims={"steps": (1, 6, 40)}, dtype="fp32")
+    assert '.extents input, "x", "steps + 1", 24' in made.text
+    rng = np.random.default_rng(1)
+    for steps in (1, 7, 40):
+        x, y = (rng.standard_normal((rows, 24)).astype(np.float32) for rows in (steps + 1, steps))
+        assert np.array_equal(made.run(x, y)["z"], x[1:] + y)
+    with pytest.raises(SizeError, match=r"input 'x': steps \+ 1 is 6; expected 6 \+ 1"):
+        made.run(np.ones((6, 24)), np.ones((6, 24)))
+
+
+def test_a_dimension_must_be_an_axis_of_an_input_by_itself() -> None:
+    inputs, outputs = [declared("x", ["steps + 1", 24])], [declared("z", [None, 24])]
+    model = model_of([node("Relu", ["x"], ["z"])], inputs, outputs)
+    with pytest.raises(tx8.Error, match=r"no free dimension 'steps'; its free dimensions: steps \+ 1"):
+        tx8.compile(model, dims={"steps": (1, 6, 40)})
 
 
 def test_an_extent_that_is_computed_is_in_the_shape_block() -> None:
