@@ -17,6 +17,8 @@ from compiler.dialect.orders import Order
 from compiler.dialect.planes import BLOCK, image_bytes
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
 from compiler.graph import Shape
+from compiler.operators.domains.chips.collectives import SEND
+from compiler.operators.domains.chips.stages import in_background
 from compiler.operators.record import Call
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
@@ -94,6 +96,12 @@ def slice_view(context: Context, operation: TensorOperation) -> View | None:
     blocked = order_of(kind) is Order.BLOCKED
     element = _first_channel(kind, ranges) if blocked else _first_element(stored_shape(kind), ranges)
     return None if element is None else (value, element * format_of(kind).bits // 8)
+
+
+def stays_in_place(context: Context, operation: TensorOperation) -> bool:
+    """Whether an operation is a Send in the background: its result is the tensor that is on its way."""
+    member = sole_member(operation, SEND)
+    return member is not None and in_background(_call(context, operation, member))
 
 
 def _first_element(shape: Shape, ranges: Sequence[range]) -> int | None:

@@ -10,8 +10,13 @@ from tx8isa.machine.description import Machine
 SUMS, ALLOWED, WRITTEN, HELLO = 60, 61, 62, 63
 """Streams: a packet for each message to be added, for each chip that allows this one to write, for each
 message that stays where it is written, and for each chip that greets."""
+BOXES, EMPTY, MOST_BOXES = 0, 16, 512
+"""The first of the streams whose packets are what comes into boxes in DDR, that of the streams by which
+receivers say that a box is empty, and for how many boxes these have packets."""
+LARGEST = 0x800000
+"""Bytes of the largest packet."""
 
-SOURCE, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x008, 0x00C, 0x010, 0x018
+SOURCE, SOURCE_HIGH, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x004, 0x008, 0x00C, 0x010, 0x018
 START, STATUS = 0x038, 0x040
 FINISHED, FAILED = 1, 0x100
 """Bits of the status of a copy; written as 1 they are forgotten."""
@@ -46,3 +51,20 @@ def config(size: int) -> int:
 def packet(stream: int, number: int = 0) -> int:
     """The user id of a copy whose bytes count for a packet of a stream of the receiver."""
     return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15 | number << 10
+
+
+def packet_of_box(number: int) -> tuple[int, int]:
+    """The stream and the packet of what comes into a box."""
+    stream, packet_number = divmod(number, PACKETS)
+    return BOXES + stream, packet_number
+
+
+def packet_of_empty(number: int) -> tuple[int, int]:
+    """The stream and the packet by which a receiver says that it has taken what was in a box."""
+    stream, packet_number = packet_of_box(number)
+    return stream + EMPTY, packet_number
+
+
+def update(stream: int, number: int = 0) -> int:
+    """The word that makes a packet of another tile ready."""
+    return 1 | number << 4 | stream << 12

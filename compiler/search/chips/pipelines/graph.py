@@ -198,7 +198,8 @@ def pipelined_graph(
         stage_of_states(part, cuts)  # refuses states that several stages need
     else:
         rate = chip_link_rate(machine)
-        cuts = balanced_cuts(part, prices(part), bytes_each / rate, degrees.pp, owners)
+        price, alone = bytes_each / rate, degrees.group == degrees.pp
+        cuts = balanced_cuts(part, prices(part), price, degrees.pp, owners, background=alone)
     return PipelinedGraph(spread, micro, tuple(cuts))
 
 
