@@ -5,8 +5,8 @@ and what is received, depends on the one before, so that both have the same orde
 begins with depends on the end of the one before, so that a part is computed after another.
 
 A tensor that is sent in the *background* is on its way while the sender computes the next part of the
-batch. Then the result of Send is the tensor itself, in the same memory: whatever waits for the end of the copy
-has it as an operand, and until then nothing else gets that memory.
+batch. Then the result of Send is the tensor itself, in the same memory: whatever waits for the end of the
+copy has it as an operand, and until then nothing else gets that memory.
 """
 
 from __future__ import annotations
@@ -68,8 +68,13 @@ def part_is_inside(call: Call) -> str | None:
     return None if shape and begin < end <= shape[0] else f"{begin} to {end} of {list(shape)}"
 
 
+def taken_ranges(call: Call) -> list[range]:
+    """What is taken, by axis."""
+    return [range(call.integer("begin"), call.integer("end")), *map(range, call.shape(0)[1:])]
+
+
 def _of_taken(call: Call) -> tuple[Shape, ...]:
-    return ((call.integer("end") - call.integer("begin"), *call.shape(0)[1:]),)
+    return (tuple(map(len, taken_ranges(call))),)
 
 
 def _taken(call: Call, x: Array, after: Array | None = None) -> tuple[Array, ...]:

@@ -16,6 +16,7 @@ from .cuts import crossing, stage_nodes
 SENT = "chips.sent"
 """The result of a stage that says that all is sent; it is no output of the program."""
 
+_JOIN = ".join"
 _BOXES = 2
 """Boxes of a value that is sent: the next part of the batch can come while one is still in its box."""
 
@@ -91,7 +92,25 @@ class StageWriter:
             nodes=tuple(self.made),
             tensors=self.tensors,
             states=tuple(self.states),
+            precise=self.interface.precise | self._with_ends_as_they_are(),
         )
+
+    def _with_ends_as_they_are(self) -> set[str]:
+        """The nodes that take parts of inputs and join outputs in FP32, by name.
+
+        So each part is cast by itself: neither the first part waits for a cast of all, nor the end. States
+        are kept as they are computed.
+        """
+        states = {name for pair in self.states for name in pair}
+        ends = [tensor for name, tensor in self.inputs.items() if name in self.micro.axes]
+        both = [tensor for tensor in (*ends, *self.own) if tensor.name not in states]
+        wide = {tensor.name for tensor in both if tensor.dtype == "float32"}
+        return {
+            node.name
+            for node in self.made
+            if (node.op == TAKE and node.inputs[0] in wide)
+            or (node.name.endswith(_JOIN) and node.outputs[0] in wide)
+        }
 
     def _constants_of(self, part: Graph, number: int) -> None:
         used = dict.fromkeys(name for node in self.nodes for name in node.inputs)
@@ -176,9 +195,9 @@ class StageWriter:
             self.micro.division(name),
         )
         if way is None or len(parts) == 1:
-            self._add(Node("Identity", f"{name}.join", (parts[0],), (name,), {}))
+            self._add(Node("Identity", f"{name}{_JOIN}", (parts[0],), (name,), {}))
         else:
-            self._add(Node("Concat", f"{name}.join", tuple(parts), (name,), {"axis": way.axis}))
+            self._add(Node("Concat", f"{name}{_JOIN}", tuple(parts), (name,), {"axis": way.axis}))
 
     def _add(self, node: Node) -> None:
         record = OPERATORS[node.op]
