@@ -88,7 +88,7 @@ def balanced_cuts(
 
     ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends,
     ``owners`` the stages that have some states. No state is of two stages. What a stage gets comes while it
-    computes, and what it sends goes meanwhile, if that is in the ``background``; else it waits for that.
+    computes, and what it sends goes meanwhile, if that is in the ``background``; else both take time of it.
     GraphError for a graph that has not so many stages.
     """
     costs = [prices.get(node.name, 0.0) for node in graph.nodes]
@@ -97,8 +97,8 @@ def balanced_cuts(
     sums = [0.0, *accumulate(costs)]
 
     def cycles(begin: int, end: int) -> float:
-        computed, sent = sums[end] - sums[begin], sends.get(end, 0.0)
-        return max(computed if background else computed + sent, sends.get(begin, 0.0), sent)
+        computed, *sent = sums[end] - sums[begin], sends.get(begin, 0.0), sends.get(end, 0.0)
+        return max(computed, *sent) if background else computed + sum(sent)
 
     # best[end]: the longest stage of those up to there, what is sent between them, and where they begin
     best: dict[int, tuple[float, float, list[int]]] = {0: (0.0, 0.0, [])}
