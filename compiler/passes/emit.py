@@ -208,8 +208,8 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
         calls = [call_of(context.graph, node) for node in nodes.values()]
         exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
-        boxes = max((call.integer("box") + 1 for call in calls if "box" in call.attrs), default=0)
-        start += opening(context.machine, boxes)
+        inboxes = max((call.integer("inbox") + 1 for call in calls if "inbox" in call.attrs), default=0)
+        start += opening(context.machine, inboxes)
         hello = greeting(context.machine, chips, sorted(exchanges), context.prefix)
         code[first] = [*program.phase("", hello), *code[first]]
     return start, code

@@ -242,13 +242,13 @@ def test_stages_send_while_they_compute(monkeypatch: pytest.MonkeyPatch) -> None
     assert meanwhile < afterwards - 2 * latency
 
 
-def test_boxes_of_several_values() -> None:
-    """Two are sent in the background, the third is not; every part comes into the right box."""
+def test_inboxes_of_several_values() -> None:
+    """Two are sent in the background, the third is not; every part comes into the right inbox."""
     made = side_by_side(3)
     program = in_two_stages(made)
     outputs, judgements = run_on_chips(program)
     assert program.spread is not None
-    assert all(f"chips.box{number}:" in program.text for number in range(6))
+    assert all(f"chips.inbox{number}:" in program.text for number in range(6))
     assert all(found.as_the_format_allows for found in judgements.values())
     inputs = random_inputs(made, {}, 3)
     wanted = sum(inputs["x"] @ made.constants[f"w{at}"] @ made.constants[f"v{at}"] for at in range(3))

@@ -221,14 +221,14 @@ def test_a_program_for_several_chips_needs_to_know_how_they_share() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "box", "message"),
+    ("shape", "inbox", "message"),
     [
-        ((64,), 512, "node 'n': box 512 of a stage: expected at most 256 values between two stages"),
+        ((64,), 512, "node 'n': inbox 512 of a stage: expected at most 256 values between two stages"),
         ((1 << 19, 65), 0, "node 'n' sends 136,314,880 bytes, expected at most 134,217,728: use more parts"),
     ],
 )
-def test_what_has_no_room_in_a_box_is_refused(shape: tuple[int, ...], box: int, message: str) -> None:
+def test_what_has_no_room_in_an_inbox_is_refused(shape: tuple[int, ...], inbox: int, message: str) -> None:
     attrs = {"channel": 0, "full": 0, "background": 0}
-    made = exchange(SEND, shape, chips=(0, 1), members=2, box=box, **attrs)
+    made = exchange(SEND, shape, chips=(0, 1), members=2, inbox=inbox, **attrs)
     with pytest.raises(GraphError, match=message):
         run_passes(context_of(made, "fp32", None, load_machine(None).of_chips(2, 1), spread=True), {}, None)

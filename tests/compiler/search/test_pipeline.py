@@ -294,15 +294,15 @@ def attributes(local: Graph, op: str, *names: str) -> list[tuple[object, ...]]:
 
 
 def test_a_stage_sends_while_it_computes_the_next_part() -> None:
-    """Two values have two boxes each, in turns; the last part is sent before the stage ends."""
+    """Two values have two inboxes each, in turns; the last part is sent before the stage ends."""
     found = pipelined(chain(8), (2, 1), "pp=2")
     first, second = (found.stage_graph((0, stage)) for stage in range(2))
-    sent = attributes(first, SEND, "box", "channel", "full", "background")
+    sent = attributes(first, SEND, "inbox", "channel", "full", "background")
     assert sent == [
         *((0, 0, 0, 1), (2, 1, 0, 1), (1, 0, 0, 1), (3, 1, 0, 1)),
         *((0, 0, 1, 1), (2, 1, 1, 1), (1, 0, 1, 0), (3, 1, 1, 0)),
     ]
-    assert attributes(second, RECEIVE, "box", "again") == [
+    assert attributes(second, RECEIVE, "inbox", "again") == [
         *((0, 1), (2, 1), (1, 1), (3, 1), (0, 0), (2, 0), (1, 0), (3, 0))
     ]
 

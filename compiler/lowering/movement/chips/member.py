@@ -149,12 +149,12 @@ class GroupMember:
             block = self.core.number(at.dte_block(self.kernel.target.machine, channel))
             self._done(block, self.core.register())
 
-    def await_empty(self, box: int) -> None:
-        """Wait until the partner has taken what was in its box."""
-        self.written(*at.packet_of_empty(box))
+    def await_empty(self, inbox: int) -> None:
+        """Wait until the partner has taken what was in its inbox."""
+        self.written(*at.packet_of_empty(inbox))
 
-    def send_to_box(self, source: Value, target: Value, size: int, box: int, channel: int) -> None:
-        """Begin to copy bytes of DDR to an address in DDR of the partner, where a box is."""
+    def send_to_inbox(self, source: Value, target: Value, size: int, inbox: int, channel: int) -> None:
+        """Begin to copy bytes of DDR to an address in DDR of the partner, where an inbox is."""
         kernel, core = self.kernel, self.core
         kernel.keep_alive(source)
         kernel.keep_alive(target)
@@ -175,7 +175,7 @@ class GroupMember:
                     core.emit("sw", upper, f"{high}({block})")
             with kernel.registers.scope():
                 value = core.register()
-                for place, word in ((at.USER_ID, at.packet(*at.packet_of_box(box))), (at.LENGTH, size)):
+                for place, word in ((at.USER_ID, at.packet(*at.packet_of_inbox(inbox))), (at.LENGTH, size)):
                     core.emit("li", value, hex(word))
                     core.emit("sw", value, f"{place}({block})")
                 core.emit("fence")
@@ -183,9 +183,9 @@ class GroupMember:
                 core.emit("sw", value, f"{at.START}({block})")
                 core.emit("sw", "zero", f"{at.SOURCE_HIGH}({block})")  # exchanges copy from the scratchpad
 
-    def await_box(self, box: int, size: int) -> None:
-        """Wait until so many bytes have come into a box, and let the next ones come to be counted."""
-        core, (stream, packet) = self.core, at.packet_of_box(box)
+    def await_inbox(self, inbox: int, size: int) -> None:
+        """Wait until so many bytes have come into an inbox, and let the next ones come to be counted."""
+        core, (stream, packet) = self.core, at.packet_of_inbox(inbox)
         with self.kernel.registers.scope():
             counter = core.number(at.COUNTERS + 4 * (at.PACKETS * stream + packet))
             wanted, found = core.number(size), core.register()
@@ -194,9 +194,9 @@ class GroupMember:
             core.emit("bne", found, wanted, "1b")
             core.emit("sw", core.number(-1), f"0({counter})")
 
-    def empty(self, box: int) -> None:
-        """Tell the partner that a box is empty."""
-        self._update(1, at.update(*at.packet_of_empty(box)))
+    def empty(self, inbox: int) -> None:
+        """Tell the partner that an inbox is empty."""
+        self._update(1, at.update(*at.packet_of_empty(inbox)))
 
     def written(self, stream: int, packet: int) -> None:
         """Wait until a packet of a stream has been written here."""

@@ -33,12 +33,12 @@ def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
     return [sorted(others) for others in found]
 
 
-def opening(machine: Machine, boxes: int = 0) -> list[str]:
-    """Open the streams, at the start of the program; also those of so many boxes."""
+def opening(machine: Machine, inboxes: int = 0) -> list[str]:
+    """Open the streams, at the start of the program; also those of so many inboxes."""
     out = Emitter()
     streams = dict.fromkeys((at.SUMS, at.ALLOWED, at.WRITTEN, at.HELLO), 4)
-    for number in range(ceil_div(boxes, at.PACKETS)):
-        streams |= {at.BOXES + number: at.LARGEST, at.EMPTY + number: 4}
+    for number in range(ceil_div(inboxes, at.PACKETS)):
+        streams |= {at.INBOXES + number: at.LARGEST, at.EMPTY + number: 4}
     _open_streams(out, machine.spm.reserved + _SCRATCH, streams)
     return out.lines
 

@@ -10,9 +10,9 @@ from tx8isa.machine.description import Machine
 SUMS, ALLOWED, WRITTEN, HELLO = 60, 61, 62, 63
 """Streams: a packet for each message to be added, for each chip that allows this one to write, for each
 message that stays where it is written, and for each chip that greets."""
-BOXES, EMPTY, MOST_BOXES = 0, 16, 512
-"""The first of the streams whose packets are what comes into boxes in DDR, that of the streams by which
-receivers say that a box is empty, and for how many boxes these have packets."""
+INBOXES, EMPTY, MOST_INBOXES = 0, 16, 512
+"""The first of the streams whose packets are what comes into inboxes in DDR, that of the streams by which
+receivers say that an inbox is empty, and for how many inboxes these have packets."""
 LARGEST = 0x800000
 """Bytes of the largest packet."""
 
@@ -53,15 +53,15 @@ def packet(stream: int, number: int = 0) -> int:
     return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15 | number << 10
 
 
-def packet_of_box(number: int) -> tuple[int, int]:
-    """The stream and the packet of what comes into a box."""
+def packet_of_inbox(number: int) -> tuple[int, int]:
+    """The stream and the packet of what comes into an inbox."""
     stream, packet_number = divmod(number, PACKETS)
-    return BOXES + stream, packet_number
+    return INBOXES + stream, packet_number
 
 
 def packet_of_empty(number: int) -> tuple[int, int]:
-    """The stream and the packet by which a receiver says that it has taken what was in a box."""
-    stream, packet_number = packet_of_box(number)
+    """The stream and the packet by which a receiver says that it has taken what was in an inbox."""
+    stream, packet_number = packet_of_inbox(number)
     return stream + EMPTY, packet_number
 
 

@@ -1,8 +1,8 @@
 """What a stage of a pipeline sends to the next one: tile t of a chip to tile t of the other, from DDR to DDR.
 
-A tensor comes into a box of the receiver. The DTE copies it there without the core and the engines, which
-compute the next part of the batch meanwhile. The sender waits only where the box may still be full; the
-receiver copies what has come to where its own phases want it, and says that the box is empty.
+A tensor comes into an inbox of the receiver. The DTE copies it there without the core and the engines, which
+compute the next part of the batch meanwhile. The sender waits only where the inbox may still be full; the
+receiver copies what has come to where its own phases want it, and says that the inbox is empty.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from . import registers as at
 from .collectives import GRAIN, blocks_of, member_of
 
 _PIECE = 1 << 13
-"""Bytes that a tile takes out of a box at a time."""
+"""Bytes that a tile takes out of an inbox at a time."""
 
 
-def _box_of(work: Work, tensor: DdrTensor) -> tuple[int, DdrTensor]:
-    """The number of a box, and the tensor in it; all chips have it at the same address."""
-    number = work.spec.integer("box")
-    if number >= at.MOST_BOXES:
-        most = f"expected at most {at.MOST_BOXES // 2} values between two stages"
-        raise GraphError([f"node '{work.name}': box {number} of a stage: {most}"])
-    return number, DdrTensor(f"chips.box{number}", tensor.fmt, (tensor.size,))
+def _inbox_of(work: Work, tensor: DdrTensor) -> tuple[int, DdrTensor]:
+    """The number of an inbox, and the tensor in it; all chips have it at the same address."""
+    number = work.spec.integer("inbox")
+    if number >= at.MOST_INBOXES:
+        most = f"expected at most {at.MOST_INBOXES // 2} values between two stages"
+        raise GraphError([f"node '{work.name}': inbox {number} of a stage: {most}"])
+    return number, DdrTensor(f"chips.inbox{number}", tensor.fmt, (tensor.size,))
 
 
 def _share(kernel: Kernel, work: Work, tensor: DdrTensor) -> int:
@@ -45,10 +45,10 @@ def _share(kernel: Kernel, work: Work, tensor: DdrTensor) -> int:
 
 @lowering(SEND, engines=(Engine.DMA,), gives_fp32=True)
 def send(kernel: Kernel, work: Work) -> None:
-    """Every tile lets its part of the tensor go to the other chip, once the channel and the box are free."""
+    """Every tile lets its part of the tensor go to the other chip, once channel and inbox are free."""
     source, spec = work.input(0), work.spec
     member, channel = member_of(kernel, work), spec.integer("channel")
-    number, box = _box_of(work, source)
+    number, inbox = _inbox_of(work, source)
     if in_background(spec):
         kernel.links = 0
     for begin, count in blocks_of(kernel, member, source.size, _share(kernel, work, source)):
@@ -56,26 +56,26 @@ def send(kernel: Kernel, work: Work) -> None:
             member.await_copy(channel)
         if spec.integer("full"):
             member.await_empty(number)
-        member.send_to_box(source.at(begin), box.at(begin), count * source.bytes_each, number, channel)
+        member.send_to_inbox(source.at(begin), inbox.at(begin), count * source.bytes_each, number, channel)
         if not in_background(spec):
             member.await_copy(channel)
 
 
 @lowering(RECEIVE, engines=(Engine.DMA,))
 def receive(kernel: Kernel, work: Work) -> None:
-    """Every tile takes its part of the tensor out of the box when it is there."""
+    """Every tile takes its part of the tensor out of the inbox when it is there."""
     target, spec = work.output, work.spec
     member, token = member_of(kernel, work), dma_format(target.fmt).token
-    number, box = _box_of(work, target)
+    number, inbox = _inbox_of(work, target)
     kernel.links = 0  # the sender has the price
-    kernel.scratches.append(Scratch(box.symbol, box.size * box.bytes_each, shared=True))
+    kernel.scratches.append(Scratch(inbox.symbol, inbox.size * inbox.bytes_each, shared=True))
     for begin, count in blocks_of(kernel, member, target.size, _share(kernel, work, target)):
-        member.await_box(number, count * target.bytes_each)
+        member.await_inbox(number, count * target.bytes_each)
         for stretch in stretches(count, _PIECE // target.bytes_each):
             with kernel.loop(stretch.count) as turn:
                 here = kernel.buffer("message", stretch.size * target.bytes_each)
                 place = kernel.let(begin + (stretch.start + turn * stretch.size))
-                kernel.emit(f"rdma.{token}", dst=here, src=box.at(place), n=stretch.size)
+                kernel.emit(f"rdma.{token}", dst=here, src=inbox.at(place), n=stretch.size)
                 kernel.emit(f"wdma.{token}", dst=target.at(place), src=here, n=stretch.size)
         kernel.emit("ncc.wait")
         if spec.integer("again"):

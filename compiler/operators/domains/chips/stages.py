@@ -1,8 +1,8 @@
 """What stages of a pipeline send each other: groups are pairs of chips, the sender first.
 
-A tensor goes into a *box*, room for it in the DDR of the receiver, which takes it from there. What is sent,
-and what is received, depends on the one before, so that both have the same order. What a part of the batch
-begins with depends on the end of the one before, so that a part is computed after another.
+A tensor goes into an *inbox*, room for it in the DDR of the receiver, which takes it from there. What is
+sent, and what is received, depends on the one before, so that both have the same order. What a part of the
+batch begins with depends on the end of the one before, so that a part is computed after another.
 
 A tensor that is sent in the *background* is on its way while the sender computes the next part of the
 batch. Then the result of Send is the tensor itself, in the same memory: whatever waits for the end of the
@@ -23,8 +23,8 @@ _PAIRS = (
     Attribute("chips", "ints", required=True, minimum=0),
     Attribute("members", "int", default=2, allowed=(2,)),
 )
-_BOX = Attribute("box", "int", required=True, minimum=0)
-"""The number of the box of the receiver."""
+_INBOX = Attribute("inbox", "int", required=True, minimum=0)
+"""The number of the inbox of the receiver."""
 CHANNELS = 3
 """Channels of a tile on which it sends; each has one copy on its way at a time."""
 
@@ -94,9 +94,9 @@ register(
         outputs=(Output("sent", FLOAT),),
         attributes=(
             *_PAIRS,
-            _BOX,
+            _INBOX,
             Attribute("channel", "int", default=0, allowed=tuple(range(CHANNELS))),
-            _flag("full"),  # the box may have a tensor that the receiver has not taken yet
+            _flag("full"),  # the inbox may have a tensor that the receiver has not taken yet
             _flag("background"),
         ),
         rules=(groups_are_whole,),
@@ -114,8 +114,8 @@ register(
         outputs=(Output("y", FLOAT),),
         attributes=(
             *_PAIRS,
-            _BOX,
-            _flag("again"),  # the sender waits until the box is empty
+            _INBOX,
+            _flag("again"),  # the sender waits until the inbox is empty
             Attribute("shape", "ints", required=True, minimum=1),
             Attribute("dtype", "string", default="float32", allowed=("float32", "float16", "bfloat16")),
         ),

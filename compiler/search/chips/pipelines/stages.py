@@ -17,8 +17,8 @@ SENT = "chips.sent"
 """The result of a stage that says that all is sent; it is no output of the program."""
 
 _JOIN = ".join"
-_BOXES = 2
-"""Boxes of a value that is sent: the next part of the batch can come while one is still in its box."""
+_INBOXES = 2
+"""Inboxes of a value that is sent: the next part of the batch can come while one is still in its inbox."""
 
 Pairs = Sequence[tuple[int, int]]
 """Which chips send something to which ones of the next stage."""
@@ -138,7 +138,8 @@ class StageWriter:
             before = (self._received, self._done) if self._received else ()
             self._received = own = self._named(name, number)
             attrs = {**_attrs(self.plan.before), "shape": tensor.shape, "dtype": tensor.dtype}
-            attrs |= {"box": self._box(at, number), "again": int(number + _BOXES < len(self.plan.parts))}
+            again = number + _INBOXES < len(self.plan.parts)
+            attrs |= {"inbox": self._inbox(at, number), "again": int(again)}
             yield Node(RECEIVE, f"{own}.receive", before, (own,), attrs)
         for node in self.nodes:
             inputs = tuple(self._named(name, number) for name in node.inputs)
@@ -148,9 +149,9 @@ class StageWriter:
         for at, name in enumerate(self.going):
             yield self._send(at, self._named(name, number), number)
 
-    def _box(self, at: int, number: int) -> int:
-        """The box of a value of a part of the batch."""
-        return _BOXES * at + number % _BOXES
+    def _inbox(self, at: int, number: int) -> int:
+        """The inbox of a value of a part of the batch."""
+        return _INBOXES * at + number % _INBOXES
 
     def _send(self, at: int, own: str, number: int) -> Node:
         """Send a value: the first ones of a part of the batch while the next part is computed.
@@ -163,7 +164,7 @@ class StageWriter:
         self._sent = f"{SENT}.{own}"
         if later:
             self._under_way[channel] = self._sent
-        attrs = {"box": self._box(at, number), "channel": channel, "full": int(number >= _BOXES)}
+        attrs = {"inbox": self._inbox(at, number), "channel": channel, "full": int(number >= _INBOXES)}
         attrs |= _attrs(self.plan.after) | {"background": int(later)}
         return Node(SEND, f"{own}.send", (own, last, before), (self._sent,), attrs)
 
