@@ -164,8 +164,8 @@ class StageWriter:
         self._sent = f"{SENT}.{own}"
         if later:
             self._under_way[channel] = self._sent
-        attrs = {"inbox": self._inbox(at, number), "channel": channel, "full": int(number >= _INBOXES)}
-        attrs |= _attrs(self.plan.after) | {"background": int(later)}
+        attrs = {**_attrs(self.plan.after), "inbox": self._inbox(at, number), "channel": channel}
+        attrs |= {"full": int(number >= _INBOXES), "background": int(later)}
         return Node(SEND, f"{own}.send", (own, last, before), (self._sent,), attrs)
 
     def _with_own_groups(self, attrs: Mapping[str, AttrValue]) -> Mapping[str, AttrValue]:
