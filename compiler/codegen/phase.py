@@ -78,7 +78,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Scratch:
-    """DDR bytes for intermediate results of a phase."""
+    """DDR bytes for intermediate results of a phase.
+
+    ``shared``: several phases and networks have them, each as many as it needs.
+    """
 
     symbol: str
     size: int
+    shared: bool = False

@@ -48,6 +48,8 @@ class Data:
     """Symbols and places in the file of constants that are perhaps equal."""
     _sources: dict[Source, str] = field(default_factory=dict)
     """Symbols of constants that were made of known data in a known way."""
+    _shared: dict[str, int] = field(default_factory=dict)
+    """Bytes of the memory that several phases and networks have, by its symbol."""
 
     @property
     def blob(self) -> Bytes:
@@ -64,6 +66,15 @@ class Data:
         self.out.directive(f".balign {self.bank}")
         self.out.label(symbol)
         self.out.directive(f".space {size}")
+
+    def share(self, symbol: str, size: int) -> None:
+        """DDR that several phases and networks have, as much as one of them needs; ``shared_spaces``."""
+        self._shared[symbol] = max(self._shared.get(symbol, 0), size)
+
+    def shared_spaces(self) -> None:
+        """Write what was shared."""
+        for symbol, size in self._shared.items():
+            self.space(symbol, size)
 
     def part(self, symbol: str, base: str, offset: int) -> None:
         """A symbol for an address after another symbol."""

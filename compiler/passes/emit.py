@@ -58,6 +58,7 @@ def program_text(networks: Sequence[Network]) -> tuple[str, Bytes]:
         _constants(*network, data)
     for network in networks:
         _memory(*network, data, shared)
+    data.shared_spaces()
     name = " ".join(first.graph.name.split())
     head = [f"# {name} in {first.compute.token}, made by tx8cc", ""]
     codes = [line for network in networks for line in _code(*network, data)]
@@ -85,6 +86,7 @@ def stages_text(stages: Sequence[Mapping[str, Network]], numbers: Sequence[int])
     shared = shared_states(networks, [entry for entry, _ in each])
     for network in networks:
         _memory(*network, data, shared)
+    data.shared_spaces()
     codes = [line for network in networks for line in _code(*network, data)]
     for entry in reversed([*stages[0]]):
         scopes = [stage[entry][0].prefix for stage in stages]
@@ -115,7 +117,7 @@ def _memory(context: Context, module: ModuleOp, data: program.Data, shared: Mapp
     for each in (context, *(inner for _, inner, _ in regions)):
         for entry in each.data:
             if isinstance(entry, Scratch):
-                data.space(entry.symbol, entry.size)
+                (data.share if entry.shared else data.space)(entry.symbol, entry.size)
     for operation, inner, body in regions:
         _declare_body(data, operation, inner, body)
 
@@ -206,7 +208,8 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
         calls = [call_of(context.graph, node) for node in nodes.values()]
         exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
-        start += opening(context.machine)
+        inboxes = max((call.integer("inbox") + 1 for call in calls if "inbox" in call.attrs), default=0)
+        start += opening(context.machine, inboxes)
         hello = greeting(context.machine, chips, sorted(exchanges), context.prefix)
         code[first] = [*program.phase("", hello), *code[first]]
     return start, code

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from chip_nets import decoder, llama, on_chips, on_one, run_on_chips
+from compiler.driver import Program, compile_graph
 from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph
 from compiler.operators.domains.chips.collectives import REDUCE_SCATTER
+from compiler.search.chips import parsed_degrees
 from compiler.tools.run import random_inputs
 from compiler_harness import draw, graph, ints
+from emulator.program import Program as Loaded
 from example_modules import example_modules
 from expert_nets import batched, one_by_one
 from mpi_tools import emulate, needs_mpi
@@ -21,6 +25,7 @@ from onnx_oracle import run_onnxruntime
 from paths import ROOT
 from sharded_nets import gated, mlp, normalized_first, normalized_last
 from token_nets import causal, encoder
+from tx8isa.machine.description import load_machine
 
 
 def batch() -> Graph:
@@ -203,6 +208,68 @@ def test_a_pipeline_has_the_sums_of_a_single_chip() -> None:
     outputs = run_on_chips(program, strict=False)[0]
     assert program.spread is not None
     assert np.array_equal(program.spread.joined(outputs)["y"], on_one(made, "fp32")["y"])
+
+
+def side_by_side(values: int, batch: int = 3) -> Graph:
+    """Products of the input, as many values, and a product of each: these cross the cut between them."""
+    numbers = range(values)
+    nodes: list[Any] = [("MatMul", ["x", f"w{at}"], [f"a{at}"], {}) for at in numbers]
+    nodes += [("MatMul", [f"a{at}", f"v{at}"], [f"b{at}"], {}) for at in numbers]
+    nodes.append(("Sum", [f"b{at}" for at in numbers], ["y"], {}))
+    names = [f"{name}{at}" for name in "wv" for at in numbers]
+    weights = {name: draw(128, 128, seed=seed) / 8 for seed, name in enumerate(names)}
+    return graph(nodes, {"x": (batch, 16, 128)}, weights)
+
+
+def in_two_stages(made: Graph) -> Program:
+    machine = load_machine(None).of_chips(2, 1)
+    return compile_graph(made, "fp16", machine=machine, parallel=parsed_degrees("pp=2"), search="off")
+
+
+def test_stages_send_while_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results are those of stages that wait until all is sent, and come earlier."""
+    found = []
+    for channels in (3, 1):  # with one channel nothing is sent in the background
+        monkeypatch.setattr("compiler.search.chips.pipelines.stages.CHANNELS", channels)
+        program = in_two_stages(side_by_side(1, batch=4))
+        assert program.spread is not None
+        loaded = Loaded(program.image, program.machine)
+        mesh = loaded.start_chips(program.spread.dealt(random_inputs(program.graph, {}, 3)))
+        mesh.run()
+        found.append((mesh.cycles, program.spread.joined(loaded.results_of_chips(mesh))["y"]))
+    (meanwhile, one), (afterwards, other) = found
+    chips = program.machine.chips
+    assert chips is not UNSET
+    assert np.array_equal(one, other)
+    assert meanwhile < afterwards - 2 * chips.latency.value
+
+
+def test_inboxes_of_several_values() -> None:
+    """Two are sent in the background, the third is not; every part comes into the right inbox."""
+    made = side_by_side(3)
+    program = in_two_stages(made)
+    outputs, judgements = run_on_chips(program)
+    assert program.spread is not None
+    assert all(f"chips.inbox{number}:" in program.text for number in range(6))
+    assert all(found.as_the_format_allows for found in judgements.values())
+    inputs = random_inputs(made, {}, 3)
+    wanted = sum(inputs["x"] @ made.constants[f"w{at}"] @ made.constants[f"v{at}"] for at in range(3))
+    np.testing.assert_allclose(program.spread.joined(outputs)["y"], wanted, rtol=0.02, atol=0.05)
+
+
+def test_parts_of_inputs_are_cast_one_by_one() -> None:
+    """A stage takes them without a copy."""
+    text = in_two_stages(side_by_side(1)).text
+    assert "# chips.Take" not in text
+    casts = [line for line in text.splitlines() if "# cast" in line]
+    assert casts
+    assert not any("3x16x128" in line for line in casts)
+
+
+@pytest.mark.long
+def test_a_stage_copies_parts_of_a_state() -> None:
+    """Other parts may have been written."""
+    assert "# chips.Take" in in_two_stages(decoder(batch=4)).text
 
 
 def test_a_stage_has_only_its_own_constants() -> None:

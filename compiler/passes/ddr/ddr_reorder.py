@@ -22,7 +22,7 @@ from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
 from compiler.passes.extents import most_bytes
-from compiler.passes.groups.views import View, concat_offsets, slice_view
+from compiler.passes.groups.views import View, concat_offsets, slice_view, stays_in_place
 from tx8isa.riscv.registers import REGISTERS
 
 from .barrier_opt import Accesses, barriers
@@ -62,7 +62,7 @@ class _Placer:
     def find_views(self) -> None:
         """Decide which values are part of others, and which have the memory of graph inputs and outputs."""
         for operation in operations(self.module):
-            if is_alias(operation):
+            if is_alias(operation) or stays_in_place(self.context, operation):
                 self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data

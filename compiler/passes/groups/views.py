@@ -17,6 +17,8 @@ from compiler.dialect.orders import Order
 from compiler.dialect.planes import BLOCK, image_bytes
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
 from compiler.graph import Shape
+from compiler.operators.domains.chips.collectives import SEND, TAKE
+from compiler.operators.domains.chips.stages import in_background, taken_ranges
 from compiler.operators.record import Call
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
@@ -79,21 +81,41 @@ def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int
     return begin * positions * bits // 8
 
 
-def slice_view(context: Context, operation: TensorOperation) -> View | None:
-    """The operand of a Slice and the byte offset of the result in it.
+def _slicing_member(operation: TensorOperation) -> NodeOperation | None:
+    """The Slice, or the Take of a stage of a pipeline, that an operation is."""
+    return sole_member(operation, "Slice") or sole_member(operation, TAKE)
 
-    None if the operation is not a Slice, if the sizes of a run say what it takes, or if the result is not a
-    single range of the operand's bytes.
+
+def _is_old_state(context: Context, value: SSAValue) -> bool:
+    """Whether a value is what a state was before the step."""
+    pasts = (past for past, _ in context.graph.states)
+    return isinstance(value.owner, InputOp) and value.owner.node.data in pasts
+
+
+def slice_view(context: Context, operation: TensorOperation) -> View | None:
+    """The operand of a Slice or a Take and the byte offset of the result in it.
+
+    None if the operation is neither, if the sizes of a run say what it takes, or if the result is not a
+    single range of the operand's bytes. A Take of a state is a copy: other parts may have been written.
     """
-    member = sole_member(operation, "Slice")
+    member = _slicing_member(operation)
     value = None if member is None else outside(operation, member.operands[0])
     if member is None or value is None or member.numbers is not None or is_ranged(context, value):
         return None
-    kind, given = value.type, slice_ranges(_call(context, operation, member))
+    if member.op == TAKE and _is_old_state(context, value):
+        return None
+    call = _call(context, operation, member)
+    kind, given = value.type, taken_ranges(call) if member.op == TAKE else slice_ranges(call)
     ranges = [given[axis] for axis in storage_permutation(len(given), order_of(kind))]
     blocked = order_of(kind) is Order.BLOCKED
     element = _first_channel(kind, ranges) if blocked else _first_element(stored_shape(kind), ranges)
     return None if element is None else (value, element * format_of(kind).bits // 8)
+
+
+def stays_in_place(context: Context, operation: TensorOperation) -> bool:
+    """Whether an operation is a Send in the background: its result is the tensor that is on its way."""
+    member = sole_member(operation, SEND)
+    return member is not None and in_background(_call(context, operation, member))
 
 
 def _first_element(shape: Shape, ranges: Sequence[range]) -> int | None:
@@ -137,7 +159,7 @@ def same_memory(value: SSAValue) -> SSAValue:
 def memory_root(value: SSAValue) -> SSAValue:
     """The value whose memory may hold a value: of which it is a part, perhaps in another shape."""
     value = same_memory(value)
-    while isinstance(value.owner, TensorOperation) and (part := sole_member(value.owner, "Slice")):
+    while isinstance(value.owner, TensorOperation) and (part := _slicing_member(value.owner)):
         whole = outside(value.owner, part.operands[0])
         if whole is None:
             break

@@ -12,6 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of, shape_of, tensor_type
+from compiler.operators.domains.chips.collectives import TAKE
 from compiler.passes.base import Context, operations
 from tx8isa.numbers.formats import Format
 
@@ -39,7 +40,8 @@ class CastPass:
                 _retype(operation.results[0], casts.of_constant(operation))
             else:
                 fmt = casts.of(operation)
-                for index in range(len(operation.operands)):
+                # The other operand of a Take only says when.
+                for index in range(1 if operation.op == TAKE else len(operation.operands)):
                     casts.want(operation, index, fmt)
                 for result in operation.results:
                     _retype(result, fmt)

@@ -16,6 +16,7 @@ from compiler.operators.domains.chips.collectives import (
     BROADCAST,
     PART,
     REDUCE_SCATTER,
+    SEND,
     WAYS,
 )
 from compiler.passes.compilation import context_of, run_passes, written
@@ -219,3 +220,17 @@ def test_a_program_for_several_chips_needs_to_know_how_they_share() -> None:
     graph = exchange(ALL_REDUCE, (8,), chips=(0, 1), members=2)
     with pytest.raises(GraphError, match="has 2 chips: --parallel says how they share the work"):
         context_of(graph, "fp32", None, load_machine(None).of_chips(2, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "inbox", "message"),
+    [
+        ((64,), 512, "node 'n': inbox 512 of a stage: expected at most 256 values between two stages"),
+        ((1 << 19, 65), 0, "node 'n' sends 136,314,880 bytes, expected at most 134,217,728: use more parts"),
+    ],
+)
+def test_what_has_no_room_in_an_inbox_is_refused(shape: tuple[int, ...], inbox: int, message: str) -> None:
+    attrs = {"channel": 0, "full": 0, "background": 0}
+    made = exchange(SEND, shape, chips=(0, 1), members=2, inbox=inbox, **attrs)
+    with pytest.raises(GraphError, match=message):
+        run_passes(context_of(made, "fp32", None, load_machine(None).of_chips(2, 1), spread=True), {}, None)

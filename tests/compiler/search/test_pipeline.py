@@ -58,6 +58,19 @@ def test_what_is_sent_counts_too() -> None:
     assert balanced_cuts(made, prices, 0.1, 2) == [0, 2, 3]
 
 
+def test_what_is_sent_in_the_background_takes_no_time_of_its_own() -> None:
+    nodes = [
+        ("MatMul", ["x", "w0"], ["a"], {}),
+        ("MatMul", ["a", "w1"], ["b"], {}),
+        ("MatMul", ["b", "w2"], ["y"], {}),
+    ]
+    made = graph(nodes, {"x": (4, 8)}, {"w0": draw(8, 64), "w1": draw(64, 8), "w2": draw(8, 8)})
+    prices = {"n0": 10.0, "n1": 4.0, "n2": 5.0}
+    # 4x64 values of 0.05 cycles are 12.8: longer than a stage, but shorter than two products
+    assert balanced_cuts(made, prices, 0.05, 2) == [0, 1, 3]
+    assert balanced_cuts(made, prices, 0.05, 2, background=False) == [0, 2, 3]
+
+
 def test_prices_of_phases_are_those_of_nodes() -> None:
     made = chain()
     found = node_prices(made, {"n1": 5.0, "n1.cast": 1.0, "n3/inner": 2.0, "other": 9.0})
@@ -274,6 +287,51 @@ def test_chips_of_a_stage_exchange_among_themselves() -> None:
         local = pipelined(chain(), (2, 2), "tp=2,pp=2", **prices).stage_graph((0, 2 * stage))
         assert {node.attrs["chips"] for node in local.nodes if node.op == ALL_REDUCE} == {own}
         assert {node.attrs["chips"] for node in local.nodes if node.op in (SEND, RECEIVE)} == {(0, 2, 1, 3)}
+
+
+def attributes(local: Graph, op: str, *names: str) -> list[tuple[object, ...]]:
+    return [tuple(node.attrs[name] for name in names) for node in local.nodes if node.op == op]
+
+
+def test_a_stage_sends_while_it_computes_the_next_part() -> None:
+    """Two values have two inboxes each, in turns; the last part is sent before the stage ends."""
+    found = pipelined(chain(8), (2, 1), "pp=2")
+    first, second = (found.stage_graph((0, stage)) for stage in range(2))
+    sent = attributes(first, SEND, "inbox", "channel", "full", "background")
+    assert sent == [
+        *((0, 0, 0, 1), (2, 1, 0, 1), (1, 0, 0, 1), (3, 1, 0, 1)),
+        *((0, 0, 1, 1), (2, 1, 1, 1), (1, 0, 1, 0), (3, 1, 1, 0)),
+    ]
+    assert attributes(second, RECEIVE, "inbox", "again") == [
+        *((0, 1), (2, 1), (1, 1), (3, 1), (0, 0), (2, 0), (1, 0), (3, 0))
+    ]
+
+
+def test_a_channel_waits_for_what_it_sent_before() -> None:
+    """What is on its way is an operand of what waits for it, so that it keeps its memory until then."""
+    local = pipelined(chain(8), (2, 1), "pp=2").stage_graph((0, 0))
+    sends = [node for node in local.nodes if node.op == SEND]
+    for before, node in zip(sends, sends[2:], strict=False):
+        assert node.inputs[2] == before.outputs[0]
+        assert local.tensors[before.outputs[0]].shape == local.tensors[before.inputs[0]].shape
+    assert [node.inputs[2] for node in sends[:2]] == ["", ""]
+    assert [local.tensors[node.outputs[0]].shape for node in sends[-2:]] == [(1,), (1,)]
+
+
+def test_only_two_values_are_sent_in_the_background() -> None:
+    nodes = [("Exp", ["x"], ["a"], {}), ("MatMul", ["x", "w"], ["b"], {}), ("Relu", ["b"], ["c"], {})]
+    nodes += [("Sum", ["a", "b", "c"], ["d"], {}), ("MatMul", ["d", "w"], ["y"], {})]
+    made = graph(nodes, {"x": (4, 8)}, {"w": draw(8, 8)})
+    local = pipelined(made, (2, 1), "pp=2", n1=10.0, n2=10.0, n3=20.0).stage_graph((0, 0))
+    assert attributes(local, SEND, "channel", "background")[:3] == [(0, 1), (1, 1), (2, 0)]
+
+
+def test_a_stage_whose_chips_exchange_waits_until_all_is_sent() -> None:
+    """Exchanges use the channels."""
+    prices = {"n3": 50.0, "n2.all_reduce": 1.0}
+    local = pipelined(chain(), (2, 2), "tp=2,pp=2", **prices).stage_graph((0, 0))
+    assert any(node.op == ALL_REDUCE for node in local.nodes)
+    assert {node.attrs["background"] for node in local.nodes if node.op == SEND} == {0}
 
 
 def test_a_part_of_the_batch_is_whole_where_chips_share_its_rows() -> None:

@@ -94,7 +94,7 @@ class GroupMember:
     def allow(self) -> None:
         """Let the partners write here; the engines must be done with the places."""
         for number in self.partners:
-            self._update(number)
+            self._update(number, at.ALLOWED << 12, self._me)
 
     def allowed(self, number: int = 1) -> None:
         """Wait until a partner lets this tile write there."""
@@ -143,6 +143,61 @@ class GroupMember:
                 self._done(block, self.core.register())
         self._sent = 0
 
+    def await_copy(self, channel: int) -> None:
+        """Wait until what a channel has sent is there."""
+        with self.kernel.registers.scope():
+            block = self.core.number(at.dte_block(self.kernel.target.machine, channel))
+            self._done(block, self.core.register())
+
+    def await_empty(self, inbox: int) -> None:
+        """Wait until the partner has taken what was in its inbox."""
+        self.written(*at.packet_of_empty(inbox))
+
+    def send_to_inbox(self, source: Value, target: Value, size: int, inbox: int, channel: int) -> None:
+        """Begin to copy bytes of DDR to an address in DDR of the partner, where an inbox is."""
+        kernel, core = self.kernel, self.core
+        kernel.keep_alive(source)
+        kernel.keep_alive(target)
+        with kernel.registers.scope():
+            block = core.number(at.dte_block(kernel.target.machine, channel))
+            for given, low, high in (
+                (source, at.SOURCE, at.SOURCE_HIGH),
+                (target, at.TARGET, at.TARGET_HIGH),
+            ):
+                with kernel.registers.scope():
+                    address, upper = kernel.registers.compute(given), core.register()
+                    core.emit("sw", address, f"{low}({block})")
+                    core.emit("srli", upper, address, "32")
+                    if given is target:
+                        core.emit("or", upper, upper, self._load(1, 2))
+                        core.emit("slli", tile := core.register(), kernel.registers.compute(kernel.tile), "8")
+                        core.emit("or", upper, upper, tile)
+                    core.emit("sw", upper, f"{high}({block})")
+            with kernel.registers.scope():
+                value = core.register()
+                for place, word in ((at.USER_ID, at.packet(*at.packet_of_inbox(inbox))), (at.LENGTH, size)):
+                    core.emit("li", value, hex(word))
+                    core.emit("sw", value, f"{place}({block})")
+                core.emit("fence")
+                core.emit("li", value, "1")
+                core.emit("sw", value, f"{at.START}({block})")
+                core.emit("sw", "zero", f"{at.SOURCE_HIGH}({block})")  # exchanges copy from the scratchpad
+
+    def await_inbox(self, inbox: int, size: int) -> None:
+        """Wait until so many bytes have come into an inbox, and let the next ones come to be counted."""
+        core, (stream, packet) = self.core, at.packet_of_inbox(inbox)
+        with self.kernel.registers.scope():
+            counter = core.number(at.COUNTERS + 4 * (at.PACKETS * stream + packet))
+            wanted, found = core.number(size), core.register()
+            self.kernel.out.label("1")
+            core.emit("lw", found, f"0({counter})")
+            core.emit("bne", found, wanted, "1b")
+            core.emit("sw", core.number(-1), f"0({counter})")
+
+    def empty(self, inbox: int) -> None:
+        """Tell the partner that an inbox is empty."""
+        self._update(1, at.update(*at.packet_of_empty(inbox)))
+
     def written(self, stream: int, packet: int) -> None:
         """Wait until a packet of a stream has been written here."""
         with self.kernel.registers.scope():
@@ -163,7 +218,8 @@ class GroupMember:
         self.core.emit("lw", register, f"{4 * (_FIXED + _PARTNER * (number - 1) + column)}({self._row})")
         return register
 
-    def _update(self, number: int) -> None:
+    def _update(self, number: int, word: int, more: str = "") -> None:
+        """Make a packet of the partner that sends here ready; a register may have more bits of the word."""
         kernel, core = self.kernel, self.core
         with kernel.registers.scope():
             there, value = self._load(number, 1), core.register()
@@ -174,8 +230,9 @@ class GroupMember:
             core.emit("slli", there, there, "23")
             core.emit("li", value, hex(at.UPDATES))
             core.emit("add", there, there, value)
-            core.emit("li", value, hex(at.ALLOWED << 12))
-            core.emit("or", value, value, self._me)
+            core.emit("li", value, hex(word))
+            if more:
+                core.emit("or", value, value, more)
             core.emit("sw", value, f"0({there})")
 
     def _await(self, stream: int, bit: str) -> None:

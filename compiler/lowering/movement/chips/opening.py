@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from compiler.codegen.emitter import Emitter
 from compiler.codegen.registers import TILE
 from compiler.operators.domains.chips.collectives import DIRECT
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
+from tx8isa.numbers.division import ceil_div
 
 from . import registers as at
 
@@ -32,10 +33,13 @@ def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
     return [sorted(others) for others in found]
 
 
-def opening(machine: Machine) -> list[str]:
-    """Open the streams, at the start of the program."""
+def opening(machine: Machine, inboxes: int = 0) -> list[str]:
+    """Open the streams, at the start of the program; also those of so many inboxes."""
     out = Emitter()
-    _open_streams(out, machine.spm.reserved + _SCRATCH)
+    streams = dict.fromkeys((at.SUMS, at.ALLOWED, at.WRITTEN, at.HELLO), 4)
+    for number in range(ceil_div(inboxes, at.PACKETS)):
+        streams |= {at.INBOXES + number: at.LARGEST, at.EMPTY + number: 4}
+    _open_streams(out, machine.spm.reserved + _SCRATCH, streams)
     return out.lines
 
 
@@ -58,14 +62,15 @@ def greeting(machine: Machine, chips: Chips, exchanges: Exchanges, prefix: str =
     return out.lines
 
 
-def _open_streams(out: Emitter, scratch: int) -> None:
+def _open_streams(out: Emitter, scratch: int, streams: Mapping[int, int]) -> None:
+    """Open streams, each with the bytes of its packets."""
     out.instruction("li", "t0", hex(scratch))
-    for stream in (at.SUMS, at.ALLOWED, at.WRITTEN, at.HELLO):
+    for stream, size in streams.items():
         out.instruction("li", "t1", hex(at.BASE + 8 * stream))
         out.instruction("sw", "t0", "0(t1)")
         out.instruction("sw", "zero", "4(t1)")
         out.instruction("li", "t1", hex(at.CONFIG + 4 * stream))
-        out.instruction("li", "t2", hex(at.config(4)))
+        out.instruction("li", "t2", hex(at.config(size)))
         out.instruction("sw", "t2", "0(t1)")
 
 

@@ -10,8 +10,13 @@ from tx8isa.machine.description import Machine
 SUMS, ALLOWED, WRITTEN, HELLO = 60, 61, 62, 63
 """Streams: a packet for each message to be added, for each chip that allows this one to write, for each
 message that stays where it is written, and for each chip that greets."""
+INBOXES, EMPTY, MOST_INBOXES = 0, 16, 512
+"""The first of the streams whose packets are what comes into inboxes in DDR, that of the streams by which
+receivers say that an inbox is empty, and for how many inboxes these have packets."""
+LARGEST = 0x800000
+"""Bytes of the largest packet."""
 
-SOURCE, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x008, 0x00C, 0x010, 0x018
+SOURCE, SOURCE_HIGH, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x004, 0x008, 0x00C, 0x010, 0x018
 START, STATUS = 0x038, 0x040
 FINISHED, FAILED = 1, 0x100
 """Bits of the status of a copy; written as 1 they are forgotten."""
@@ -46,3 +51,20 @@ def config(size: int) -> int:
 def packet(stream: int, number: int = 0) -> int:
     """The user id of a copy whose bytes count for a packet of a stream of the receiver."""
     return stream & 63 | (1 << 7 if stream > 32 else 0) | 0x240 | 1 << 15 | number << 10
+
+
+def packet_of_inbox(number: int) -> tuple[int, int]:
+    """The stream and the packet of what comes into an inbox."""
+    stream, packet_number = divmod(number, PACKETS)
+    return INBOXES + stream, packet_number
+
+
+def packet_of_empty(number: int) -> tuple[int, int]:
+    """The stream and the packet by which a receiver says that it has taken what was in an inbox."""
+    stream, packet_number = packet_of_inbox(number)
+    return stream + EMPTY, packet_number
+
+
+def update(stream: int, number: int = 0) -> int:
+    """The word that makes a packet of another tile ready."""
+    return 1 | number << 4 | stream << 12

@@ -1,58 +1,85 @@
-"""What a stage of a pipeline sends to the next one: tile t of a chip to tile t of the other.
+"""What a stage of a pipeline sends to the next one: tile t of a chip to tile t of the other, from DDR to DDR.
 
-A sender waits until the receiver lets it write, so a stage is at most one tensor ahead of the next one. Both
-cut a tensor in the same way, whatever else is in their scratchpads.
+A tensor comes into an inbox of the receiver. The DTE copies it there without the core and the engines, which
+compute the next part of the batch meanwhile. The sender waits only where the inbox may still be full; the
+receiver copies what has come to where its own phases want it, and says that the inbox is empty.
 """
 
 from __future__ import annotations
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, dma_format, whole
+from compiler.codegen.phase import Scratch
+from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, dma_format, stretches, whole
+from compiler.graph import GraphError
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
 from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
+from compiler.operators.domains.chips.stages import in_background
 from tx8isa.numbers.division import ceil_div, round_up
 
+from . import registers as at
 from .collectives import GRAIN, blocks_of, member_of
-from .registers import WRITTEN
 
-_PLACE, _LARGEST = 0x1400, 1 << 13
-"""Where a message is on both chips, in the part of the scratchpad that is kept for the core, behind the
-greetings and far below the stack; and its bytes at most."""
+_PIECE = 1 << 13
+"""Bytes that a tile takes out of an inbox at a time."""
 
 
-def _message(kernel: Kernel, tensor: DdrTensor, tiles: int) -> tuple[int, int]:
-    """The place of a message, and its elements; the last one may have fewer."""
-    most = _LARGEST // tensor.bytes_each
-    part = min(most, round_up(ceil_div(tensor.size, tiles), GRAIN))
-    return kernel.target.machine.spm.reserved + _PLACE, part
+def _inbox_of(work: Work, tensor: DdrTensor) -> tuple[int, DdrTensor]:
+    """The number of an inbox, and the tensor in it; all chips have it at the same address."""
+    number = work.spec.integer("inbox")
+    if number >= at.MOST_INBOXES:
+        most = f"expected at most {at.MOST_INBOXES // 2} values between two stages"
+        raise GraphError([f"node '{work.name}': inbox {number} of a stage: {most}"])
+    return number, DdrTensor(f"chips.inbox{number}", tensor.fmt, (tensor.size,))
+
+
+def _share(kernel: Kernel, work: Work, tensor: DdrTensor) -> int:
+    """How many elements of a tensor a tile sends; the last one may have fewer, or none."""
+    share = round_up(ceil_div(tensor.size, kernel.target.tiles), GRAIN)
+    if share * tensor.bytes_each > at.LARGEST:
+        most, found = kernel.target.tiles * at.LARGEST, tensor.size * tensor.bytes_each
+        raise GraphError(
+            [f"node '{work.name}' sends {found:,} bytes, expected at most {most:,}: use more parts"]
+        )
+    return share
 
 
 @lowering(SEND, engines=(Engine.DMA,), gives_fp32=True)
 def send(kernel: Kernel, work: Work) -> None:
-    """Every tile loads its part of the tensor and writes it to the other chip."""
-    source = work.input(0)
-    member = member_of(kernel, work)
-    (base, part), token = _message(kernel, source, member.tiles), dma_format(source.fmt).token
-    for begin, count in blocks_of(kernel, member, source.size, part):
-        kernel.emit(f"rdma.{token}", dst=base, src=source.at(begin), n=count)
-        kernel.emit("ncc.wait")
-        member.allowed()
-        member.send(base, base, count * source.bytes_each, (WRITTEN, 0))
-        member.sent()
+    """Every tile lets its part of the tensor go to the other chip, once channel and inbox are free."""
+    source, spec = work.input(0), work.spec
+    member, channel = member_of(kernel, work), spec.integer("channel")
+    number, inbox = _inbox_of(work, source)
+    if in_background(spec):
+        kernel.links = 0
+    for begin, count in blocks_of(kernel, member, source.size, _share(kernel, work, source)):
+        if work.has(2):
+            member.await_copy(channel)
+        if spec.integer("full"):
+            member.await_empty(number)
+        member.send_to_inbox(source.at(begin), inbox.at(begin), count * source.bytes_each, number, channel)
+        if not in_background(spec):
+            member.await_copy(channel)
 
 
 @lowering(RECEIVE, engines=(Engine.DMA,))
 def receive(kernel: Kernel, work: Work) -> None:
-    """Every tile lets the other chip write its part of the tensor, and stores it."""
-    target = work.output
-    member = member_of(kernel, work)
-    (base, part), token = _message(kernel, target, member.tiles), dma_format(target.fmt).token
-    for begin, count in blocks_of(kernel, member, target.size, part):
-        member.expects(count * target.bytes_each)
-        member.allow()
-        member.written(WRITTEN, 0)
-        kernel.emit(f"wdma.{token}", dst=target.at(begin), src=base, n=count)
+    """Every tile takes its part of the tensor out of the inbox when it is there."""
+    target, spec = work.output, work.spec
+    member, token = member_of(kernel, work), dma_format(target.fmt).token
+    number, inbox = _inbox_of(work, target)
+    kernel.links = 0  # the sender has the price
+    kernel.scratches.append(Scratch(inbox.symbol, inbox.size * inbox.bytes_each, shared=True))
+    for begin, count in blocks_of(kernel, member, target.size, _share(kernel, work, target)):
+        member.await_inbox(number, count * target.bytes_each)
+        for stretch in stretches(count, _PIECE // target.bytes_each):
+            with kernel.loop(stretch.count) as turn:
+                here = kernel.buffer("message", stretch.size * target.bytes_each)
+                place = kernel.let(begin + (stretch.start + turn * stretch.size))
+                kernel.emit(f"rdma.{token}", dst=here, src=inbox.at(place), n=stretch.size)
+                kernel.emit(f"wdma.{token}", dst=target.at(place), src=here, n=stretch.size)
         kernel.emit("ncc.wait")
+        if spec.integer("again"):
+            member.empty(number)
 
 
 @lowering(TAKE, types=EVERY_TYPE, engines=(Engine.DMA,))

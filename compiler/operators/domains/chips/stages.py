@@ -1,8 +1,12 @@
 """What stages of a pipeline send each other: groups are pairs of chips, the sender first.
 
-A pair exchanges one tensor after another. What is sent, and what is received, depends on the one before, so
-that both have the same order. What a part of the batch begins with depends on the end of the one before, so
-that a part is computed after another.
+A tensor goes into an *inbox*, room for it in the DDR of the receiver, which takes it from there. What is
+sent, and what is received, depends on the one before, so that both have the same order. What a part of the
+batch begins with depends on the end of the one before, so that a part is computed after another.
+
+A tensor that is sent in the *background* is on its way while the sender computes the next part of the
+batch. Then the result of Send is the tensor itself, in the same memory: whatever waits for the end of the
+copy has it as an operand, and until then nothing else gets that memory.
 """
 
 from __future__ import annotations
@@ -19,6 +23,14 @@ _PAIRS = (
     Attribute("chips", "ints", required=True, minimum=0),
     Attribute("members", "int", default=2, allowed=(2,)),
 )
+_INBOX = Attribute("inbox", "int", required=True, minimum=0)
+"""The number of the inbox of the receiver."""
+CHANNELS = 3
+"""Channels of a tile on which it sends; each has one copy on its way at a time."""
+
+
+def _flag(name: str) -> Attribute:
+    return Attribute(name, "int", default=0, allowed=(0, 1))
 
 
 @rule
@@ -28,12 +40,17 @@ def shape_has_elements(call: Call) -> str | None:
     return None if np.prod(shape) > 0 else f"shape {list(shape)}"
 
 
+def in_background(call: Call) -> bool:
+    """Whether a tensor is still on its way when the operator ends."""
+    return bool(call.integer("background"))
+
+
 def _of_sent(call: Call) -> tuple[Shape, ...]:
-    return ((1,),)
+    return (call.shape(0) if in_background(call) else (1,),)
 
 
-def _sent(call: Call, x: Array, after: Array | None = None) -> tuple[Array, ...]:
-    return (np.zeros(1),)
+def _sent(call: Call, x: Array, *after: Array | None) -> tuple[Array, ...]:
+    return (x if in_background(call) else np.zeros(1),)
 
 
 def _of_received(call: Call) -> tuple[Shape, ...]:
@@ -51,8 +68,13 @@ def part_is_inside(call: Call) -> str | None:
     return None if shape and begin < end <= shape[0] else f"{begin} to {end} of {list(shape)}"
 
 
+def taken_ranges(call: Call) -> list[range]:
+    """What is taken, by axis."""
+    return [range(call.integer("begin"), call.integer("end")), *map(range, call.shape(0)[1:])]
+
+
 def _of_taken(call: Call) -> tuple[Shape, ...]:
-    return ((call.integer("end") - call.integer("begin"), *call.shape(0)[1:]),)
+    return (tuple(map(len, taken_ranges(call))),)
 
 
 def _taken(call: Call, x: Array, after: Array | None = None) -> tuple[Array, ...]:
@@ -63,10 +85,20 @@ register(
     Operator(
         name=SEND,
         since=1,
-        summary="A tensor goes to the other chip of a pair; the result says only when",
-        inputs=(Input("x", FLOAT), Input("after", FLOAT, optional=True)),
+        summary="A tensor goes to the other chip of a pair; the result says when, or is it on its way",
+        inputs=(
+            Input("x", FLOAT),
+            Input("after", FLOAT, optional=True),
+            Input("before", FLOAT, optional=True),
+        ),
         outputs=(Output("sent", FLOAT),),
-        attributes=_PAIRS,
+        attributes=(
+            *_PAIRS,
+            _INBOX,
+            Attribute("channel", "int", default=0, allowed=tuple(range(CHANNELS))),
+            _flag("full"),  # the inbox may have a tensor that the receiver has not taken yet
+            _flag("background"),
+        ),
         rules=(groups_are_whole,),
         shapes=_of_sent,
         reference=_sent,
@@ -82,6 +114,8 @@ register(
         outputs=(Output("y", FLOAT),),
         attributes=(
             *_PAIRS,
+            _INBOX,
+            _flag("again"),  # the sender waits until the inbox is empty
             Attribute("shape", "ints", required=True, minimum=1),
             Attribute("dtype", "string", default="float32", allowed=("float32", "float16", "bfloat16")),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from compiler.graph import Graph, GraphError, Node
 
@@ -81,30 +82,32 @@ def balanced_cuts(
     bytes_price: float,
     stages: int,
     owners: Mapping[str, int] | None = None,
+    background: bool = True,
 ) -> list[int]:
     """The first node of each stage, and the end: the longest stage is as short as can be.
 
     ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends,
-    ``owners`` the stages that have some states. No state is of two stages. GraphError for a graph that has
-    not so many stages.
+    ``owners`` the stages that have some states. No state is of two stages. What a stage gets comes while it
+    computes, and what it sends goes meanwhile, if that is in the ``background``; else both take time of it.
+    GraphError for a graph that has not so many stages.
     """
     costs = [prices.get(node.name, 0.0) for node in graph.nodes]
     places, fits = _places(graph), _Fits(_spans(graph), owners or {})
     sends = {at: bytes_price * sum(graph.tensors[name].size for name in crossing(graph, at)) for at in places}
-    sums = [0.0]
-    for cost in costs:
-        sums.append(sums[-1] + cost)
-    # best[end]: the longest stage of those up to there, and where they begin
-    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
+    sums = [0.0, *accumulate(costs)]
+
+    def cycles(begin: int, end: int) -> float:
+        computed, *sent = sums[end] - sums[begin], sends.get(begin, 0.0), sends.get(end, 0.0)
+        return max(computed, *sent) if background else computed + sum(sent)
+
+    # best[end]: the longest stage of those up to there, what is sent between them, and where they begin
+    best: dict[int, tuple[float, float, list[int]]] = {0: (0.0, 0.0, [])}
     for number in range(1, stages + 1):
         ends: Sequence[int] = places if number < stages else [len(costs)]
         best = {
             end: min(
-                (
-                    max(longest, sums[end] - sums[begin] + sends.get(begin, 0.0) + sends.get(end, 0.0)),
-                    [*cuts, begin],
-                )
-                for begin, (longest, cuts) in best.items()
+                (max(longest, cycles(begin, end)), sent + sends.get(begin, 0.0), [*cuts, begin])
+                for begin, (longest, sent, cuts) in best.items()
                 if fits(number - 1, begin, end)
             )
             for end in ends
@@ -112,7 +115,7 @@ def balanced_cuts(
         }
     if len(costs) not in best:
         raise GraphError([f"pp={stages}: {_too_few(graph, len(places) + 1, stages)}"])
-    return [*best[len(costs)][1], len(costs)]
+    return [*best[len(costs)][-1], len(costs)]
 
 
 def _places(graph: Graph) -> list[int]:

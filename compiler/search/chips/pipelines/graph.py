@@ -198,7 +198,8 @@ def pipelined_graph(
         stage_of_states(part, cuts)  # refuses states that several stages need
     else:
         rate = chip_link_rate(machine)
-        cuts = balanced_cuts(part, prices(part), bytes_each / rate, degrees.pp, owners)
+        background = degrees.group == degrees.pp and micro.parts.count > 1
+        cuts = balanced_cuts(part, prices(part), bytes_each / rate, degrees.pp, owners, background)
     return PipelinedGraph(spread, micro, tuple(cuts))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.graph import Array, AttrValue, Graph, Node, Tensor
-from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
+from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, SEND, TAKE
+from compiler.operators.domains.chips.stages import CHANNELS
 from compiler.operators.record import OPERATORS, resolve
 from compiler.search.chips.rules import ChipParts
 
@@ -14,6 +15,10 @@ from .cuts import crossing, stage_nodes
 
 SENT = "chips.sent"
 """The result of a stage that says that all is sent; it is no output of the program."""
+
+_JOIN = ".join"
+_INBOXES = 2
+"""Inboxes of a value that is sent: the next part of the batch can come while one is still in its inbox."""
 
 Pairs = Sequence[tuple[int, int]]
 """Which chips send something to which ones of the next stage."""
@@ -55,6 +60,10 @@ class StageWriter:
         self.own = [tensor for tensor in self.interface.outputs if tensor.name in made]
         self.states = [(past, new) for past, new in self.interface.states if new in made]
         self.constants: dict[str, Array] = {}
+        self._alone = not any(node.op in COLLECTIVES for node in self.nodes)
+        """Whether its nodes exchange nothing, so that channels may be busy while they are computed."""
+        self._under_way: dict[int, str] = {}
+        """By channel what is on its way there."""
         self._sent = self._received = self._done = ""
         """The last that was sent and received, and a value that is there when a part of the batch is done."""
         self.made: list[Node] = []
@@ -83,7 +92,25 @@ class StageWriter:
             nodes=tuple(self.made),
             tensors=self.tensors,
             states=tuple(self.states),
+            precise=self.interface.precise | self._with_ends_as_they_are(),
         )
+
+    def _with_ends_as_they_are(self) -> set[str]:
+        """The nodes that take parts of inputs and join outputs in FP32, by name.
+
+        So each part is cast by itself: neither the first part waits for a cast of all, nor the end. States
+        are kept as they are computed.
+        """
+        states = {name for pair in self.states for name in pair}
+        ends = [tensor for name, tensor in self.inputs.items() if name in self.micro.axes]
+        both = [tensor for tensor in (*ends, *self.own) if tensor.name not in states]
+        wide = {tensor.name for tensor in both if tensor.dtype == "float32"}
+        return {
+            node.name
+            for node in self.made
+            if (node.op == TAKE and node.inputs[0] in wide)
+            or (node.name.endswith(_JOIN) and node.outputs[0] in wide)
+        }
 
     def _constants_of(self, part: Graph, number: int) -> None:
         used = dict.fromkeys(name for node in self.nodes for name in node.inputs)
@@ -105,22 +132,41 @@ class StageWriter:
     def _nodes_of(self, part: Graph, number: int) -> Iterator[Node]:
         for name in [n for n in self.tensors if n in self.inputs and n in self.micro.axes]:
             yield self._take(name, number)
-        for name in self.coming:
+        for at, name in enumerate(self.coming):
             tensor = part.tensors[name]
             # Without any operand, rather than with omitted ones: a node on constants would become one.
             before = (self._received, self._done) if self._received else ()
             self._received = own = self._named(name, number)
             attrs = {**_attrs(self.plan.before), "shape": tensor.shape, "dtype": tensor.dtype}
+            again = number + _INBOXES < len(self.plan.parts)
+            attrs |= {"inbox": self._inbox(at, number), "again": int(again)}
             yield Node(RECEIVE, f"{own}.receive", before, (own,), attrs)
         for node in self.nodes:
             inputs = tuple(self._named(name, number) for name in node.inputs)
             outputs = tuple(self._named(name, number) for name in node.outputs)
             name, own_attrs = f"{node.name}.part{number}", self._with_own_groups(node.attrs)
             yield replace(node, name=name, inputs=inputs, outputs=outputs, attrs=own_attrs)
-        for name in self.going:
-            own, last = self._named(name, number), self._sent
-            self._sent = f"{SENT}.{own}"
-            yield Node(SEND, f"{own}.send", (own, last), (self._sent,), _attrs(self.plan.after))
+        for at, name in enumerate(self.going):
+            yield self._send(at, self._named(name, number), number)
+
+    def _inbox(self, at: int, number: int) -> int:
+        """The inbox of a value of a part of the batch."""
+        return _INBOXES * at + number % _INBOXES
+
+    def _send(self, at: int, own: str, number: int) -> Node:
+        """Send a value: the first ones of a part of the batch while the next part is computed.
+
+        The last part has none after it.
+        """
+        channel = min(at, CHANNELS - 1)
+        later = self._alone and at < CHANNELS - 1 and number + 1 < len(self.plan.parts)
+        before, last = self._under_way.pop(channel, ""), self._sent
+        self._sent = f"{SENT}.{own}"
+        if later:
+            self._under_way[channel] = self._sent
+        attrs = {**_attrs(self.plan.after), "inbox": self._inbox(at, number), "channel": channel}
+        attrs |= {"full": int(number >= _INBOXES), "background": int(later)}
+        return Node(SEND, f"{own}.send", (own, last, before), (self._sent,), attrs)
 
     def _with_own_groups(self, attrs: Mapping[str, AttrValue]) -> Mapping[str, AttrValue]:
         """The attributes of a node, of an exchange with the groups of this stage alone."""
@@ -150,9 +196,9 @@ class StageWriter:
             self.micro.division(name),
         )
         if way is None or len(parts) == 1:
-            self._add(Node("Identity", f"{name}.join", (parts[0],), (name,), {}))
+            self._add(Node("Identity", f"{name}{_JOIN}", (parts[0],), (name,), {}))
         else:
-            self._add(Node("Concat", f"{name}.join", tuple(parts), (name,), {"axis": way.axis}))
+            self._add(Node("Concat", f"{name}{_JOIN}", tuple(parts), (name,), {"axis": way.axis}))
 
     def _add(self, node: Node) -> None:
         record = OPERATORS[node.op]
