@@ -212,7 +212,7 @@ def test_nodes_of_a_program_with_a_state_are_verified() -> None:
         ({"past": "presnt"}, "no output 'presnt'; its outputs: present, y; did you mean 'present'?"),
         (
             {"x": "present"},
-            "state x=present: input is 2x32 float32, output is 4x32 float32; a state that grows needs the range",
+            "state x=present: input is 2x32 float32, output is 4x32 float32; a state that grows needs",
         ),
     ],
 )
