@@ -22,7 +22,7 @@ from found_models import FLOAT, INT64, found_graph, suppression, with_outputs
 from operator_cases import DRAWS, drawn
 
 GROUPS = {
-    *("Chain", "Int8Sum", "PackedMatMul", "Pooled", "Sharded", "Sliced", "Stack"),
+    *("Append", "Chain", "Int8Sum", "IntegerSum", "PackedMatMul", "Pooled", "Sharded", "Sliced", "Stack"),
     *("tx8be.cast", "tx8be.channel_norm"),
 }
 """Lowerings of what passes make; no operator of a graph has them."""
