@@ -32,19 +32,7 @@ def load(path: Path | str) -> Graph:
 
     Raises GraphError; its text names the file, the operator that is at fault, or a format that is not read.
     """
-    return reader(path)(path)
-
-
-def reader(
-    path: Path | str,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    batch: int | None = None,
-    constants: Mapping[str, Any] | None = None,
-    sizes: Mapping[str, int] | None = None,
-    bounds: Mapping[str, int] | None = None,
-) -> Reader:
-    """The function that reads a file once: see ``ModelFile.reader``."""
-    return ModelFile(path).reader(shapes, batch, constants, sizes, bounds)
+    return ModelFile(path).reader()(path)
 
 
 class ModelFile:

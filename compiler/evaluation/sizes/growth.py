@@ -109,7 +109,7 @@ def with_room(graph: Graph, states: Sequence[GrowingState]) -> Graph:
 
 
 def _without_elements(graph: Graph) -> set[str]:
-    """What a reader has in the place of states that are empty."""
+    """The constants without elements, which operators may have as inputs where a state is empty."""
     return {name for name, array in graph.constants.items() if not array.size}
 
 
@@ -130,7 +130,7 @@ def _with_concats(graph: Graph, states: set[str]) -> Graph:
 
 
 def _expansion(graph: Graph, node: Node, states: set[str]) -> Expansion | None:
-    """What a node is written as because its cache or a mask that it adds up grows; None: as elsewhere."""
+    """The expansion of a node whose cache, or mask of integers, grows; None where the usual one does."""
     if node.op == GROUP_QUERY and not states.isdisjoint(node.inputs):
         return appended_group_query
     if node.op == "ReduceSum" and not graph.tensors[node.inputs[0]].is_float:
@@ -191,7 +191,7 @@ class _Cache:
         return names, node
 
     def _is_what_was(self, joined: tuple[str, ...]) -> bool:
-        """Whether values are the state: readers have none, or another one, in the place of an empty state."""
+        """Whether inputs before the last are the state, or constants without elements if that is empty."""
         past = self.state.past
         empty = not self.graph.tensors[past].size
         return joined == (past,) or (empty and _without_elements(self.graph).issuperset(joined))

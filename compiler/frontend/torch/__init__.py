@@ -5,7 +5,6 @@ PyTorch is not a dependency of tx8: ``pip install torch onnxscript``.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.graph import Graph
@@ -24,16 +23,10 @@ __all__ = [
     "TorchModel",
     "from_exported",
     "import_torch",
-    "load_pt2",
     "names_of",
     "open_exported",
     "open_pt2",
 ]
-
-
-def load_pt2(path: Path | str, survey: Survey | None = None) -> Graph:
-    """Read and check what ``torch.export.save`` wrote, with no free dimensions; see ``open_pt2``."""
-    return open_pt2(path).graph(survey=survey)
 
 
 def from_exported(

@@ -153,6 +153,6 @@ def _is_sum(size: Expression) -> bool:
 
 
 def _solution(size: Expression, symbol: Expression, extent: int) -> int:
-    """What a symbol is where an expression that is linear in it has the size of an extent, rounded down."""
+    """The value of a symbol at which a linear expression of it is equal to an extent, rounded down."""
     first = int(size.subs(symbol, 0))
     return (extent - first) // int(size.subs(symbol, 1) - first)

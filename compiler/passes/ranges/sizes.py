@@ -60,7 +60,7 @@ class SizesPass:
             _write(ranged, operation)
 
     def _all_rows(self, context: Context, first: Graph) -> AllRows:
-        """What reads the graph of a step of all rows that a state can have, once."""
+        """A function that reads, once for each state, the graph of a step that writes all of its rows."""
 
         @cache
         def read(state: GrowingState) -> Graph | None:

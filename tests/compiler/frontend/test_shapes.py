@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import tx8
 from compiler.cli import main
 from compiler.evaluation.reference import run_reference
-from compiler.frontend import reader
+from compiler.frontend import ModelFile
 from compiler.graph import GraphError
 
 Axes = list[int | str | None]
@@ -54,7 +54,7 @@ def test_dimensions_are_bound(
     tmp_path: Path,
 ) -> None:
     path = model(tmp_path / "m.onnx", **inputs)
-    graph = reader(path, shapes, batch)(path)
+    graph = ModelFile(path).reader(shapes, batch)(path)
     assert {tensor.name: tensor.shape for tensor in graph.inputs} == expected
 
 
@@ -74,7 +74,7 @@ def test_a_shape_that_does_not_fit_is_one_line(
 ) -> None:
     path = model(tmp_path / "m.onnx", x=["N", 3], z=["N", 3])
     with pytest.raises(GraphError, match=re.escape(text)):
-        reader(path, shapes)(path)
+        ModelFile(path).reader(shapes)(path)
 
 
 def test_the_command_binds_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_an_input_that_is_a_constant_decides_a_branch(
     kind: int, shape: Axes | None, value: object, tmp_path: Path
 ) -> None:
     path = chosen(tmp_path / "m.onnx", kind, shape)
-    graph = reader(path, {"x": (2, 3)}, None, {"rate": value})(path)
+    graph = ModelFile(path).reader({"x": (2, 3)}, None, {"rate": value})(path)
     assert [tensor.name for tensor in graph.inputs] == ["x"]
     x = np.float32([[1, -2, 3], [4, 5, -6]])
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
@@ -192,13 +192,13 @@ def test_a_value_that_does_not_fit_is_one_line(
 ) -> None:
     path = chosen(tmp_path / "m.onnx", kind)
     with pytest.raises(GraphError, match=re.escape(text)):
-        reader(path, {"x": (1, 3)}, None, values)(path)
+        ModelFile(path).reader({"x": (1, 3)}, None, values)(path)
 
 
 def test_a_number_for_an_input_of_a_free_shape_needs_the_shape(tmp_path: Path) -> None:
     path = chosen(tmp_path / "m.onnx", TensorProto.INT64, ["K"])
     with pytest.raises(GraphError, match="input 'rate': axis 0 is 'K'; shapes must be static"):
-        reader(path, {"x": (1, 3)}, None, {"rate": 16})(path)
+        ModelFile(path).reader({"x": (1, 3)}, None, {"rate": 16})(path)
 
 
 def test_the_command_takes_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ import compiler
 from compiler.cli import main
 from compiler.evaluation.reference import run_reference
 from compiler.frontend import load
-from compiler.frontend.torch import from_exported, load_pt2
+from compiler.frontend.torch import from_exported, open_pt2
 from compiler.graph import GraphError
 from compiler.tools import run
 from extras import needs_torch
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_one_line(
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"none\.pt2: cannot be read: No such file"):
-        load_pt2(tmp_path / "none.pt2")
+        open_pt2(tmp_path / "none.pt2")
 
 
 @pytest.mark.parametrize("missing", ["torch", "onnxscript"])

@@ -69,7 +69,7 @@ def part_is_inside(call: Call) -> str | None:
 
 
 def taken_ranges(call: Call) -> list[range]:
-    """What is taken, by axis."""
+    """The ranges of the operand that Take copies, by axis."""
     return [range(call.integer("begin"), call.integer("end")), *map(range, call.shape(0)[1:])]
 
 

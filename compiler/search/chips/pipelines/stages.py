@@ -63,7 +63,7 @@ class StageWriter:
         self._alone = not any(node.op in COLLECTIVES for node in self.nodes)
         """Whether its nodes exchange nothing, so that channels may be busy while they are computed."""
         self._under_way: dict[int, str] = {}
-        """By channel what is on its way there."""
+        """The result of the Send whose copy a channel carries, by the number of the channel."""
         self._sent = self._received = self._done = ""
         """The last that was sent and received, and a value that is there when a part of the batch is done."""
         self.made: list[Node] = []
