@@ -1,18 +1,29 @@
 """Which of many possible stacks are tried: those with some boundaries first, then those near the best ones.
 
 A network of n groups in a row has n * n / 2 stacks, and to price a long one takes as long as to compile it.
-Stacks that begin or end a few groups apart mostly take nearly the same time.
+Stacks that begin or end a few groups apart mostly take nearly the same time. Sliced sequences, which may be
+of any groups, are tried where the best stacks leave time to save.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+
+from compiler.dialect.ops import GroupOp, LoadConstOp
+from compiler.dialect.types import stored_bytes
+
+from .borders import Borders
 
 _STEP = 4
 """The distance, in groups, of the boundaries that are tried at first."""
 _SHORT = 3
 """Groups of a stack up to which all stacks are tried."""
+_LEAST_SHARE = 0.5
+"""What a sliced sequence takes of the cycles of its groups apart, at least. In the networks of the benchmarks
+few take less, and none less than 0.4 times."""
+_FEWEST = 4
+"""The part of all tiles that share a value at least, as a divisor; every one of them loads all weights."""
 _NEAR = 3
 """How far from the boundaries of the best stacks all others are tried, in groups."""
 
@@ -46,3 +57,32 @@ def near(spans: Iterable[StackSpan], best: Collection[StackSpan]) -> set[StackSp
     places = {place for span in best for place in span.boundaries}
     around = {place + by for place in places for by in range(-_NEAR, _NEAR + 1)}
     return {span for span in spans if around.issuperset(span.boundaries)}
+
+
+class Promise:
+    """Which groups may take less as a sliced sequence than in the stacks, and alone, where they would be.
+
+    ``stacks``: the groups of each stack, and its cycles, which count for its groups as they take time alone.
+    """
+
+    def __init__(self, borders: Borders, stacks: Iterable[tuple[Sequence[GroupOp], int]]) -> None:
+        self.borders = borders
+        machine = borders.context.machine
+        self.ddr_bytes = machine.ddr.nominal.value / machine.engines.clock.value
+        self.tiles = max(borders.context.tiles // _FEWEST, 1)
+        self.share = {
+            group: cycles / max(borders.apart(groups).middle, 1)
+            for groups, cycles in stacks
+            for group in groups
+        }
+
+    def may_be_less(self, groups: Sequence[GroupOp]) -> bool:
+        """Whether the least that a sequence can take is less than what these groups take now."""
+        barrier = self.borders.barrier.middle
+        now = sum((self.borders.alone(each).middle + barrier) * self.share.get(each, 1) for each in groups)
+        return self._least(groups) < now - barrier
+
+    def _least(self, groups: Sequence[GroupOp]) -> float:
+        values = dict.fromkeys(value for each in groups for value in each.operands)
+        weights = sum(stored_bytes(value.type) for value in values if isinstance(value.owner, LoadConstOp))
+        return max(_LEAST_SHARE * self.borders.apart(groups).middle, weights * self.tiles / self.ddr_bytes)

@@ -13,7 +13,7 @@ cycles. At last groups grow into sequences that store several values (``growth.p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from compiler.passes.work import unaliased
 from compiler.search import SearchResult, Template, Trial
 
 from .borders import Borders
-from .boundaries import StackSpan, near, some
+from .boundaries import Promise, StackSpan, near, some
 from .group_cost import with_ends
 from .group_mapping import GroupMappingPass
 from .growth import grown
@@ -47,22 +47,22 @@ class GroupStackPass:
         patterns = context.patterns.sequences if context.patterns is not None and context.residency else ()
         if not patterns or (context.plan is None and not context.effort.total):
             return
-        known = list(zip(context.templates, context.results, strict=False))
         decided = _decided(context, module)
-        for pattern in patterns:
-            sequences = Sequences(context, pattern, decided)
-            made = _Stacker(context, sequences, list(operations(module))).best_stacks()
-            for stack in made:
-                sequences.make(stack.joint)
-            results = [stack.joint.result for stack in made]
-            if pattern.kind.grows:
+        kinds = [Sequences(context, pattern, decided) for pattern in patterns]
+        made = _Stacker(context, kinds, list(operations(module))).best_stacks()
+        for stack in made:
+            stack.sequences.make(stack.joint)
+        results = [stack.joint.result for stack in made]
+        for sequences in kinds:
+            if sequences.pattern.kind.grows:
                 results += grown(context, module, sequences)
-            context.steps += results
-            keys = {result.key for result in results}
-            known += [
-                (template, with_ends(context, template, result) if template.key in keys else result)
-                for template, result in sequences.results()
-            ]
+        context.steps += results
+        keys = {result.key for result in results}
+        known = list(zip(context.templates, context.results, strict=False)) + [
+            (template, with_ends(context, template, result) if template.key in keys else result)
+            for sequences in kinds
+            for template, result in sequences.results()
+        ]
         GroupMappingPass().run(context, module)
         if context.results:
             _assign_results(context, known)
@@ -86,15 +86,22 @@ def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResu
 
 @dataclass(frozen=True)
 class _Stack:
-    """A possible stack, and the cycles that it saves."""
+    """A possible stack of a kind, where it is, and the cycles that it saves."""
 
+    sequences: Sequences
     joint: Joint
+    span: StackSpan
     gain: int
 
     @property
     def groups(self) -> Sequence[GroupOp]:
         """Its groups in order."""
         return self.joint.groups
+
+    @property
+    def cycles(self) -> int:
+        """Its estimate."""
+        return self.joint.result.best.cycles or 0
 
 
 @dataclass(frozen=True)
@@ -123,80 +130,95 @@ def _counted(groups: Sequence[GroupOp]) -> int:
     return sum(each.members[0].op != _SUM for each in groups)
 
 
-class _Stacker:
-    def __init__(self, context: Context, sequences: Sequences, found: Sequence[TensorOperation]) -> None:
-        self.context, self.candidates, self.pattern = context, sequences, sequences.pattern
-        self.position = {operation: at for at, operation in enumerate(found)}
-        self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
-        self.number = {operation: at for at, operation in enumerate(self.groups)}
+class _Candidates:
+    """The possible stacks of one kind, of which some are tried."""
+
+    def __init__(
+        self, sequences: Sequences, borders: Borders, position: Mapping[TensorOperation, int]
+    ) -> None:
+        self.sequences, self.borders, self.position = sequences, borders, position
+        self.pattern, self.effort = sequences.pattern, sequences.context.effort
+        self.number = {operation: at for at, operation in enumerate(borders.groups)}
         self.known: dict[StackSpan, _Stack | None] = {}
-        self.borders = Borders(context, self.groups, sequences.decided)
-
-    def best_stacks(self) -> list[_Stack]:
-        """The stacks without a common group that together save the most cycles.
-
-        Of more than the effort allows, some are tried, and those near the best ones until none is left.
-        """
-        spans = {self._span(groups) for found in self.sequences.values() for groups in found}
-        whole = self.context.plan is not None or self.pattern.kind.longest
-        if whole or sum(span.length for span in spans) <= self.context.effort.stacked:
-            return self._best_of(spans)
-        tried = some(spans)
-        while True:
-            best = self._best_of(tried)
-            others = near(spans - tried, [self._span(stack.groups) for stack in best])
-            if not others:
-                return best
-            tried |= others
+        self.tried = self._first_tried()
 
     @cached_property
-    def sequences(self) -> dict[GroupOp, list[list[GroupOp]]]:
-        """The sequences of groups that may be stacked, keyed by their last group."""
-        return {last: list(self._sequences(last)) for last in self.groups}
+    def found(self) -> dict[StackSpan, list[GroupOp]]:
+        """The sequences of groups that may be stacked, by where they are."""
+        sequences = (groups for last in self.borders.groups for groups in self._sequences(last))
+        return {self._span(groups): groups for groups in sequences}
 
-    def _span(self, groups: Sequence[GroupOp]) -> StackSpan:
-        return StackSpan(self.number[groups[0]], self.number[groups[-1]], len(groups))
+    @cached_property
+    def by_end(self) -> dict[GroupOp, list[StackSpan]]:
+        """Where those are that end with a group."""
+        ending: dict[GroupOp, list[StackSpan]] = {each: [] for each in self.borders.groups}
+        for span, groups in self.found.items():
+            ending[groups[-1]].append(span)
+        return ending
 
-    def _best_of(self, tried: Collection[StackSpan]) -> list[_Stack]:
-        """The best stacks among these.
+    def _first_tried(self) -> set[StackSpan]:
+        """All, or some if they are more than the effort allows; of those that may grow, none at first."""
+        if self.sequences.context.plan is not None or self.pattern.kind.longest:
+            return set(self.found)
+        if self.pattern.kind.grows:
+            return set()
+        whole = sum(span.length for span in self.found) <= self.effort.stacked
+        return set(self.found) if whole else some(self.found)
 
-        Groups are visited from the last to the first. A state is the set of earlier groups that are in
-        stacks already, with the best selection that leads to it.
-        """
-        states: _States = {frozenset(): _Selection(0, ())}
-        inside: set[GroupOp] = set()
-        for last in reversed(self.groups):
-            stacks = [] if last in inside else list(self._stacks(last, tried))
-            if self.pattern.kind.longest:
-                inside.update(group for stack in stacks if stack.gain > 0 for group in stack.groups)
-            following: _States = {}
-            for taken, selection in states.items():
-                _keep_best(following, taken - {last}, selection)
-                if last in taken:
-                    continue
-                for stack in stacks:
-                    others = frozenset(stack.groups) - {last}
-                    if stack.gain > 0 and not others & taken:
-                        _keep_best(following, taken | others, selection.with_stack(stack))
-            best = sorted(following.items(), key=lambda state: -state[1].gain)
-            states = dict(best[:_MOST_STATES])
-        return list(states[frozenset()].stacks)
+    def try_more(self, best: Sequence[_Stack]) -> bool:
+        """Try more of them, now that the best of those that were tried are known; whether there are any."""
+        left = self.found.keys() - self.tried
+        if self.pattern.kind.grows:
+            promise = Promise(self.borders, [(stack.groups, stack.cycles) for stack in best])
+            others = {span for span in left if promise.may_be_less(self.found[span])}
+        else:
+            others = near(left, [stack.span for stack in best])
+        self.tried |= others
+        return bool(others)
 
-    def _stacks(self, last: GroupOp, tried: Collection[StackSpan]) -> Iterator[_Stack]:
-        """The possible stacks that end with ``last``, of those to try."""
-        for groups in self.sequences[last]:
-            span = self._span(groups)
-            if span in tried:
+    @cached_property
+    def _ends(self) -> Collection[GroupOp]:
+        """The groups with which a stack may end: of the longest, those that are within no other that pays."""
+        if not self.pattern.kind.longest:
+            return self.borders.groups
+        ends, inside = set[GroupOp](), set[GroupOp]()
+        for last in reversed(self.borders.groups):
+            if last not in inside:
+                ends.add(last)
+                inside.update(group for stack in self._priced(last) for group in stack.groups)
+        return ends
+
+    def ending(self, last: GroupOp) -> Iterator[_Stack]:
+        """Those that end with ``last``, of those to try, and that save cycles."""
+        if last in self._ends:
+            yield from self._priced(last)
+
+    def _priced(self, last: GroupOp) -> Iterator[_Stack]:
+        for span in self.by_end[last]:
+            if span in self.tried:
                 if span not in self.known:
-                    self.known[span] = self._stack(groups)
+                    self.known[span] = self._stack(span)
                 stack = self.known[span]
                 if stack is not None:
                     yield stack
 
+    def _stack(self, span: StackSpan) -> _Stack | None:
+        """The stack that is there; None if it is not possible, or saves nothing."""
+        groups = self.found[span]
+        joint = self.sequences.searched(groups, self.borders)
+        if joint is None:
+            return None
+        gain = self.borders.gain(groups, joint.result.best)
+        least = LEAST_BARRIERS * self.borders.barrier.middle if self.pattern.kind.grows else 0
+        return _Stack(self.sequences, joint, span, gain) if gain > least else None
+
+    def _span(self, groups: Sequence[GroupOp]) -> StackSpan:
+        return StackSpan(self.number[groups[0]], self.number[groups[-1]], len(groups))
+
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
         groups = [last]
-        while self.candidates.takes(groups[0]) and _counted(groups) < self.pattern.most:
+        while self.sequences.takes(groups[0]) and _counted(groups) < self.pattern.most:
             before = self._before(groups)
             if before is None:
                 break
@@ -215,13 +237,47 @@ class _Stacker:
             if isinstance(owner, GroupOp)
             and all(user in groups for value in owner.results for user in users_of(value))
         ]
-        return max(filter(self.candidates.takes, alone), key=self.position.__getitem__, default=None)
+        return max(filter(self.sequences.takes, alone), key=self.position.__getitem__, default=None)
 
-    def _stack(self, groups: list[GroupOp]) -> _Stack | None:
-        """The stack of these groups; None if it is not possible."""
-        joint = self.candidates.searched(groups, self.borders)
-        if joint is None:
-            return None
-        gain = self.borders.gain(groups, joint.result.best)
-        least = LEAST_BARRIERS * self.borders.barrier.middle if self.pattern.kind.grows else 0
-        return _Stack(joint, gain if gain > least else 0)
+
+class _Stacker:
+    def __init__(
+        self, context: Context, kinds: Sequence[Sequences], found: Sequence[TensorOperation]
+    ) -> None:
+        self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
+        position = {operation: at for at, operation in enumerate(found)}
+        borders = Borders(context, self.groups, kinds[0].decided)
+        self.kinds = [_Candidates(sequences, borders, position) for sequences in kinds]
+
+    def best_stacks(self) -> list[_Stack]:
+        """The stacks without a common group, of whatever kinds, that together save the most cycles.
+
+        Of more than the effort allows, some are tried, and those near the best ones until none is left.
+        """
+        while True:
+            best = self._best_of_tried()
+            more = [kind for kind in self.kinds if kind.try_more(best)]
+            if not more:
+                return best
+
+    def _best_of_tried(self) -> list[_Stack]:
+        """The best stacks among those that are tried.
+
+        Groups are visited from the last to the first. A state is the set of earlier groups that are in
+        stacks already, with the best selection that leads to it.
+        """
+        states: _States = {frozenset(): _Selection(0, ())}
+        for last in reversed(self.groups):
+            stacks = [stack for kind in self.kinds for stack in kind.ending(last)]
+            following: _States = {}
+            for taken, selection in states.items():
+                _keep_best(following, taken - {last}, selection)
+                if last in taken:
+                    continue
+                for stack in stacks:
+                    others = frozenset(stack.groups) - {last}
+                    if not others & taken:
+                        _keep_best(following, taken | others, selection.with_stack(stack))
+            best = sorted(following.items(), key=lambda state: -state[1].gain)
+            states = dict(best[:_MOST_STATES])
+        return list(states[frozenset()].stacks)

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.dialect.ops import GroupOp
 from compiler.driver import compile_graph
 from compiler.graph import Graph
 from compiler.passes.groups.boundaries import StackSpan, near, some
-from compiler.passes.groups.group_stack import _Stacker
+from compiler.passes.groups.group_stack import _Candidates
 from compiler.search.effort import EFFORTS
 from stack_nets import Net
 
@@ -59,13 +58,13 @@ def blocks(count: int) -> Graph:
 
 @pytest.mark.long
 def test_equal_blocks_become_the_same_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, stack = list[int](), _Stacker._stack
+    tried, stack = list[int](), _Candidates._stack
 
-    def counted(stacker: _Stacker, groups: list[GroupOp]) -> object:
-        tried.append(len(groups))
-        return stack(stacker, groups)
+    def counted(candidates: _Candidates, span: StackSpan) -> object:
+        tried.append(span.length)
+        return stack(candidates, span)
 
-    monkeypatch.setattr(_Stacker, "_stack", counted)
+    monkeypatch.setattr(_Candidates, "_stack", counted)
     texts, numbers = set[str](), list[int]()
     for stacked in (10**9, 0):
         monkeypatch.setitem(EFFORTS, "fast", replace(EFFORTS["fast"], stacked=stacked))
