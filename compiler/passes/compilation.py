@@ -234,21 +234,18 @@ def pipelined_graphs(
 
 
 def made_in_stages(
-    graphs: Mapping[str, Graph],
+    pipelines: Mapping[str, PipelinedGraph],
     machine: Machine,
-    degrees: Degrees,
     begin: Begin,
     timing: dict[str, float],
     after_pass: AfterPass | None = None,
-) -> tuple[dict[str, PipelinedGraph], list[Networks], tuple[str, Bytes, Image]]:
-    """The program of graphs as stages: the pipelines, the networks of the first chip of each stage, and the
-    results of ``written``."""
-    pipelines = pipelined_graphs(graphs, machine, degrees, begin)
+) -> tuple[list[Networks], tuple[str, Bytes, Image]]:
+    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives."""
     stages = compiled_stages(pipelines, begin, timing, after_pass)
     start = time.perf_counter()
     made = written_in_stages(stages, machine)
     timing["assemble"] = time.perf_counter() - start
-    return pipelines, [next(iter(sets.values())) for sets in stages], made
+    return [next(iter(sets.values())) for sets in stages], made
 
 
 def compiled_stages(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,22 @@ def test_an_estimate_of_many_chips(capsys: pytest.CaptureFixture[str]) -> None:
     phases = list(cycles)[: list(cycles).index("all")]
     assert sum(cycles[name] for name in phases) == cycles["all"]
     assert 0 < cycles["bound of links"] < cycles["exchanges"] < cycles["all"]
+
+
+def test_an_estimate_of_a_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = str(ROOT / "examples/attention/attention.json")
+    assert main([graph, "--dtype", "fp16", "--estimate", "--chips", "2x1", "--parallel", "pp=2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"pp=2 on 2 chips, parts of the batch: 2; a chip of stage [01], .* takes:", lines[0])
+    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[2:]}
+    phases = list(cycles)[: list(cycles).index("all")]
+    assert phases[-1] == "waiting"
+    assert sum(cycles[name] for name in phases) == cycles["all"]
+    assert max(cycles["stage 0"], cycles["stage 1"]) == cycles["all"] - cycles["waiting"]
+    assert cycles["fill"] + cycles["drain"] <= cycles["all"]
+
+
+def test_an_estimate_of_stages_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([MLP, "--estimate", "--chips", "8x8", "--parallel", "pp=64"]) == 1
+    said = capsys.readouterr().err
+    assert said == "tx8cc: error: pp=64: graph 'mlp' has only 6 places for a stage to begin\n"

@@ -4,7 +4,20 @@ What the chips of a stage share among themselves is decided before, as if there 
 """
 
 from .cuts import node_prices
-from .graph import PipelinedGraph, SharedGraph, pipelined_graph
+from .graph import PipelinedGraph, SharedGraph, pipelined_graph, uncut_pipeline
 from .stages import SENT
+from .timeline import EstimatedPhase, PipelineTimes, Receiving, Sending, timeline
 
-__all__ = ["SENT", "PipelinedGraph", "SharedGraph", "node_prices", "pipelined_graph"]
+__all__ = [
+    "SENT",
+    "EstimatedPhase",
+    "PipelineTimes",
+    "PipelinedGraph",
+    "Receiving",
+    "Sending",
+    "SharedGraph",
+    "node_prices",
+    "pipelined_graph",
+    "timeline",
+    "uncut_pipeline",
+]
