@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compiler.codegen import DEFAULT_TILES
 from tx8isa.machine.description import Machine, load_machine
@@ -14,6 +14,7 @@ from tx8isa.machine.description import Machine, load_machine
 if TYPE_CHECKING:
     from compiler.graph import Graph
     from compiler.passes.base import Context
+    from compiler.passes.compilation import KnownPrices
     from compiler.search.chips import (
         ChipBounds,
         ChosenDegrees,
@@ -72,37 +73,46 @@ def estimate_graph(
 
     The machine may have more chips than programs can have (``compiler.search.chips.priced_machine``).
     """
-    from compiler.passes.compilation import compute_format, context_of, default_dtype
+    from compiler.passes.compilation import context_of
     from compiler.search.chips import bounds_of
 
     machine = load_machine(None) if machine is None else machine
     begin = partial(
         context_of, dtype=dtype, tiles=tiles, machine=machine, patterns=patterns, residency=residency
     )
-    bytes_each = compute_format(dtype or default_dtype(graph)).bits // 8
+    prices = _Prices({"": graph}, machine, begin)
     chosen, local = None, graph
     if parallel is not None or machine.chip_count > 1:
-        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
+        chosen = _chosen(prices, dtype, tiles, parallel)
         if chosen.pipelines:
-            return _estimated_pipeline(chosen, machine, begin, bytes_each, tiles or DEFAULT_TILES)
+            return _estimated_pipeline(chosen, prices, _bytes_each(graph, dtype), tiles or DEFAULT_TILES)
         local = chosen.spread.graph_of((0, 0))
     phases = _priced(begin(local, spread=chosen is not None))
-    bounds = bounds_of(local, machine, bytes_each, tiles or DEFAULT_TILES)
+    bounds = bounds_of(local, machine, _bytes_each(graph, dtype), tiles or DEFAULT_TILES)
     return EstimatedProgram(machine, phases, bounds, chosen)
 
 
+def _bytes_each(graph: Graph, dtype: str | None) -> int:
+    """Bytes of a float in a compute format, by default that of a graph."""
+    from compiler.passes.compilation import compute_format, default_dtype
+
+    return compute_format(dtype or default_dtype(graph)).bits // 8
+
+
 def _estimated_pipeline(
-    chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], bytes_each: int, tiles: int
+    chosen: ChosenDegrees, prices: _Prices, bytes_each: int, tiles: int
 ) -> EstimatedProgram:
-    from compiler.search.chips import ChipBounds, EstimatedPhase, bounds_of
+    from compiler.search.chips import ChipBounds, EstimatedPhase, bounds_of, timeline
 
     (pipeline,) = chosen.pipelines.values()
-    priced = _PricedPipeline.of(pipeline, machine, begin)
-    times = priced.times
+    stages = [prices.of_stage(pipeline, number) for number in range(pipeline.stages)]
+    times = timeline(stages, prices.machine)
     waits = EstimatedPhase("waiting", times.cycles - times.works[times.longest], exchange=False)
-    phases = [*_of_all_parts(priced.stages[times.longest]), waits]
-    each = [bounds_of(pipeline.first_graph(n), machine, bytes_each, tiles) for n in range(pipeline.stages)]
-    return EstimatedProgram(machine, phases, ChipBounds(*map(max, zip(*each, strict=True))), chosen, times)
+    phases = [*_of_all_parts(stages[times.longest]), waits]
+    graphs = map(pipeline.first_graph, range(pipeline.stages))
+    each = [bounds_of(graph, prices.machine, bytes_each, tiles) for graph in graphs]
+    bounds = ChipBounds(max(bound.ddr for bound in each), max(bound.links for bound in each))
+    return EstimatedProgram(prices.machine, phases, bounds, chosen, times)
 
 
 def _of_all_parts(phases: Sequence[EstimatedPhase]) -> list[EstimatedPhase]:
@@ -115,24 +125,6 @@ def _of_all_parts(phases: Sequence[EstimatedPhase]) -> list[EstimatedPhase]:
         before = found[name].cycles if name in found else 0
         found[name] = EstimatedPhase(name, before + phase.cycles, phase.exchange)
     return [*found.values()]
-
-
-@dataclass(frozen=True)
-class _PricedPipeline:
-    """The phases of a chip of each stage of a pipeline, and when the stages are busy."""
-
-    stages: Sequence[Sequence[EstimatedPhase]]
-    times: PipelineTimes
-
-    @classmethod
-    def of(cls, pipeline: PipelinedGraph, machine: Machine, begin: Callable[..., Context]) -> _PricedPipeline:
-        from compiler.search.chips import timeline
-
-        stages = [
-            _priced(begin(pipeline.first_graph(number), spread=True, search="fast"))
-            for number in range(pipeline.stages)
-        ]
-        return cls(stages, timeline(stages, machine))
 
 
 def _priced(context: Context) -> list[EstimatedPhase]:
@@ -155,13 +147,14 @@ def chosen_degrees(
 
     The keys are names of entries; a single graph has an empty one.
     """
-    from compiler.passes.compilation import compute_format, default_dtype
+    return _chosen(_Prices(graphs, machine, begin), dtype, tiles, parallel)
+
+
+def _chosen(prices: _Prices, dtype: str | None, tiles: int | None, parallel: Degrees | None) -> ChosenDegrees:
     from compiler.search.chips import choose_degrees
 
-    first = next(iter(graphs.values()))
-    bytes_each = compute_format(dtype or default_dtype(first)).bits // 8
-    prices = _Prices(graphs, machine, begin)
-    return choose_degrees(graphs, machine, parallel, bytes_each, tiles or DEFAULT_TILES, prices)
+    bytes_each = _bytes_each(next(iter(prices.graphs.values())), dtype)
+    return choose_degrees(prices.graphs, prices.machine, parallel, bytes_each, tiles or DEFAULT_TILES, prices)
 
 
 @dataclass(frozen=True)
@@ -171,6 +164,9 @@ class _Prices:
     graphs: Mapping[str, Graph]
     machine: Machine
     begin: Callable[..., Context]
+    nodes: KnownPrices = field(default_factory=dict)
+    stages: dict[tuple[Any, ...], list[EstimatedPhase]] = field(default_factory=dict)
+    """The phases of stages, by what those that are alike have in common."""
 
     def of_chip(self, local: Graph) -> Cost:
         return _cost(_priced(self.begin(local, spread=True, search="fast")))
@@ -178,7 +174,36 @@ class _Prices:
     def in_stages(self, degrees: Degrees) -> Pipelines:
         from compiler.passes.compilation import pipelined_graphs
 
-        return pipelined_graphs(self.graphs, self.machine, degrees, self.begin)
+        return pipelined_graphs(self.graphs, self.machine, degrees, self.begin, self.nodes)
+
+    def of_stage(self, pipeline: PipelinedGraph, number: int) -> list[EstimatedPhase]:
+        """The phases of a chip of a stage; stages that are alike are compiled once."""
+        from compiler.search.chips import stage_form
+
+        local = pipeline.first_graph(number)
+        form = stage_form(local, self.machine)
+        if form not in self.stages:
+            self.stages[form] = _priced(self.begin(local, spread=True, search="fast"))
+        return self.stages[form]
+
+    def of_pipelines(self, pipelines: Pipelines, most: float) -> Cost:
+        """The cycles of pipelines, and of the exchanges in their stages with most to do.
+
+        A pipeline takes at least as long as each of its stages.
+        """
+        from compiler.search.chips import Cost, timeline
+
+        cycles, exchanges = 0, 0
+        for pipeline in pipelines.values():
+            stages: list[list[EstimatedPhase]] = []
+            for number in range(pipeline.stages):
+                stages.append(self.of_stage(pipeline, number))
+                least = cycles + max(_cost(stage).cycles for stage in stages)
+                if least >= most:
+                    return Cost(least, 0, least=True)
+            times = timeline(stages, self.machine)
+            cycles, exchanges = cycles + times.cycles, exchanges + _cost(stages[times.longest]).exchanges
+        return Cost(cycles, exchanges)
 
 
 def _cost(phases: Sequence[EstimatedPhase]) -> Cost:

@@ -26,6 +26,7 @@ from .pipelines import (
     SharedGraph,
     node_prices,
     pipelined_graph,
+    stage_form,
     timeline,
 )
 from .spread import SpreadGraph, spread_graph
@@ -57,5 +58,6 @@ __all__ = [
     "priced_machine",
     "said_degrees",
     "spread_graph",
+    "stage_form",
     "timeline",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -15,7 +16,7 @@ from tx8isa.machine.description import Machine
 
 from .dealing import has_experts
 from .degrees import MOST_SHARING, Degrees
-from .pipelines import PipelinedGraph, SharedGraph
+from .pipelines import PipelinedGraph, SharedGraph, uncut_pipeline
 from .spread import SpreadGraph, spread_graph
 from .written import said_degrees
 
@@ -96,6 +97,8 @@ class Cost(NamedTuple):
 
     cycles: int
     exchanges: int
+    least: bool = False
+    """Whether it takes at least so many, and was not priced to the end."""
 
 
 class Prices(Protocol):
@@ -107,13 +110,22 @@ class Prices(Protocol):
     def in_stages(self, degrees: Degrees) -> Pipelines:
         """The networks cut into stages that take about as long as each other."""
 
+    def of_pipelines(self, pipelines: Pipelines, most: float) -> Cost:
+        """What all stages of the networks take together, or ``most`` cycles or more at least."""
+
 
 def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
     """The batch dealt to all chips, and to fewer with one of the other ``kinds``, whose smallest degrees come
-    first."""
+    first; then stages of a pipeline, which are single chips or groups that share products."""
     shared = [count for count in range(2, min(chips.count, MOST_SHARING) + 1) if chips.count % count == 0]
     both = [Degrees(**{"dp": chips.count // count, kind: count}) for kind in kinds for count in shared]
-    return [Degrees(chips.count), *both]
+    staged = [
+        Degrees(dp=chips.count // (pp * tp), tp=tp, pp=pp)
+        for pp in shared
+        for tp in (1, *shared)
+        if chips.count % (pp * tp) == 0
+    ]
+    return [Degrees(chips.count), *both, *staged]
 
 
 def checked_states(spreads: SpreadGraphs) -> SpreadGraphs:
@@ -174,21 +186,37 @@ class _Trials:
     best: tuple[int, ChosenDegrees] | None = None
 
     def attempt(self, degrees: Degrees) -> None:
-        """Try degrees."""
+        """Try degrees; a pipeline is priced only as far as it may take fewer cycles than the best so far."""
         try:
-            cost, found = self._priced(degrees)
+            cost, found = self._staged(degrees) if degrees.pp > 1 else self._shared(degrees)
         except GraphError as error:
             problem = str(error).partition("\n")[0]
             self.tried.append(TriedDegrees(str(degrees), None, 0, problem.removeprefix(f"{degrees}: ")))
             return
-        self.tried.append(TriedDegrees(str(degrees), *cost, ""))
+        if cost.least:
+            self.tried.append(TriedDegrees(str(degrees), None, 0, f"at least {cost.cycles:,} cycles"))
+            return
+        self.tried.append(TriedDegrees(str(degrees), cost.cycles, cost.exchanges, ""))
         if self.best is None or cost.cycles < self.best[0]:
             self.best = cost.cycles, found
 
-    def _priced(self, degrees: Degrees) -> tuple[Cost, ChosenDegrees]:
+    def _shared(self, degrees: Degrees) -> tuple[Cost, ChosenDegrees]:
         spreads = _spread(self.graphs, self.machine, degrees, self.bytes_each, self.tiles)
         each = [self.prices.of_chip(spread.graph_of((0, 0))) for spread in spreads.values()]
-        return Cost(*(sum(numbers) for numbers in zip(*each, strict=True))), ChosenDegrees(spreads, ())
+        cycles, exchanges = (sum(cost[at] for cost in each) for at in (0, 1))
+        return Cost(cycles, exchanges), ChosenDegrees(spreads, ())
+
+    def _staged(self, degrees: Degrees) -> tuple[Cost, ChosenDegrees]:
+        """Stages of a pipeline; GraphError if no batch has parts, so that stages would gain nothing."""
+        parts = [
+            uncut_pipeline(graph, self.machine, degrees, self.bytes_each, self.tiles).micro.parts.count
+            for graph in self.graphs.values()
+        ]
+        if max(parts) == 1:
+            raise GraphError([f"{degrees}: the batch has no parts, so the stages would take turns"])
+        pipelines = self.prices.in_stages(degrees)
+        most = math.inf if self.best is None else self.best[0]
+        return self.prices.of_pipelines(pipelines, most), ChosenDegrees({}, (), pipelines)
 
 
 def _spread(

@@ -3,6 +3,7 @@
 What the chips of a stage share among themselves is decided before, as if there were no stages.
 """
 
+from .alike import stage_form
 from .cuts import node_prices
 from .graph import PipelinedGraph, SharedGraph, pipelined_graph, uncut_pipeline
 from .stages import SENT
@@ -18,6 +19,7 @@ __all__ = [
     "SharedGraph",
     "node_prices",
     "pipelined_graph",
+    "stage_form",
     "timeline",
     "uncut_pipeline",
 ]
