@@ -150,7 +150,11 @@ def _estimate(options: argparse.Namespace, path: Path) -> int:
     if found.chosen is not None:
         for tried in found.chosen.tried:
             print_out(f"tried {tried}")
-        print_out(f"{found.chosen.spread.degrees} on {machine.chip_count} chips, one of which takes:")
+        one = "one of which takes:"
+        if found.times is not None:
+            parts = f"parts of the batch: {found.parts}"
+            one = f"{parts}; a chip of stage {found.times.longest}, which has most to do, takes:"
+        print_out(f"{found.chosen.degrees} on {machine.chip_count} chips, {one}")
     print_out(estimate_table(found))
     return 0
 

@@ -178,10 +178,11 @@ TEXT = f"""# Scaling
 What do many chips gain? The estimates of the compiler say it for up to {MOST:,} of them, without a run:
 
 ```console
-$ tx8cc examples/mlp/mlp.json --dtype fp16 --chips 2x1 --estimate | head -4
+$ tx8cc examples/mlp/mlp.json --dtype fp16 --chips 2x1 --estimate | head -5
 tried dp=2: input 'x' is 19x77; its first axis must be a multiple of 2
 tried tp=2: ... cycles, ... of them exchanges
 tried sp=2: input 'x' is 19x77; its rows, axis 0, must be a multiple of 2
+tried pp=2: the batch has no parts, so the stages would take turns
 tp=2 on 2 chips, one of which takes:
 ```
 
@@ -235,6 +236,15 @@ Several images on one chip take less than as many times one image, because the w
 chips that share a batch are less than eight times as fast as one chip with all of it. A chip with {BATCH}
 sequences takes longer for each than one with a single sequence, so that curve rises faster than the number of
 chips.
+
+## Pipelines
+
+Stages of a pipeline (`pp`), which may be side by side (`dp`) and groups of chips (`tp`), are priced for as
+many chips, for example by `--chips 4x4 --parallel dp=4,pp=4 --estimate`. N stages and M parts of the batch
+are at most N M / (M + N - 1) times as fast as one chip, so with the 2 N parts that the compiler makes at most
+about two thirds of N. No curve above has stages: where a batch can be dealt, that takes fewer cycles, and
+one sequence has no parts. [benchmarks.md](benchmarks.md) has eight layers on four chips both ways, estimated
+and emulated, and [chips.md](chips.md#degrees-that-are-found) says where stages are found to be best.
 """
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -48,6 +50,8 @@ StageSets = Mapping[tuple[int, ...], Networks]
 """The networks of a stage of a pipeline, for each set of its chips that have the same constants."""
 Begin = Callable[..., Context]
 """Begins the compilation of a graph, as ``compiler.passes.compilation.context_of``."""
+KnownPrices = dict[tuple[Any, ...], Mapping[str, float]]
+"""Cycles by the names of nodes, by what they depend on: a part of the batch, and what chips share of it."""
 AfterPass = Callable[[str, ModuleOp], None]
 """Is called after every pass with its name and the module."""
 
@@ -207,18 +211,21 @@ def written_for_chips(
 
 
 def pipelined_graphs(
-    graphs: Mapping[str, Graph], machine: Machine, degrees: Degrees, begin: Begin
+    graphs: Mapping[str, Graph], machine: Machine, degrees: Degrees, begin: Begin, known: KnownPrices
 ) -> dict[str, PipelinedGraph]:
     """Graphs as stages on the chips of a machine; the keys are the names of entries.
 
-    The chips that have a state of one of them have it in all. GraphError, with the entry, for a graph that
-    has not so many stages.
+    The chips that have a state of one of them have it in all. ``known`` has prices of nodes that other
+    degrees have needed, or gets them. GraphError, with the entry, for a graph that has not so many stages.
     """
 
-    def prices(part: Graph) -> dict[str, float]:
-        alone = begin(part, spread=True, patterns="none", search="fast", residency="off")
-        phases = estimated_phases(run_passes(alone, {}, None))
-        return node_prices(part, {phase.name: phase.cycles for phase in phases})
+    def prices(name: str, part: Graph) -> Mapping[str, float]:
+        key = name, degrees.sp, degrees.ep, degrees.tp, tuple(tensor.shape for tensor in part.inputs)
+        if key not in known:
+            alone = begin(part, spread=True, patterns="none", search="fast", residency="off")
+            phases = estimated_phases(run_passes(alone, {}, None))
+            known[key] = node_prices(part, {phase.name: phase.cycles for phase in phases})
+        return known[key]
 
     found: dict[str, PipelinedGraph] = {}
     owners: dict[str, int] = {}
@@ -226,7 +233,8 @@ def pipelined_graphs(
         with_format = begin(graph, spread=True)
         bytes_each, tiles = with_format.compute.bits // 8, with_format.tiles
         try:
-            made = pipelined_graph(graph, machine, degrees, bytes_each, tiles, prices, owners)
+            own = partial(prices, name)
+            made = pipelined_graph(graph, machine, degrees, bytes_each, tiles, own, owners)
         except GraphError as error:
             raise _of_entry(name, error) from None
         found[name], owners = made, owners | made.states
@@ -234,21 +242,18 @@ def pipelined_graphs(
 
 
 def made_in_stages(
-    graphs: Mapping[str, Graph],
+    pipelines: Mapping[str, PipelinedGraph],
     machine: Machine,
-    degrees: Degrees,
     begin: Begin,
     timing: dict[str, float],
     after_pass: AfterPass | None = None,
-) -> tuple[dict[str, PipelinedGraph], list[Networks], tuple[str, Bytes, Image]]:
-    """The program of graphs as stages: the pipelines, the networks of the first chip of each stage, and the
-    results of ``written``."""
-    pipelines = pipelined_graphs(graphs, machine, degrees, begin)
+) -> tuple[list[Networks], tuple[str, Bytes, Image]]:
+    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives."""
     stages = compiled_stages(pipelines, begin, timing, after_pass)
     start = time.perf_counter()
     made = written_in_stages(stages, machine)
     timing["assemble"] = time.perf_counter() - start
-    return pipelines, [next(iter(sets.values())) for sets in stages], made
+    return [next(iter(sets.values())) for sets in stages], made
 
 
 def compiled_stages(

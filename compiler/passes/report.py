@@ -14,16 +14,17 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
+from compiler.dialect.types import stored_bytes
 from compiler.evaluation.core_work import CoreWork
-from compiler.operators.domains.chips.collectives import COLLECTIVES
+from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, SEND
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
-from compiler.search.chips import TriedDegrees
+from compiler.search.chips import EstimatedPhase, Receiving, Sending, TriedDegrees
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
 from .base import Context, StateUpdate, computes, operations
 from .codegen import phase_names
-from .work import cut_of
+from .work import cut_of, operand_positions
 
 _LEAST_SHARE = 0.01
 """Share of the cycles from which on work of the kernel core is worth a message."""
@@ -75,14 +76,6 @@ class Phase(msgspec.Struct, frozen=True):
     estimate: int | None
     kernel_core: bool
     simulated: float | None = None
-
-
-class EstimatedPhase(msgspec.Struct, frozen=True):
-    """A phase that was only priced. ``exchange``: chips exchange values in it."""
-
-    name: str
-    cycles: int
-    exchange: bool
 
 
 class TriedCut(msgspec.Struct, frozen=True):
@@ -166,9 +159,24 @@ def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
             name,
             op.estimate.value.data if isinstance(op, GroupOp) and op.estimate is not None else 0,
             isinstance(op, GroupOp) and any(member.op in COLLECTIVES for member in op.members),
+            _message(op),
         )
         for name, op in zip(phase_names(phases), phases, strict=True)
     ]
+
+
+def _message(operation: TensorOperation) -> Sending | Receiving | None:
+    """What a phase sends to another stage of a pipeline, or receives."""
+    members = operation.members if isinstance(operation, GroupOp) else [operation]
+    member = next((each for each in members if each.op in (SEND, RECEIVE)), None)
+    if member is None or member.attributes_of_node is None:
+        return None
+    attrs = {name: decoded(value) for name, value in member.attributes_of_node.data.items()}
+    pairs = tuple(zip(attrs["chips"][::2], attrs["chips"][1::2], strict=True))
+    if member.op == RECEIVE:
+        return Receiving(attrs["inbox"], pairs, bool(attrs["again"]))
+    size, after = stored_bytes(member.operands[0].type), 2 in operand_positions(member)
+    return Sending(attrs["inbox"], attrs["channel"], size, pairs, attrs["full"], attrs["background"], after)
 
 
 def decisions(context: Context, module: ModuleOp) -> Plan:

@@ -94,7 +94,10 @@ def _make_bar(file: TextIO | None, elapsed: float) -> Any:
 
 
 def estimate_table(program: EstimatedProgram) -> str:
-    """A table of phases with their estimated cycles and shares, the sum, and the bounds of DDR and links."""
+    """A table of phases with their estimated cycles and shares, the sum, and the bounds of DDR and links.
+
+    Of a pipeline it has what each stage computes and exchanges, and how long it fills and drains.
+    """
     total = program.cycles
     rows = [("phase", "cycles", "share")]
     rows += [
@@ -102,6 +105,9 @@ def estimate_table(program: EstimatedProgram) -> str:
     ]
     bounds = [("all", total), ("exchanges", program.exchanges)]
     bounds += [("bound of DDR", round(program.bounds.ddr)), ("bound of links", round(program.bounds.links))]
+    if (times := program.times) is not None:
+        bounds += [(f"stage {number}", cycles) for number, cycles in enumerate(times.works)]
+        bounds += [("fill", times.fill), ("drain", times.drain)]
     rows += [(name, f"{cycles:,}", f"{cycles / max(total, 1):.1%}") for name, cycles in bounds]
     return _aligned(rows)
 

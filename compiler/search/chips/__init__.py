@@ -7,6 +7,8 @@ The result is one graph that all chips compute, with operators that exchange val
 from .bounds import ChipBounds, bounds_of, priced_machine
 from .candidates import (
     ChosenDegrees,
+    Cost,
+    Pipelines,
     SpreadGraphs,
     TriedDegrees,
     checked_states,
@@ -14,7 +16,19 @@ from .candidates import (
     possible_degrees,
 )
 from .degrees import Degrees, parsed_degrees
-from .pipelines import SENT, PipelinedGraph, SharedGraph, node_prices, pipelined_graph
+from .pipelines import (
+    SENT,
+    EstimatedPhase,
+    PipelinedGraph,
+    PipelineTimes,
+    Receiving,
+    Sending,
+    SharedGraph,
+    node_prices,
+    pipelined_graph,
+    stage_form,
+    timeline,
+)
 from .spread import SpreadGraph, spread_graph
 from .written import said_degrees
 
@@ -22,8 +36,14 @@ __all__ = [
     "SENT",
     "ChipBounds",
     "ChosenDegrees",
+    "Cost",
     "Degrees",
+    "EstimatedPhase",
+    "PipelineTimes",
     "PipelinedGraph",
+    "Pipelines",
+    "Receiving",
+    "Sending",
     "SharedGraph",
     "SpreadGraph",
     "SpreadGraphs",
@@ -38,4 +58,6 @@ __all__ = [
     "priced_machine",
     "said_degrees",
     "spread_graph",
+    "stage_form",
+    "timeline",
 ]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from compiler.graph import Graph, GraphError, Tensor
-from compiler.lowering.movement.chips.routes import LinkPrice
+from compiler.graph import Graph, GraphError, Node, Tensor
+from compiler.lowering.movement.chips.routes import LinkPrice, SendPrice
 from compiler.operators import call_of
-from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
+from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, SEND, groups_of, way_of
 from tx8isa.machine.description import Machine
 
 MOST_PRICED = 4096
@@ -24,7 +24,7 @@ class ChipBounds(NamedTuple):
     ddr: float
     """Of constants, inputs and outputs, each once."""
     links: float
-    """Of all exchanges: latencies and bytes."""
+    """Of all exchanges: latencies and bytes; and the bytes that a stage sends to the next one."""
 
 
 def bounds_of(local: Graph, machine: Machine, bytes_each: int, tiles: int) -> ChipBounds:
@@ -32,15 +32,21 @@ def bounds_of(local: Graph, machine: Machine, bytes_each: int, tiles: int) -> Ch
     tensors = [*local.inputs, *local.outputs]
     tensors += [Tensor(name, array.dtype.name, array.shape) for name, array in local.constants.items()]
     moved = sum(tensor.size * (bytes_each if tensor.is_float else 4) for tensor in tensors)
-    links = 0.0
-    for node in local.nodes:
-        if node.op in COLLECTIVES:
-            call = call_of(local, node)
-            size = max(math.prod(local.tensors[name].shape) for name in (*node.inputs, *node.outputs))
-            price = LinkPrice(machine, node.op, tuple(groups_of(call)), size * bytes_each, tiles)
-            links += price.bound(way_of(call))
+    links = sum(_on_links(local, node, machine, bytes_each, tiles) for node in local.nodes)
     rate = machine.ddr.nominal.value / machine.engines.clock.value
     return ChipBounds(moved / rate, links)
+
+
+def _on_links(local: Graph, node: Node, machine: Machine, bytes_each: int, tiles: int) -> float:
+    """What a node takes on links: an exchange, or what a stage sends, while it may compute."""
+    if node.op not in COLLECTIVES or node.op == RECEIVE:
+        return 0.0
+    call = call_of(local, node)
+    groups = tuple(groups_of(call))
+    if node.op == SEND:
+        return SendPrice(machine, groups, local.tensors[node.inputs[0]].size * bytes_each).links
+    size = max(math.prod(local.tensors[name].shape) for name in (*node.inputs, *node.outputs))
+    return LinkPrice(machine, node.op, groups, size * bytes_each, tiles).bound(way_of(call))
 
 
 def priced_machine(machine: Machine, x: int, y: int) -> Machine:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -14,6 +16,7 @@ from tx8isa.machine.description import Machine
 
 from .dealing import has_experts
 from .degrees import MOST_SHARING, Degrees
+from .pipelines import PipelinedGraph, SharedGraph, uncut_pipeline
 from .spread import SpreadGraph, spread_graph
 from .written import said_degrees
 
@@ -37,19 +40,40 @@ class TriedDegrees(msgspec.Struct, frozen=True):
 
 SpreadGraphs = Mapping[str, SpreadGraph]
 """The networks of a program on several chips, by the names of its entries; a single one has an empty name."""
+Pipelines = Mapping[str, PipelinedGraph]
+"""The same as stages of pipelines."""
 
 
 @dataclass(frozen=True)
 class ChosenDegrees:
-    """The networks divided by the degrees that take the fewest cycles, and all that were tried."""
+    """The networks divided by the degrees that take the fewest cycles, and all that were tried.
+
+    Either ``spreads`` or ``pipelines`` has them.
+    """
 
     spreads: SpreadGraphs
     tried: tuple[TriedDegrees, ...]
+    pipelines: Pipelines = field(default_factory=dict)
+
+    @property
+    def shared(self) -> Mapping[str, SharedGraph]:
+        """The networks, as stages or not."""
+        return self.pipelines or self.spreads
 
     @property
     def spread(self) -> SpreadGraph:
-        """The first network."""
+        """The first network, which has no stages."""
         return next(iter(self.spreads.values()))
+
+    @property
+    def degrees(self) -> Degrees:
+        return next(iter(self.shared.values())).degrees
+
+    @property
+    def parts(self) -> int:
+        """Parts of the batch of the first network that stages compute one after another; 1 without stages."""
+        first = next(iter(self.shared.values()))
+        return first.micro.parts.count if isinstance(first, PipelinedGraph) else 1
 
     def graphs_at(self, places: Mapping[str, tuple[int, int]]) -> dict[str, Graph]:
         """What chips with a place in each network compute."""
@@ -68,12 +92,40 @@ class ChosenDegrees:
         return {tuple(chips): dict(zip(own, places, strict=True)) for places, chips in found.items()}
 
 
+class Cost(NamedTuple):
+    """Estimated cycles of what chips compute, and those of exchanges among them."""
+
+    cycles: int
+    exchanges: int
+    least: bool = False
+    """Whether it takes at least so many, and was not priced to the end."""
+
+
+class Prices(Protocol):
+    """Prices of a compilation: what chips take for networks that are divided."""
+
+    def of_chip(self, local: Graph) -> Cost:
+        """What a chip takes that computes a graph."""
+
+    def in_stages(self, degrees: Degrees) -> Pipelines:
+        """The networks cut into stages that take about as long as each other."""
+
+    def of_pipelines(self, pipelines: Pipelines, most: float) -> Cost:
+        """What all stages of the networks take together, or ``most`` cycles or more at least."""
+
+
 def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
     """The batch dealt to all chips, and to fewer with one of the other ``kinds``, whose smallest degrees come
-    first."""
+    first; then stages of a pipeline, which are single chips or groups that share products."""
     shared = [count for count in range(2, min(chips.count, MOST_SHARING) + 1) if chips.count % count == 0]
     both = [Degrees(**{"dp": chips.count // count, kind: count}) for kind in kinds for count in shared]
-    return [Degrees(chips.count), *both]
+    staged = [
+        Degrees(dp=chips.count // (pp * tp), tp=tp, pp=pp)
+        for pp in shared
+        for tp in (1, *shared)
+        if chips.count % (pp * tp) == 0
+    ]
+    return [Degrees(chips.count), *both, *staged]
 
 
 def checked_states(spreads: SpreadGraphs) -> SpreadGraphs:
@@ -96,38 +148,75 @@ def choose_degrees(
     parallel: Degrees | None,
     bytes_each: int,
     tiles: int,
-    estimate: Callable[[Graph], tuple[int, int]],
+    prices: Prices,
 ) -> ChosenDegrees:
     """The degrees that are given or that a model says, or else those with the fewest estimated cycles.
 
-    Of equal ones the first. The keys of ``graphs`` are names of entries. ``estimate`` gives the cycles of
-    what a chip computes, and those of exchanges among them. The other arguments are those of
+    Of equal ones the first. The keys of ``graphs`` are names of entries. The other arguments are those of
     ``spread_graph``. GraphError if none fits.
     """
     parallel = said_degrees(graphs, machine, parallel)
+    if parallel is not None and parallel.pp > 1:
+        return ChosenDegrees({}, (), prices.in_stages(parallel))
     if parallel is not None:
         return ChosenDegrees(_spread(graphs, machine, parallel, bytes_each, tiles), ())
     if machine.chips is UNSET:
         raise GraphError([f"machine {machine.name} has no links between chips"])
-    tried: list[TriedDegrees] = []
-    best: tuple[int, SpreadGraphs] | None = None
+    trials = _Trials(graphs, machine, bytes_each, tiles, prices)
     kinds = ("tp", "sp", "ep") if any(map(has_experts, graphs.values())) else ("tp", "sp")
     for degrees in possible_degrees(machine.chips, kinds):
+        trials.attempt(degrees)
+    if trials.best is None:
+        title = f"graph '{graphs[''].name}'" if "" in graphs else f"entries {', '.join(graphs)}"
+        found = "; ".join(map(str, trials.tried))
+        raise GraphError([f"{title}: no degrees of parallelism fit the chips: {found}"])
+    return replace(trials.best[1], tried=tuple(trials.tried))
+
+
+@dataclass
+class _Trials:
+    """Tries degrees, and keeps those with the fewest cycles."""
+
+    graphs: Mapping[str, Graph]
+    machine: Machine
+    bytes_each: int
+    tiles: int
+    prices: Prices
+    tried: list[TriedDegrees] = field(default_factory=list)
+    best: tuple[int, ChosenDegrees] | None = None
+
+    def attempt(self, degrees: Degrees) -> None:
+        """Try degrees; a pipeline is priced only as far as it may take fewer cycles than the best so far."""
         try:
-            spreads = _spread(graphs, machine, degrees, bytes_each, tiles)
-            each = [estimate(spread.graph_of((0, 0))) for spread in spreads.values()]
+            cost, found = self._staged(degrees) if degrees.pp > 1 else self._shared(degrees)
         except GraphError as error:
             problem = str(error).partition("\n")[0]
-            tried.append(TriedDegrees(str(degrees), None, 0, problem.removeprefix(f"{degrees}: ")))
-            continue
-        cycles, exchanges = (sum(numbers) for numbers in zip(*each, strict=True))
-        tried.append(TriedDegrees(str(degrees), cycles, exchanges, ""))
-        if best is None or cycles < best[0]:
-            best = cycles, spreads
-    if best is None:
-        title = f"graph '{graphs[''].name}'" if "" in graphs else f"entries {', '.join(graphs)}"
-        raise GraphError([f"{title}: no degrees of parallelism fit the chips: {'; '.join(map(str, tried))}"])
-    return ChosenDegrees(best[1], tuple(tried))
+            self.tried.append(TriedDegrees(str(degrees), None, 0, problem.removeprefix(f"{degrees}: ")))
+            return
+        if cost.least:
+            self.tried.append(TriedDegrees(str(degrees), None, 0, f"at least {cost.cycles:,} cycles"))
+            return
+        self.tried.append(TriedDegrees(str(degrees), cost.cycles, cost.exchanges, ""))
+        if self.best is None or cost.cycles < self.best[0]:
+            self.best = cost.cycles, found
+
+    def _shared(self, degrees: Degrees) -> tuple[Cost, ChosenDegrees]:
+        spreads = _spread(self.graphs, self.machine, degrees, self.bytes_each, self.tiles)
+        each = [self.prices.of_chip(spread.graph_of((0, 0))) for spread in spreads.values()]
+        cycles, exchanges = (sum(cost[at] for cost in each) for at in (0, 1))
+        return Cost(cycles, exchanges), ChosenDegrees(spreads, ())
+
+    def _staged(self, degrees: Degrees) -> tuple[Cost, ChosenDegrees]:
+        """Stages of a pipeline; GraphError if no batch has parts, so that stages would gain nothing."""
+        parts = [
+            uncut_pipeline(graph, self.machine, degrees, self.bytes_each, self.tiles).micro.parts.count
+            for graph in self.graphs.values()
+        ]
+        if max(parts) == 1:
+            raise GraphError([f"{degrees}: the batch has no parts, so the stages would take turns"])
+        pipelines = self.prices.in_stages(degrees)
+        most = math.inf if self.best is None else self.best[0]
+        return self.prices.of_pipelines(pipelines, most), ChosenDegrees({}, (), pipelines)
 
 
 def _spread(

@@ -123,8 +123,7 @@ def spread_graph(
     The ways of exchanges are chosen for elements of ``bytes_each`` bytes, and ``tiles`` tiles of each chip.
     A graph whose model says how it is divided is divided so.
     """
-    if degrees.pp > 1:
-        raise GraphError([f"{degrees}: an estimate has no stages; try tp or dp"])
+    assert degrees.pp == 1, "stages are those of pipelined_graph"
     return spread_arranged(graph, machine, arrangement(graph, machine, degrees), bytes_each, tiles)
 
 

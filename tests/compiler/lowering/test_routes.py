@@ -6,8 +6,16 @@ import pytest
 from msgspec import UNSET, structs
 
 from chip_nets import exchange
-from compiler.lowering.movement.chips.routes import Groups, LinkPrice, round_of, rounds_of
-from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, DIRECT, DUAL, RING
+from compiler.graph import GraphError
+from compiler.lowering.movement.chips.routes import (
+    Groups,
+    LinkPrice,
+    SendPrice,
+    round_of,
+    rounds_of,
+    way_of_pairs,
+)
+from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, DIRECT, DUAL, RING, SEND
 from compiler.passes.compilation import context_of, run_passes
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine, load_machine
@@ -78,3 +86,47 @@ def test_the_estimate_of_an_exchange_is_at_least_its_price() -> None:
     context = context_of(graph, "fp32", None, machine, spread=True)
     run_passes(context, {}, None)
     assert context.results[0].best.cycles == round(price(machine, 1 << 20).cycles(DUAL))
+
+
+@pytest.mark.parametrize(
+    ("chips", "pairs", "busiest", "distance"),
+    [
+        (chips_of(2, 1), ((0, 1),), 1, 1),
+        (chips_of(2, 2), ((0, 2), (1, 3)), 1, 1),
+        (chips_of(2, 2), ((0, 3),), 1, 2),
+        (chips_of(4, 1), ((0, 2), (1, 3)), 2, 2),  # the link in the middle carries both
+        (chips_of(4, 1), ((0, 3),), 1, 3),
+        (chips_of(4, 1, "torus"), ((0, 3),), 1, 1),
+    ],
+)
+def test_links_of_pairs(chips: Chips, pairs: Groups, busiest: int, distance: int) -> None:
+    assert way_of_pairs(chips, pairs) == (busiest, distance)
+
+
+def test_the_price_of_what_a_stage_sends() -> None:
+    machine = load_machine(None).of_chips(4, 1)
+    near, far = (SendPrice(machine, pairs, 1 << 20) for pairs in (((0, 1),), ((0, 2), (1, 3))))
+    assert (near.links, near.latency) == (pytest.approx((1 << 20) / 25), 1000)
+    assert (far.links, far.latency) == (pytest.approx(2 * (1 << 20) / 25), 2000)
+    dte = machine.timing.dte
+    start = dte.issue.value + dte.fixed.value
+    assert near.cycles == pytest.approx(start + (1 << 20) / 25 + 2 * 1000)
+
+
+def test_a_machine_without_links_has_no_price_of_messages() -> None:
+    machine = structs.replace(load_machine(None), chips=UNSET)
+    with pytest.raises(GraphError, match="machine tx81 has no links between chips"):
+        _ = SendPrice(machine, ((0, 1),), 64).cycles
+
+
+@pytest.mark.parametrize("background", [0, 1])
+def test_a_stage_that_waits_until_all_is_sent_takes_the_price_of_it(background: int) -> None:
+    machine = load_machine(None).of_chips(2, 1)
+    attrs = {"chips": (0, 1), "members": 2, "inbox": 0, "channel": 0, "full": 0}
+    graph = exchange(SEND, (1 << 18,), background=background, **attrs)
+    context = context_of(graph, "fp32", None, machine, spread=True)
+    run_passes(context, {}, None)
+    price = round(SendPrice(machine, ((0, 1),), 1 << 20).cycles)
+    cycles = context.results[0].best.cycles
+    assert cycles is not None
+    assert cycles < 1000 if background else cycles == price

@@ -232,4 +232,5 @@ def test_groups_of_several_kinds() -> None:
 def test_degrees_that_are_tried() -> None:
     chips = load_machine(None).of_chips(2, 2).chips
     tried = [str(degrees) for degrees in possible_degrees(chips, ("tp", "sp", "ep"))]
-    assert tried == ["dp=4", "dp=2,tp=2", "tp=4", "dp=2,sp=2", "sp=4", "dp=2,ep=2", "ep=4"]
+    shared = ["dp=4", "dp=2,tp=2", "tp=4", "dp=2,sp=2", "sp=4", "dp=2,ep=2", "ep=4"]
+    assert tried == [*shared, "dp=2,pp=2", "tp=2,pp=2", "pp=4"]

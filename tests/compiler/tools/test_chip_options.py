@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -82,18 +83,39 @@ def test_degrees_are_found_when_only_the_chips_are_given(
     assert main([MLP, "--chips", "2x1", "-S", "-o", str(tmp_path), "--report", str(report)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "16 tiles of each of 2 chips (tp=2)" in lines[0]
-    assert [line.split(":")[0] for line in lines[1:4]] == ["tried dp=2", "tried tp=2", "tried sp=2"]
+    names = ["tried dp=2", "tried tp=2", "tried sp=2", "tried pp=2"]
+    assert [line.split(":")[0] for line in lines[1:5]] == names
+    assert lines[4] == "tried pp=2: the batch has no parts, so the stages would take turns"
     tried = json.loads(report.read_text())["degrees"]
     found = [(each["degrees"], each["cycles"] is None) for each in tried]
-    assert found == [("dp=2", True), ("tp=2", False), ("sp=2", True)]
+    assert found == [("dp=2", True), ("tp=2", False), ("sp=2", True), ("pp=2", True)]
 
 
 def test_an_estimate_of_many_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([MLP, "--dtype", "fp16", "--estimate", "--chips", "2x1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("tried dp=2: input 'x' is 19x77")
-    assert lines[3] == "tp=2 on 2 chips, one of which takes:"
-    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[5:]}
+    assert lines[4] == "tp=2 on 2 chips, one of which takes:"
+    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[6:]}
     phases = list(cycles)[: list(cycles).index("all")]
     assert sum(cycles[name] for name in phases) == cycles["all"]
     assert 0 < cycles["bound of links"] < cycles["exchanges"] < cycles["all"]
+
+
+def test_an_estimate_of_a_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = str(ROOT / "examples/attention/attention.json")
+    assert main([graph, "--dtype", "fp16", "--estimate", "--chips", "2x1", "--parallel", "pp=2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"pp=2 on 2 chips, parts of the batch: 2; a chip of stage [01], .* takes:", lines[0])
+    cycles = {line.split("  ")[0].strip(): int(line.split()[-2].replace(",", "")) for line in lines[2:]}
+    phases = list(cycles)[: list(cycles).index("all")]
+    assert phases[-1] == "waiting"
+    assert sum(cycles[name] for name in phases) == cycles["all"]
+    assert max(cycles["stage 0"], cycles["stage 1"]) == cycles["all"] - cycles["waiting"]
+    assert cycles["fill"] + cycles["drain"] <= cycles["all"]
+
+
+def test_an_estimate_of_stages_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([MLP, "--estimate", "--chips", "8x8", "--parallel", "pp=64"]) == 1
+    said = capsys.readouterr().err
+    assert said == "tx8cc: error: pp=64: graph 'mlp' has only 6 places for a stage to begin\n"

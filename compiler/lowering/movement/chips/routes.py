@@ -63,6 +63,23 @@ def copies_at_once(way: str) -> int:
     return 3 if way == DIRECT else 2
 
 
+class WayOfPairs(NamedTuple):
+    """What links carry when the first chip of every pair sends a tensor to the second."""
+
+    busiest: int
+    """How many of them the link carries which carries most."""
+    distance: int
+    """Links on the longest way."""
+
+
+@lru_cache(maxsize=256)
+def way_of_pairs(chips: Chips, pairs: Groups) -> WayOfPairs:
+    """The way of a tensor from the first chip of every pair to the second, all at once."""
+    loads = Counter[tuple[int, int]]()
+    longest = max(_pass(chips, source, target, loads) for source, target in pairs)
+    return WayOfPairs(max(loads.values()), longest)
+
+
 def _targets(group: tuple[int, ...], place: int, way: str) -> list[int]:
     """The members to which a member sends in a round."""
     after, before = group[(place + 1) % len(group)], group[place - 1]
@@ -98,9 +115,7 @@ class LinkPrice:
 
     @property
     def chips(self) -> Chips:
-        if self.machine.chips is UNSET:
-            raise GraphError([f"machine {self.machine.name} has no links between chips"])
-        return self.machine.chips
+        return _chips_of(self.machine)
 
     def bound(self, way: str) -> float:
         """Latencies and bytes of the rounds one after another, and nothing else: the alpha-beta bound."""
@@ -146,3 +161,41 @@ class LinkPrice:
     @property
     def _rate(self) -> float:
         return chip_link_rate(self.machine)
+
+
+@dataclass(frozen=True)
+class SendPrice:
+    """Cycles in which the first chip of every pair sends ``size`` bytes to the second, all at once.
+
+    ``GraphError`` on a machine without links.
+    """
+
+    machine: Machine
+    pairs: Groups
+    size: int
+
+    @property
+    def latency(self) -> float:
+        """Of the longest way."""
+        return self._way.distance * _chips_of(self.machine).latency.value
+
+    @property
+    def links(self) -> float:
+        """Until the busiest link has carried all."""
+        return self._way.busiest * self.size / chip_link_rate(self.machine)
+
+    @property
+    def cycles(self) -> float:
+        """Until the sender knows that all is there."""
+        dte = self.machine.timing.dte
+        return dte.issue.value + dte.fixed.value + self.links + 2 * self.latency
+
+    @property
+    def _way(self) -> WayOfPairs:
+        return way_of_pairs(_chips_of(self.machine), self.pairs)
+
+
+def _chips_of(machine: Machine) -> Chips:
+    if machine.chips is UNSET:
+        raise GraphError([f"machine {machine.name} has no links between chips"])
+    return machine.chips

@@ -12,12 +12,13 @@ from compiler.codegen.phase import Scratch
 from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, dma_format, stretches, whole
 from compiler.graph import GraphError
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
-from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE
+from compiler.operators.domains.chips.collectives import RECEIVE, SEND, TAKE, groups_of
 from compiler.operators.domains.chips.stages import in_background
 from tx8isa.numbers.division import ceil_div, round_up
 
 from . import registers as at
 from .collectives import GRAIN, blocks_of, member_of
+from .routes import SendPrice
 
 _PIECE = 1 << 13
 """Bytes that a tile takes out of an inbox at a time."""
@@ -49,8 +50,8 @@ def send(kernel: Kernel, work: Work) -> None:
     source, spec = work.input(0), work.spec
     member, channel = member_of(kernel, work), spec.integer("channel")
     number, inbox = _inbox_of(work, source)
-    if in_background(spec):
-        kernel.links = 0
+    price = SendPrice(kernel.target.machine, tuple(groups_of(spec)), source.size * source.bytes_each)
+    kernel.links = 0 if in_background(spec) else round(price.cycles)
     for begin, count in blocks_of(kernel, member, source.size, _share(kernel, work, source)):
         if work.has(2):
             member.await_copy(channel)

@@ -95,6 +95,10 @@ class PipelinedGraph:
         dealt = self.spread.divided(self.spread.split, place, ("dp",))
         return self.spread.divided(self.micro.graph_of(dealt, number), place, EXCHANGING)
 
+    def first_graph(self, stage: int) -> Graph:
+        """What the first chip of a stage computes."""
+        return self.stage_graph(next(iter(self.parts[stage].values())))
+
     def stage_graph(self, place: tuple[int, int]) -> Graph:
         """What a chip with a place computes."""
         stage = self.stage_at(place)
@@ -188,19 +192,29 @@ def pipelined_graph(
     Floats have ``bytes_each`` bytes. ``prices`` of nodes decide where stages begin, unless the model of the
     graph says it; ``owners`` are the stages that have some states.
     """
-    arranged = arrangement(graph, machine, degrees)
-    stages = arranged.stages
-    graph = in_stages(graph, stages) if stages else graph
-    spread, micro = _in_parts(graph, machine, arranged, bytes_each, tiles)
-    part = PipelinedGraph(spread, micro, ()).part_graph((0, 0), 0)
+    stages = arrangement(graph, machine, degrees).stages
+    whole = uncut_pipeline(graph, machine, degrees, bytes_each, tiles)
+    graph, part = whole.graph, whole.part_graph((0, 0), 0)
     if stages:
         cuts = stage_cuts(graph, stages)
         stage_of_states(part, cuts)  # refuses states that several stages need
     else:
         rate = chip_link_rate(machine)
-        background = degrees.group == degrees.pp and micro.parts.count > 1
+        background = degrees.group == degrees.pp and whole.micro.parts.count > 1
         cuts = balanced_cuts(part, prices(part), bytes_each / rate, degrees.pp, owners, background)
-    return PipelinedGraph(spread, micro, tuple(cuts))
+    return replace(whole, cuts=tuple(cuts))
+
+
+def uncut_pipeline(
+    graph: Graph, machine: Machine, degrees: Degrees, bytes_each: int, tiles: int
+) -> PipelinedGraph:
+    """The graph on the chips of a machine with its batch in parts, not cut into stages yet.
+
+    The arguments are those of ``pipelined_graph``. GraphError for one that cannot be divided so.
+    """
+    arranged = arrangement(graph, machine, degrees)
+    graph = in_stages(graph, arranged.stages) if arranged.stages else graph
+    return PipelinedGraph(*_in_parts(graph, machine, arranged, bytes_each, tiles), ())
 
 
 def _in_parts(

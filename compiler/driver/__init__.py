@@ -1,0 +1,17 @@
+"""Compiles a graph or prices it: ``compile_graph``, ``compile_entries``, ``estimate_graph``.
+
+What a program is can be known without the passes: they are imported when there is a graph to compile.
+"""
+
+from .compiling import compile_entries, compile_graph
+from .estimates import EstimatedProgram, estimate_graph
+from .programs import EntryProgram, Program
+
+__all__ = [
+    "EntryProgram",
+    "EstimatedProgram",
+    "Program",
+    "compile_entries",
+    "compile_graph",
+    "estimate_graph",
+]

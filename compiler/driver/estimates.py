@@ -1,0 +1,213 @@
+"""Prices a graph without making a program, on one chip or several, and finds the degrees of parallelism."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from compiler.codegen import DEFAULT_TILES
+from tx8isa.machine.description import Machine, load_machine
+
+if TYPE_CHECKING:
+    from compiler.graph import Graph
+    from compiler.passes.base import Context
+    from compiler.passes.compilation import KnownPrices
+    from compiler.search.chips import (
+        ChipBounds,
+        ChosenDegrees,
+        Cost,
+        Degrees,
+        EstimatedPhase,
+        PipelinedGraph,
+        Pipelines,
+        PipelineTimes,
+    )
+
+_OF_A_PART = re.compile(r"\.part\d+\b")
+"""What the name of a phase says about the part of the batch."""
+
+
+@dataclass(frozen=True)
+class EstimatedProgram:
+    """What a graph takes on the chips of a machine, in estimated cycles; nothing was run.
+
+    ``chosen`` is how several chips share it, None on one; ``bounds`` are those of one of the chips. In a
+    pipeline that is a chip of the stage with most to do, whose phases end with the one in which it waits.
+    """
+
+    machine: Machine
+    phases: list[EstimatedPhase]
+    bounds: ChipBounds
+    chosen: ChosenDegrees | None = None
+    times: PipelineTimes | None = None
+    """When the stages of a pipeline are busy; None without stages."""
+
+    @property
+    def cycles(self) -> int:
+        return sum(phase.cycles for phase in self.phases)
+
+    @property
+    def exchanges(self) -> int:
+        """Cycles of exchanges between chips."""
+        return sum(phase.cycles for phase in self.phases if phase.exchange)
+
+    @property
+    def parts(self) -> int:
+        """Parts of the batch that go through a pipeline; 1 without stages."""
+        return 1 if self.chosen is None else self.chosen.parts
+
+
+def estimate_graph(
+    graph: Graph,
+    dtype: str | None = None,
+    tiles: int | None = None,
+    machine: Machine | None = None,
+    patterns: str = "default",
+    residency: str = "on",
+    parallel: Degrees | None = None,
+) -> EstimatedProgram:
+    """Price a graph without making a program; the arguments are those of ``compile_graph``.
+
+    The machine may have more chips than programs can have (``compiler.search.chips.priced_machine``).
+    """
+    from compiler.passes.compilation import context_of
+    from compiler.search.chips import bounds_of
+
+    machine = load_machine(None) if machine is None else machine
+    begin = partial(
+        context_of, dtype=dtype, tiles=tiles, machine=machine, patterns=patterns, residency=residency
+    )
+    prices = _Prices({"": graph}, machine, begin)
+    chosen, local = None, graph
+    if parallel is not None or machine.chip_count > 1:
+        chosen = _chosen(prices, dtype, tiles, parallel)
+        if chosen.pipelines:
+            return _estimated_pipeline(chosen, prices, _bytes_each(graph, dtype), tiles or DEFAULT_TILES)
+        local = chosen.spread.graph_of((0, 0))
+    phases = _priced(begin(local, spread=chosen is not None))
+    bounds = bounds_of(local, machine, _bytes_each(graph, dtype), tiles or DEFAULT_TILES)
+    return EstimatedProgram(machine, phases, bounds, chosen)
+
+
+def _bytes_each(graph: Graph, dtype: str | None) -> int:
+    """Bytes of a float in a compute format, by default that of a graph."""
+    from compiler.passes.compilation import compute_format, default_dtype
+
+    return compute_format(dtype or default_dtype(graph)).bits // 8
+
+
+def _estimated_pipeline(
+    chosen: ChosenDegrees, prices: _Prices, bytes_each: int, tiles: int
+) -> EstimatedProgram:
+    from compiler.search.chips import ChipBounds, EstimatedPhase, bounds_of, timeline
+
+    (pipeline,) = chosen.pipelines.values()
+    stages = [prices.of_stage(pipeline, number) for number in range(pipeline.stages)]
+    times = timeline(stages, prices.machine)
+    waits = EstimatedPhase("waiting", times.cycles - times.works[times.longest], exchange=False)
+    phases = [*_of_all_parts(stages[times.longest]), waits]
+    graphs = map(pipeline.first_graph, range(pipeline.stages))
+    each = [bounds_of(graph, prices.machine, bytes_each, tiles) for graph in graphs]
+    bounds = ChipBounds(max(bound.ddr for bound in each), max(bound.links for bound in each))
+    return EstimatedProgram(prices.machine, phases, bounds, chosen, times)
+
+
+def _of_all_parts(phases: Sequence[EstimatedPhase]) -> list[EstimatedPhase]:
+    """The phases of a stage, those that are repeated for each part of the batch as one."""
+    from compiler.search.chips import EstimatedPhase
+
+    found: dict[str, EstimatedPhase] = {}
+    for phase in phases:
+        name = _OF_A_PART.sub("", phase.name)
+        before = found[name].cycles if name in found else 0
+        found[name] = EstimatedPhase(name, before + phase.cycles, phase.exchange)
+    return [*found.values()]
+
+
+def _priced(context: Context) -> list[EstimatedPhase]:
+    """The phases of a graph, with their estimated cycles."""
+    from compiler.passes.compilation import run_passes
+    from compiler.passes.report import estimated_phases
+
+    return estimated_phases(run_passes(context, {}, None))
+
+
+def chosen_degrees(
+    graphs: Mapping[str, Graph],
+    dtype: str | None,
+    tiles: int | None,
+    machine: Machine,
+    parallel: Degrees | None,
+    begin: Callable[..., Context],
+) -> ChosenDegrees:
+    """Graphs divided over the chips of a machine, by given degrees or by those that are estimated best.
+
+    The keys are names of entries; a single graph has an empty one.
+    """
+    return _chosen(_Prices(graphs, machine, begin), dtype, tiles, parallel)
+
+
+def _chosen(prices: _Prices, dtype: str | None, tiles: int | None, parallel: Degrees | None) -> ChosenDegrees:
+    from compiler.search.chips import choose_degrees
+
+    bytes_each = _bytes_each(next(iter(prices.graphs.values())), dtype)
+    return choose_degrees(prices.graphs, prices.machine, parallel, bytes_each, tiles or DEFAULT_TILES, prices)
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """The ``Prices`` of ``compiler.search.chips.candidates`` for networks on the chips of a machine."""
+
+    graphs: Mapping[str, Graph]
+    machine: Machine
+    begin: Callable[..., Context]
+    nodes: KnownPrices = field(default_factory=dict)
+    stages: dict[tuple[Any, ...], list[EstimatedPhase]] = field(default_factory=dict)
+    """The phases of stages, by what those that are alike have in common."""
+
+    def of_chip(self, local: Graph) -> Cost:
+        return _cost(_priced(self.begin(local, spread=True, search="fast")))
+
+    def in_stages(self, degrees: Degrees) -> Pipelines:
+        from compiler.passes.compilation import pipelined_graphs
+
+        return pipelined_graphs(self.graphs, self.machine, degrees, self.begin, self.nodes)
+
+    def of_stage(self, pipeline: PipelinedGraph, number: int) -> list[EstimatedPhase]:
+        """The phases of a chip of a stage; stages that are alike are compiled once."""
+        from compiler.search.chips import stage_form
+
+        local = pipeline.first_graph(number)
+        form = stage_form(local, self.machine)
+        if form not in self.stages:
+            self.stages[form] = _priced(self.begin(local, spread=True, search="fast"))
+        return self.stages[form]
+
+    def of_pipelines(self, pipelines: Pipelines, most: float) -> Cost:
+        """The cycles of pipelines, and of the exchanges in their stages with most to do.
+
+        A pipeline takes at least as long as each of its stages.
+        """
+        from compiler.search.chips import Cost, timeline
+
+        cycles, exchanges = 0, 0
+        for pipeline in pipelines.values():
+            stages: list[list[EstimatedPhase]] = []
+            for number in range(pipeline.stages):
+                stages.append(self.of_stage(pipeline, number))
+                least = cycles + max(_cost(stage).cycles for stage in stages)
+                if least >= most:
+                    return Cost(least, 0, least=True)
+            times = timeline(stages, self.machine)
+            cycles, exchanges = cycles + times.cycles, exchanges + _cost(stages[times.longest]).exchanges
+        return Cost(cycles, exchanges)
+
+
+def _cost(phases: Sequence[EstimatedPhase]) -> Cost:
+    from compiler.search.chips import Cost
+
+    exchanges = sum(phase.cycles for phase in phases if phase.exchange)
+    return Cost(sum(phase.cycles for phase in phases), exchanges)

@@ -1,0 +1,95 @@
+"""Compiled graphs: what a compilation gives, without the passes, which are imported when there is a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asm.image import Image, image_parts
+from compiler.codegen import write_program
+from tx8isa.machine.description import Machine
+from tx8isa.tools.files import Bytes
+
+if TYPE_CHECKING:
+    from compiler.evaluation.core_work import CoreWork
+    from compiler.evaluation.wide_values import WideValues
+    from compiler.graph import Graph
+    from compiler.passes.report import Report
+    from compiler.search.chips import SharedGraph, TriedDegrees
+
+Written = tuple[str, Bytes, Image]
+"""The assembly text, the bytes of the constants and the image."""
+
+
+@dataclass(frozen=True, repr=False)
+class Program:
+    """A compiled graph. The text includes ``constants`` as the file ``prog.const``."""
+
+    graph: Graph
+    dtype: str
+    tiles: int
+    text: str
+    constants: Bytes
+    image: Image
+    machine: Machine
+    timing: dict[str, float] = field(default_factory=dict)
+    """Seconds per pass, and of the assembler."""
+    report: Report | None = None
+    """The decisions of the compilation; None for a program from the cache."""
+    states: tuple[str, ...] = ()
+    """A line for each state of the graph: what writes its new value, or why that is copied."""
+    core_work: CoreWork | None = None
+    """What the kernel core computes element by element, which is slow; None if that hardly counts."""
+    wide: WideValues | None = None
+    """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
+    spread: SharedGraph | None = None
+    """How several chips share the graph; None on one."""
+    tried: tuple[TriedDegrees, ...] = ()
+    """The degrees of parallelism that a search has tried."""
+
+    def __repr__(self) -> str:
+        size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"
+        return f"<compiler.Program {self.graph.name}: {self.dtype}, {self.tiles} tiles, {size}>"
+
+    @cached_property
+    def image_file(self) -> Sequence[Bytes]:
+        """The bytes of prog.bin in pieces, so that large constants, which the image has, are not copied."""
+        return image_parts(self.image)
+
+    def write(
+        self, folder: Path, text_only: bool = False, more: Mapping[Path, Sequence[Bytes]] | None = None
+    ) -> None:
+        """Write prog.s, prog.const, prog.bin unless ``text_only``, and ``more`` files, given in pieces.
+
+        Either all files are written or none.
+        """
+        write_program(folder, self.text, self.constants, None if text_only else self.image_file, more)
+
+
+@dataclass(frozen=True, repr=False)
+class EntryProgram:
+    """Several compiled graphs in one image, by name, with constants and states in common."""
+
+    graphs: Mapping[str, Graph]
+    dtype: str
+    tiles: int
+    text: str
+    constants: Bytes
+    image: Image
+    machine: Machine
+    states: tuple[str, ...]
+    """A line for each state of each graph, as ``Program.states``."""
+    spreads: Mapping[str, SharedGraph] | None = None
+    """How several chips share the graphs, by entry; None on one."""
+    tried: tuple[TriedDegrees, ...] = ()
+    """The degrees of parallelism that were tried, with their estimates; nothing if they were given."""
+
+    def __repr__(self) -> str:
+        return f"<compiler.EntryProgram {', '.join(self.graphs)}: {self.dtype}, {self.tiles} tiles>"
+
+    def write(self, folder: Path, text_only: bool = False) -> None:
+        """Write prog.s, prog.const, and prog.bin unless ``text_only``; either all files or none."""
+        write_program(folder, self.text, self.constants, None if text_only else image_parts(self.image))

@@ -1,0 +1,170 @@
+"""When the stages of a pipeline compute, send and wait, from the cycles of their phases and the links.
+
+The phases of a stage come one after another. One that receives waits until the bytes are in its inbox. One
+that sends waits until the inbox is empty and its channel free; in the background its copy then goes on while
+the stage computes. The copies of a stage are on the links one after another.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from compiler.lowering.movement.chips.routes import Groups, SendPrice
+from tx8isa.machine.description import Machine
+
+
+class Sending(msgspec.Struct, frozen=True):
+    """What a phase sends: ``size`` bytes to an inbox of each receiver of ``pairs``, through a channel."""
+
+    inbox: int
+    channel: int
+    size: int
+    pairs: Groups
+    full: bool
+    """Whether the inbox may have something that the receiver has not taken yet."""
+    background: bool
+    """Whether the phase ends before all is sent."""
+    after: bool
+    """Whether the channel may still carry something."""
+
+
+class Receiving(msgspec.Struct, frozen=True):
+    """What a phase takes out of an inbox of each receiver of ``pairs``.
+
+    ``again``: the sender waits until that is empty.
+    """
+
+    inbox: int
+    pairs: Groups
+    again: bool
+
+
+class EstimatedPhase(msgspec.Struct, frozen=True):
+    """A phase that was only priced. ``exchange``: chips exchange values in it.
+
+    ``message``: what it sends to another stage of a pipeline, or receives.
+    """
+
+    name: str
+    cycles: int
+    exchange: bool
+    message: Sending | Receiving | None = None
+
+
+@dataclass(frozen=True)
+class PipelineTimes:
+    """When stages are busy, in cycles from the start of all."""
+
+    begins: tuple[float, ...]
+    """By stage: when the first message is in its inbox, 0 for one that receives nothing."""
+    ends: tuple[float, ...]
+    works: tuple[int, ...]
+    """Cycles of the phases of each stage; it waits for others in the rest of the time."""
+
+    @property
+    def cycles(self) -> int:
+        """Until the last stage has ended."""
+        return round(max(self.ends))
+
+    @property
+    def longest(self) -> int:
+        """The stage that has most to do; of equal ones the first."""
+        return self.works.index(max(self.works))
+
+    @property
+    def fill(self) -> int:
+        """Until the last stage can begin."""
+        return round(max(self.begins))
+
+    @property
+    def drain(self) -> int:
+        """After the first stage has ended, or after the last one could begin if that is later."""
+        return self.cycles - max(round(self.ends[0]), self.fill)
+
+
+@dataclass
+class _Stage:
+    """A stage on its way: the next phase, and the times that others wait for."""
+
+    phases: Sequence[EstimatedPhase]
+    at: int = 0
+    now: float = 0.0
+    begin: float | None = None
+    links: float = 0.0
+    """When the links have carried all that it has sent."""
+    channels: dict[int, float] = field(default_factory=dict)
+    """When the last copy of each channel is done, as the sender knows it."""
+    arrived: defaultdict[int, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    """By inbox: when a message is in it."""
+    emptied: defaultdict[int, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    """By inbox: when the sender knows that it is empty."""
+
+    @property
+    def done(self) -> bool:
+        return self.at == len(self.phases)
+
+
+def timeline(stages: Sequence[Sequence[EstimatedPhase]], machine: Machine) -> PipelineTimes:
+    """The times of stages with these phases on a machine; each sends only to the one after it.
+
+    RuntimeError for stages that wait for each other, which no program has.
+    """
+    each = [_Stage(phases) for phases in stages]
+    before: list[int] = []
+    while before != (places := [stage.at for stage in each]):
+        before = places
+        for number, stage in enumerate(each):
+            other = each[number - 1], each[number + 1] if number + 1 < len(each) else stage
+            while not stage.done and _happens(stage, *other, machine):
+                stage.at += 1
+    if not all(stage.done for stage in each):
+        raise RuntimeError(f"stages of a pipeline wait for each other at phases {before}")
+    works = tuple(sum(phase.cycles for phase in stage.phases) for stage in each)
+    return PipelineTimes(tuple(s.begin or 0.0 for s in each), tuple(s.now for s in each), works)
+
+
+def _happens(stage: _Stage, before: _Stage, after: _Stage, machine: Machine) -> bool:
+    """Let the next phase of a stage happen; False if it waits for what has not happened yet."""
+    phase = stage.phases[stage.at]
+    message = phase.message
+    if isinstance(message, Receiving):
+        return _received(stage, before, phase.cycles, message, machine)
+    if isinstance(message, Sending):
+        return _sent(stage, after, phase.cycles, message, machine)
+    stage.now += phase.cycles
+    return True
+
+
+def _received(stage: _Stage, before: _Stage, cycles: int, message: Receiving, machine: Machine) -> bool:
+    if not stage.arrived[message.inbox]:
+        return False
+    there = stage.arrived[message.inbox].popleft()
+    if stage.begin is None:
+        stage.begin = there
+    stage.now = max(stage.now, there) + cycles
+    if message.again:
+        latency = SendPrice(machine, message.pairs, 0).latency
+        before.emptied[message.inbox].append(stage.now + latency)
+    return True
+
+
+def _sent(stage: _Stage, after: _Stage, cycles: int, message: Sending, machine: Machine) -> bool:
+    if message.full:
+        if not stage.emptied[message.inbox]:
+            return False
+        stage.now = max(stage.now, stage.emptied[message.inbox].popleft())
+    if message.after:
+        stage.now = max(stage.now, stage.channels.get(message.channel, 0.0))
+    price = SendPrice(machine, message.pairs, message.size)
+    own = cycles if message.background else 0
+    waited = max(stage.links - stage.now - own, 0.0)
+    stage.links = stage.now + own + waited + price.links
+    there = stage.links + price.latency
+    after.arrived[message.inbox].append(there)
+    stage.channels[message.channel] = there + price.latency
+    stage.now += cycles if message.background else waited + cycles
+    return True
