@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from asm.image import Image, image_parts
 from compiler.codegen import DEFAULT_TILES, write_program
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.collector import seldom_collected
 from tx8isa.tools.files import Bytes
 
 from .graph import GraphError
@@ -110,6 +111,7 @@ class EntryProgram:
         write_program(folder, self.text, self.constants, None if text_only else image_parts(self.image))
 
 
+@seldom_collected()
 def compile_entries(
     graphs: Mapping[str, Graph],
     states: Mapping[str, str] | None = None,
@@ -191,6 +193,7 @@ def _networks(
     return networks
 
 
+@seldom_collected()
 def compile_graph(
     graph: Graph,
     dtype: str | None = None,
