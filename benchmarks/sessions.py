@@ -2,9 +2,9 @@
 
     python benchmarks/sessions.py
 
-A small program, and one that writes rows of a cache of 4 MB. Counted is all that is not the run itself: from
-the call to the first instruction, and from the last one until the outputs are there and the next run may
-begin. The best of several rounds counts.
+A small program, and one that writes rows of a cache of 4 MB. Counted is the processor time of all that is not
+the run itself: from the call to the first instruction, and from the last one until the outputs are there and
+the next run may begin. The best of several rounds counts.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ products are in ``int8.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tx8isa.numbers.primitives import fma32, s32
 
@@ -61,7 +62,8 @@ def product_row_fp16(a: int, b: int, c: int, k: int) -> int:
     for j in range(ROW_COLUMNS):
         total = result[j]
         for p in range(k):
-            total = fma32(row[p], fp16_to_f32(view_u16(b + 2 * (p * ROW_COLUMNS + j), 1)[0]), total)
+            wide: Any = fp16_to_f32(view_u16(b + 2 * (p * ROW_COLUMNS + j), 1)[0])
+            total = fma32(row[p], wide, total)
         result[j] = total
     return 0
 
