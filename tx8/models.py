@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.frontend import ModelFile
 from compiler.frontend.torch import TorchModel, open_exported
 from compiler.graph import Graph, GraphError
+from tx8isa.tools.collector import seldom_collected
 
 from .builder import GraphBuilder
 
@@ -38,6 +39,7 @@ def check_ranges(model: Any, ranges: Ranges) -> None:
         model.check_ranges(ranges)
 
 
+@seldom_collected()
 def graph_of(
     model: Any,
     examples: Sequence[Any],

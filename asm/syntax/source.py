@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 from asm.diagnostics import Diagnostic, Fault, character_notes, shortened
 from tx8isa.tools.files import Bytes
@@ -116,10 +117,11 @@ class Source:
 
 
 def checksum(data: Bytes) -> str:
-    """The checksum of a file as the directive ``.checksum`` has it: 16 bytes of BLAKE2b, in hexadecimal."""
-    from hashlib import blake2b  # few programs need it
+    """The checksum of a file as the directive ``.checksum`` has it: its CRC-32, 8 hexadecimal digits.
 
-    return blake2b(data, digest_size=16).hexdigest()
+    It is against accidents, as that of an image, and constants may have gigabytes.
+    """
+    return f"{crc32(data):08x}"
 
 
 class IncludedFiles:

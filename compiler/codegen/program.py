@@ -16,6 +16,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.tools.files import Bytes
+from tx8isa.tools.growing import GrowingBytes
 
 from .emitter import Emitter
 from .phase import Source
@@ -42,7 +43,7 @@ class Data:
     large: int = 0
     """Bytes from which a constant is large; 0: those of a bank."""
     out: Emitter = field(default_factory=Emitter)
-    _bytes: bytearray = field(default_factory=bytearray)
+    _bytes: GrowingBytes = field(default_factory=GrowingBytes)
     """The bytes of the constants' file."""
     _known: dict[tuple[Format, bytes], list[tuple[str, int]]] = field(default_factory=dict)
     """Symbols and places in the file of constants that are perhaps equal."""
@@ -54,7 +55,7 @@ class Data:
     @property
     def blob(self) -> Bytes:
         """The constants' file. It is the section .ddr as well, so neither assembler nor image copy it."""
-        return memoryview(self._bytes).toreadonly()
+        return self._bytes.read_only()
 
     def interface(self, kind: str, name: str, fmt: Format, shape: Shape, dtype: str) -> None:
         """A graph input or output under its own name; ``kind`` is input or output."""
@@ -86,18 +87,17 @@ class Data:
         The assembler puts them at the same place in the section .ddr as they have in the file.
         """
         alike = [] if own else self._known.setdefault((fmt, sample(data)), [])
-        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        first = next((other for other, begin in alike if self._has(begin, flat)), None)
+        first = next((other for other, begin in alike if self._has(begin, data)), None)
         if first is not None:
             self.part(symbol, first, 0)
             return
         if data.nbytes >= (self.large or self.bank):
             self.out.directive(".section .ddr")
             self.out.directive(f".balign {self.bank}")
-        self._bytes += bytes(-len(self._bytes) % SECTION_GRAIN)
+        self._bytes.extend(-len(self._bytes) % SECTION_GRAIN)
         offset = len(self._bytes)
         alike.append((symbol, offset))
-        self._bytes += flat.data
+        self._bytes.extend(data.nbytes).view(data.dtype).reshape(data.shape)[...] = data
         self.out.directive(f'.const {symbol}, {fmt.token}, {extents(shape)}, "{CONSTANTS_FILE}", {offset}')
 
     def made(self, symbol: str, fmt: Format, key: Source | None, make: Callable[[], Array]) -> None:
@@ -112,8 +112,8 @@ class Data:
         self.constant(symbol, fmt, data.shape, data)
 
     def _has(self, begin: int, data: Array) -> bool:
-        """Whether the file has these bytes at a place; no view of it stays, or it could not grow."""
-        return same_bits(np.frombuffer(self._bytes, np.uint8, data.size, begin), data)
+        """Whether the file has these elements at a place; no view of it stays, or it could not grow."""
+        return same_bits(self._bytes.view(begin, data.nbytes).view(data.dtype), data)
 
 
 def checksums(constants: Bytes) -> list[str]:

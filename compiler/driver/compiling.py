@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from compiler.graph import GraphError
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.collector import seldom_collected
 
 from .estimates import chosen_degrees
 from .programs import EntryProgram, Program, Written
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from compiler.search.plan import Plan
 
 
+@seldom_collected()
 def compile_entries(
     graphs: Mapping[str, Graph],
     states: Mapping[str, str] | None = None,
@@ -111,6 +113,7 @@ def _networks(
     return networks
 
 
+@seldom_collected()
 def compile_graph(
     graph: Graph,
     dtype: str | None = None,

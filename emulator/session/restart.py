@@ -23,7 +23,8 @@ class Restart:
         self.image, self.machine, self.memories = image, machine, memories
         self._system: System | None = None
         self._options: dict[str, Any] = {}
-        self._rows = self._heads = np.empty(0, np.int64)
+        self._words = self._first = np.empty(0, np.int64), np.empty(0, np.int64)
+        """The words of all tiles that a run changes, and what they are when it begins."""
 
     def begin(self, **options: Unpack[RunOptions]) -> System:
         """A system at the beginning of the program; its memories must be those after loading."""
@@ -34,8 +35,8 @@ class Restart:
         if system is None or kept != self._options or not _repeatable(system):
             self._options = kept
             return self._made(options)
-        rows, heads = _views(system)
-        rows[:], heads[:] = self._rows, self._heads
+        (rows, heads), (first_rows, first_heads) = self._words, self._first
+        rows[:], heads[:] = first_rows, first_heads
         rows[:, state.CODE] = system.code.translation.dispatch.ctypes.data
         for tile in system.tiles:
             tile.status, tile.moment, tile.group, tile.exit_code = Status.RUNNING, None, 0, 0
@@ -53,8 +54,8 @@ class Restart:
     def _made(self, options: RunOptions) -> System:
         system = System(self.image, self.machine, memories=self.memories, **options)
         self._system = system
-        rows, heads = _views(system)
-        self._rows, self._heads = rows.copy(), heads.copy()
+        self._words = rows, heads = _views(system)
+        self._first = rows.copy(), heads.copy()
         return system
 
 

@@ -232,7 +232,7 @@ class ProgramSession:
                 entry.fill(own, self._lengths.now)
             self.cycles = self._run(network)
             results = self._named([entry.read() for entry in entries])
-            lengths = self._lengths.after(entries[0].outputs_of_step())
+            lengths = self._lengths.after(entries[0].outputs_of_step()) if self._lengths.most else {}
         except BaseException:
             self._undo()
             raise

@@ -19,7 +19,7 @@ class BoundTensor:
     def __init__(self, buffer: Buffer, area: Area, offset: int, size: int) -> None:
         self.buffer, self.offset, self.size = buffer, offset, size
         self.data: Bytes = area.data[offset : offset + size]
-        self._area, self._view = area, _plain_view(buffer, self.data)
+        self._area, self._view, self._travels = area, _plain_view(buffer, self.data), travel_dtype(buffer)
 
     def check(self, array: Array) -> None:
         """InputError unless an array has the shape and dtype of the buffer."""
@@ -38,12 +38,15 @@ class BoundTensor:
 
     def read(self, into: Array | None = None) -> Array:
         """The array that the buffer holds; written into one that was checked, if there is one."""
+        if self._view is None:
+            found = self.array_of(self.data)
+            if into is None:
+                return found
+            into[...] = found
+            return into
         if into is None:
-            return self.array_of(self.data)
-        if self._view is not None:
-            np.copyto(into, self._view, casting="unsafe")
-        else:
-            into[...] = self.array_of(self.data)
+            into = np.empty(self.buffer.shape, self._travels)
+        np.copyto(into, self._view, casting="unsafe")
         return into
 
     def bytes_of(self, array: Array) -> Bytes:

@@ -50,9 +50,11 @@ _BlockAction = Callable[[int, Value, Stretch, Value], None]
 class KeyValues:
     """K and V of a head; ``team``: the tiles that load them together, None if each tile loads its own."""
 
-    def __init__(self, kernel: Kernel, plan: AttentionPlan, team: Team | None) -> None:
+    def __init__(self, kernel: Kernel, plan: AttentionPlan, team: Team | None, part: Value = 0) -> None:
+        """``part``: the number of this tile among those that share the keys of a head."""
         self.kernel, self.plan, self.team = kernel, plan, team
-        count = plan.blocks if plan.resident else plan.slots
+        self.first = kernel.let(part * plan.own_blocks)
+        count = plan.own_blocks if plan.resident else plan.slots
         self.slots = [BlockSlots(kernel, plan, index, plan.block_keys, count) for index in (1, 2)]
         self.others = team.tiles - tiles_from(kernel, kernel.tile, 1) if team is not None else 0
 
@@ -123,7 +125,8 @@ class KeyValues:
 
     def _all_blocks(self, action: Callable[[Stretch, Value], None]) -> None:
         for stretch in stretches(self.plan.n, self.plan.block_keys):
-            with self.kernel.loop(stretch.count) as step:
+            end = stretch.count if self.plan.parts == 1 else self.first + self.plan.own_blocks
+            with self.kernel.loop(end, self.first) as step:
                 action(stretch, step)
 
     def _if_swept(self, sweep: KeySweep, step: Value, action: _BlockAction) -> None:

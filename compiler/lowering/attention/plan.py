@@ -13,6 +13,8 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.vector import WORD
+from compiler.codegen.teams.collective import WAYS
 from compiler.evaluation.sizes import Size, always, ever, here
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
@@ -54,6 +56,10 @@ class AttentionPlan:
     """Whether keys and values of a head stay in the scratchpad."""
     shared: bool = False
     """Whether tiles that work on the same heads load keys and values together."""
+    parts: int = 1
+    """How many tiles share the keys of a head, each with as many blocks of them."""
+    exchange: str = WAYS[0]
+    """How these tiles exchange what they have computed, one of ``WAYS``."""
 
     @property
     def slots(self) -> int:
@@ -64,6 +70,16 @@ class AttentionPlan:
     def blocks(self) -> int:
         """Blocks of keys."""
         return ceil_div(self.n, self.block_keys)
+
+    @property
+    def own_blocks(self) -> int:
+        """Blocks of keys of one tile."""
+        return self.blocks if self.parts == 1 else self.blocks // self.parts
+
+    @property
+    def partial_elements(self) -> int:
+        """FP32 words of the result of a part of the keys: a line of sums of weights, and the values."""
+        return LINE_BYTES // WORD + self.e * aligned_channels(self.m, BLOCK)
 
     @property
     def fmt(self) -> Format:
@@ -171,9 +187,9 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
             block_queries=_lanes_of(m, queries),
             block_keys=work.cut.size("keys") if isinstance(n, Size) else min(work.cut.size("keys"), n),
         )
-        return _placed(
-            replace(plan, shared=work.cut.choice("keys", "own") == "shared"), kernel.target, kernel.budget
-        )
+        shared, exchange = work.cut.choice("keys", "own") == "shared", work.cut.choice("exchange", WAYS[0])
+        plan = replace(plan, shared=shared, parts=work.cut.parts("keys"), exchange=exchange)
+        return _placed(plan, kernel.target, kernel.budget)
     heads, rows, keys = here(plan.heads), here(m), here(n)
     while heads * ceil_div(rows, plan.block_queries) < kernel.target.tiles and plan.block_queries > BLOCK:
         plan = replace(plan, block_queries=_halved_block(plan.block_queries))
@@ -189,6 +205,7 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
 
 def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     """The plan with keys that stay if there is room, and are shared if the tiles of a team keep in step."""
+    plan = plan if _divides_keys(plan, target, budget) else replace(plan, parts=1)
     plan = plan if _fits(plan, budget) else replace(plan, resident=False)
     if isinstance(plan.m, Size) or isinstance(plan.n, Size):
         return replace(plan, shared=False)  # the tiles of a team would take different numbers of steps
@@ -197,6 +214,14 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     keeps_step = plan.resident or (plan.causal is None and blocks % by_blocks == 0)
     fits = 1 < by_blocks <= blocks and plan.m % plan.block_queries == 0 and keeps_step
     return replace(plan, shared=plan.shared and fits)
+
+
+def _divides_keys(plan: AttentionPlan, target: Target, budget: int) -> bool:
+    """Whether tiles can share the keys of each head evenly: of few queries, which are one block."""
+    if isinstance(plan.m, Size) or isinstance(plan.n, Size) or plan.m > min(BLOCK, plan.block_queries):
+        return False
+    even = plan.n % (plan.parts * plan.block_keys) == 0 and plan.heads * plan.parts <= target.tiles
+    return even and plan.causal is None and _fits(plan, budget)
 
 
 def _lanes_of(queries: int, most: int) -> int:
@@ -234,7 +259,9 @@ def _spm_bytes(plan: AttentionPlan) -> int:
     wide = aligned_bytes(keys, queries, Format.FP32)
     matrix = Format.TF32 if parts > 1 else plan.fmt
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
-    loaded = parts * (plan.blocks if plan.resident else plan.slots) * (block + 2 * LINE_BYTES)
+    loaded = parts * (plan.own_blocks if plan.resident else plan.slots) * (block + 2 * LINE_BYTES)
+    if plan.parts > 1:
+        loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)
     scores = 2 * aligned_bytes(keys, queries, plan.fmt) + (parts - 1) * 2 * wide + wide
     per_query = 3 * aligned_bytes(queries, plan.d, plan.fmt) + 4 * aligned_bytes(plan.e, queries, Format.FP32)
     tables = aligned_bytes(plan.e, plan.e, plan.fmt) + 8 * aligned_bytes(1, max(queries, keys), Format.FP32)
@@ -262,3 +289,17 @@ def attention_cuts(target: Target, work: Work) -> Iterator[Cut]:
             readers = divide_tiles(target.tiles, heads, ceil_div(m, queries))[1]
             if readers > 1 and heads * readers * n * (d + e) >= _WORTH_SHARING:
                 yield Cut(sizes=sizes, choices=(("keys", "shared"),))
+    if m <= BLOCK:
+        yield from _cuts_by_keys(target.tiles // heads, m, n)
+
+
+def _cuts_by_keys(most: int, queries: int, keys: int) -> Iterator[Cut]:
+    """Cuts where at most so many tiles share the keys of a head."""
+    for parts in (16, 8, 4, 2):
+        if parts <= most and keys % parts == 0 and keys // parts >= SMALLEST_TAIL:
+            block = keys // parts
+            while block > _MOST_KEYS and block % 2 == 0:
+                block //= 2
+            for way in WAYS:
+                sizes = (("queries", queries), ("keys", block))
+                yield Cut((("keys", parts),), sizes, (("exchange", way),))

@@ -6,7 +6,7 @@ these phases in a row, as a search lets it execute the trace of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from compiler.dialect.ops import GroupOp
@@ -63,11 +63,18 @@ class LayerCost:
         self._owners = [[self.number[owner] for owner in borders.owners[each]] for each in self.groups]
         self._free = [borders.free[each] for each in self.groups]
         self._copied = [self.number[each] for each in borders.copied]
+        self._ordered = all(owner < at for at, owners in enumerate(self._owners) for owner in owners)
+        self._base: list[int] = []
+        self._base = self._numbered(())[1]
         self._rows, self._count = self._layers(())
 
     def layers_saved(self, groups: Collection[GroupOp]) -> int:
         """How many layers fewer there are, with as many barriers, if these groups are one."""
-        return self._count - self._layers(groups)[1]
+        phase, layer = self._numbered(groups)
+        used = {layer[own] for own, free in zip(phase, self._free, strict=True) if not free}
+        if groups:
+            used.add(layer[-1])
+        return self._count - self._counted(used, phase, layer)
 
     def gain(self, joint: Joint) -> int:
         """Cycles that groups save as one.
@@ -90,22 +97,46 @@ class LayerCost:
 
         The joined groups are the phase with the number after those of all groups.
         """
-        phase, one = list(range(len(self.groups))), len(self.groups)
-        for each in joined:
-            phase[self.number[each]] = one
-        layer, moved = [0] * (one + 1), True
-        while moved:
-            moved = False
-            for at, own in enumerate(phase):
-                before = [layer[phase[owner]] for owner in self._owners[at] if phase[owner] != own]
-                least = max(before, default=-1) + (own == one or not self._free[at])
-                if least > layer[own]:
-                    layer[own], moved = least, True
-        rows: dict[int, list[int]] = {}
+        phase, layer = self._numbered(joined)
+        one, rows = len(self.groups), dict[int, list[int]]()
         for own in dict.fromkeys(phase):
             if own == one or not self._free[own]:
                 rows.setdefault(layer[own], []).append(own)
-        return set(map(tuple, rows.values())), len({*rows, *(layer[phase[at]] + 1 for at in self._copied)})
+        return set(map(tuple, rows.values())), self._counted(rows, phase, layer)
+
+    def _counted(self, used: Iterable[int], phase: list[int], layer: list[int]) -> int:
+        """How many layers there are: those that are ``used``, and those in which values are copied."""
+        return len({*used, *(layer[phase[at]] + 1 for at in self._copied)})
+
+    def _numbered(self, joined: Collection[GroupOp]) -> tuple[list[int], list[int]]:
+        """The phase of each group, and the layer of each phase.
+
+        What groups before the joined ones wait for is the same with and without them.
+        """
+        one = len(self.groups)
+        phase = list(range(one))
+        for each in joined:
+            phase[self.number[each]] = one
+        first = min((self.number[each] for each in joined), default=0) if self._ordered else 0
+        layer = [*self._base[:first], *[0] * (one + 1 - first)]
+        while self._raised(phase, layer, first):
+            pass
+        return phase, layer
+
+    def _raised(self, phase: list[int], layer: list[int], first: int) -> bool:
+        """Give phases of the groups from ``first`` on higher layers than what they wait for; whether any
+        was too low."""
+        one, raised = len(self.groups), False
+        for at in range(first, one):
+            own, least = phase[at], -1
+            for owner in self._owners[at]:
+                other = phase[owner]
+                if other != own and layer[other] > least:
+                    least = layer[other]
+            least += own == one or not self._free[at]
+            if least > layer[own]:
+                layer[own], raised = least, True
+        return raised
 
     def _cycles(
         self, rows: _Rows, joint: Joint, way: Callable[[Sequence[_Phase]], RangeCycles]

@@ -14,6 +14,8 @@ Panel = Callable[[int, int, int, int], None]
 """(source, target, p, problem)."""
 Part = Callable[[int, int, int, int, int, int], None]
 """(source, target, p, first row, rows, problem)."""
+Row = Callable[[int, int, int, int], int]
+"""(a, stored columns, sums, k)."""
 Rows = Callable[[int, int, int, int, int, int], None]
 """(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
 Fill = Callable[[int, int, int], None]
@@ -46,6 +48,12 @@ class MatrixArithmetic:
     """Panel ``p`` of an aligned matrix [K, N]."""
     part: Part | None
     """Some rows of a panel of an aligned matrix [K, N]; None where a panel is made in one piece."""
+    transposed_part: Part | None
+    """The rows of one plane of K of a panel of an aligned matrix [N, K]; None as for ``part``."""
+    row: Row | None
+    """The products of a single row and 64 columns that are stored as they are read; None without them."""
+    row_part: Part | None
+    """A whole plane of K of panel ``p`` of an aligned matrix [N, K], as ``row`` reads it; None as for it."""
     rows: Rows
     """The numbers of A."""
     fill: Fill

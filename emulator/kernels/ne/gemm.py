@@ -15,8 +15,8 @@ from tx8isa.numbers.layouts import batch_bytes
 
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
-from .elements import BLOCK, element_bytes, panel_width, planes, stored
-from .groups import FIXED, GROUP, count_up, panel_bytes
+from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored
+from .groups import FIXED, GROUP, SUMS, count_up, panel_bytes
 from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
 
 Each = Callable[[int, int, int, int, int, int], None]
@@ -68,7 +68,7 @@ def _make_either(by_panels: Each, by_parts: Each) -> Each:
 
     def each(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
         single = get(problem, word.M) <= GROUP and get(problem, word.RB) >= get(problem, word.LB)
-        if single and get(problem, word.RT) and not get(problem, word.LT):
+        if single and not get(problem, word.LT):
             by_parts(a, b, panels, rows, i, problem)
         else:
             by_panels(a, b, panels, rows, i, problem)
@@ -78,10 +78,10 @@ def _make_either(by_panels: Each, by_parts: Each) -> Each:
 
 def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
     """Matrix ``i`` of the result; a block of B is widened just before it is read, and stays in the cache."""
-    part, multiply = arithmetic.part, arithmetic.multiply
-    start, finish, upright = arithmetic.start, arithmetic.finish, _make_rows(arithmetic)
-    block = arithmetic.block
-    if part is None:
+    part, transposed_part, block = arithmetic.part, arithmetic.transposed_part, arithmetic.block
+    start, finish, multiply = arithmetic.start, arithmetic.finish, arithmetic.multiply
+    upright, by_row = _make_rows(arithmetic), _make_by_row(arithmetic)
+    if part is None or transposed_part is None:
         return None
 
     def by_parts(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
@@ -92,13 +92,47 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
         for p in range(planes(n)):
             width = panel_width(n, p)
             start(group, m, psum, 0, p, 0, problem)
-            for q in range((k + block - 1) // block):
+            done = by_row(b, panels, rows, p, problem)
+            for q in range(done, (k + block - 1) // block):
                 words = min(block, k - q * block)
-                part(b, panels, p, q * block, words, problem)
+                if get(problem, word.RT):
+                    part(b, panels, p, q * block, words, problem)
+                else:
+                    transposed_part(b, panels, p, q * block, words, problem)
                 multiply(group, m, stored(k, q, block), rows + 4 * q * block * m, 1, panels, width, words)
             finish(group, m, out, 0, p, problem)
 
     return by_parts
+
+
+def _make_by_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], int]:
+    """(b, panels, rows, p, problem): the products of a single row and panel ``p`` of B as they are stored.
+
+    It returns how many planes of K are done: all, or none where there are more rows or fewer columns.
+    """
+    row, row_part, size = arithmetic.row, arithmetic.row_part, arithmetic.bits // 8
+    if row is None or row_part is None:
+        return _no_planes
+
+    def by_row(b: int, panels: int, rows: int, p: int, problem: int) -> int:
+        k, n, sums = get(problem, word.K), get(problem, word.N), get(problem, word.WORK) + SUMS
+        if get(problem, word.M) != 1 or lanes(n, p) != BLOCK:
+            return 0
+        if get(problem, word.RT):
+            row(rows, b + size * p * BLOCK * k, sums, k)
+            return planes(k)
+        if k % BLOCK != 0:
+            return 0
+        for q in range(k // BLOCK):
+            row_part(b, panels, p, q * BLOCK, BLOCK, problem)
+            row(rows + 4 * q * BLOCK, panels, sums, BLOCK)
+        return planes(k)
+
+    return by_row
+
+
+def _no_planes(b: int, panels: int, rows: int, p: int, problem: int) -> int:
+    return 0
 
 
 def _make_by_panels(arithmetic: MatrixArithmetic) -> Each:

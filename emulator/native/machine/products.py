@@ -12,23 +12,24 @@ from typing import Any
 
 from llvmlite import ir
 
-from emulator.native.primitives.products import PRODUCTS, TAP_ROWS, product_name
+from emulator.native.primitives.products import PRODUCTS, ROW_COLUMNS, TAP_ROWS, product_name
 
-from .primitive import F32, I32, I64, Primitive, constant, declared, of_words, pointer
+from .primitive import F16, F32, I16, I32, I64, Primitive, constant, declared, of_words, pointer
 
 LANES = 16
 VECTOR = ir.VectorType(F32, LANES)
 INTEGERS = ir.VectorType(I32, LANES)
+HALVES = ir.VectorType(F16, LANES)
 Step = Callable[[Any, Any, Any, Any], Any]
 """(builder, vector of A, vector of B, sums) -> sums."""
 
 
-def _load(b: Any, pointer: Any, kind: Any = VECTOR) -> Any:
-    return b.load(b.bitcast(pointer, kind.as_pointer()), align=4)
+def _load(b: Any, pointer: Any, kind: Any = VECTOR, align: int = 4) -> Any:
+    return b.load(b.bitcast(pointer, kind.as_pointer()), align=align)
 
 
-def _store(b: Any, value: Any, pointer: Any) -> None:
-    b.store(value, b.bitcast(pointer, value.type.as_pointer()), align=4)
+def _store(b: Any, value: Any, pointer: Any, align: int = 4) -> None:
+    b.store(value, b.bitcast(pointer, value.type.as_pointer()), align=align)
 
 
 def _shuffle(b: Any, x: Any, y: Any, lanes: list[int]) -> Any:
@@ -88,6 +89,32 @@ def make_product(rows: int, columns: int, kind: Any, advance: Step) -> Any:
     return of_words(9, emit)
 
 
+def _row_fp16(b: Any, a: Any, halves: Any, c: Any, k: Any) -> Any:
+    """One row of sums in registers; B is widened as it is read. It needs the instruction for that (F16C)."""
+    a, halves, c = pointer(b, a, F32), pointer(b, halves, F16), pointer(b, c, F32)
+    cells = [b.gep(c, [constant(j)]) for j in range(0, ROW_COLUMNS, LANES)]
+    start, before = [_load(b, cell) for cell in cells], b.block
+    loop, done = b.append_basic_block("k"), b.append_basic_block("stored")
+    b.branch(loop)
+    b.position_at_end(loop)
+    step, at = b.phi(I64), b.phi(halves.type)
+    sums = [b.phi(VECTOR) for _ in cells]
+    scalar = _broadcast(b, b.load(b.gep(a, [step]), align=4))
+    columns = [_load(b, b.gep(at, [constant(j)]), HALVES, 2) for j in range(0, ROW_COLUMNS, LANES)]
+    ends = [_fma(b, scalar, b.fpext(x, VECTOR), total) for x, total in zip(columns, sums, strict=True)]
+    following = [b.add(step, constant(1)), b.gep(at, [constant(ROW_COLUMNS)])]
+    for phi, first, later in zip(
+        [step, at, *sums], [constant(0), halves, *start], [*following, *ends], strict=True
+    ):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    b.cbranch(b.icmp_signed("<", following[0], k), loop, done)
+    b.position_at_end(done)
+    for end, cell in zip(ends, cells, strict=True):
+        _store(b, end, cell)
+    return constant(0)
+
+
 def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:
     """Four rows of sums in registers, one tap after another."""
     index, x, offsets, w, ldw, c, ldc, taps = words
@@ -139,17 +166,24 @@ def _transposed(b: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _transpose_16x16(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
-    of, to = pointer(b, source, F32), pointer(b, target, F32)
-    rows = [_load(b, b.gep(of, [b.mul(constant(i), lds)])) for i in range(LANES)]
-    for i, row in enumerate(_transposed(b, rows)):
-        _store(b, row, b.gep(to, [b.mul(constant(i), ldt)]))
-    return constant(0)
+def _make_transpose(kind: Any, align: int) -> Any:
+    """The transposition of 16 vectors of a type."""
+
+    def emit(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+        of, to = pointer(b, source, kind.element), pointer(b, target, kind.element)
+        rows = [_load(b, b.gep(of, [b.mul(constant(i), lds)]), kind, align) for i in range(LANES)]
+        for i, row in enumerate(_transposed(b, rows)):
+            _store(b, row, b.gep(to, [b.mul(constant(i), ldt)]), align)
+        return constant(0)
+
+    return of_words(4, emit)
 
 
 TABLE: dict[str, Primitive] = {
     **{product_name(*shape): make_product(*shape, VECTOR, _fma) for shape in PRODUCTS},
+    "product_row_fp16": of_words(4, _row_fp16),
     "taps_f32": _make_taps(VECTOR, _fma),
     "taps_i32": _make_taps(INTEGERS, multiply_add),
-    "transpose_16x16": of_words(4, _transpose_16x16),
+    "transpose_16x16": _make_transpose(VECTOR, 4),
+    "transpose_16x16_halves": _make_transpose(ir.VectorType(I16, LANES), 2),
 }

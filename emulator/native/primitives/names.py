@@ -24,7 +24,15 @@ from .int8 import (
     requantise,
     requantise_row,
 )
-from .products import PRODUCTS, product_name, taps_f32, taps_i32, transpose_16x16
+from .products import (
+    PRODUCTS,
+    product_name,
+    product_row_fp16,
+    taps_f32,
+    taps_i32,
+    transpose_16x16,
+    transpose_16x16_halves,
+)
 from .threads import atomic_add, atomic_load, relax
 
 SCALAR = (
@@ -43,12 +51,14 @@ MEMORY = (
 
 PRIMITIVES: dict[Callable[..., Any], str] = {
     transpose_16x16: "transpose_16x16",
+    transpose_16x16_halves: "transpose_16x16_halves",
     pack_flags: "pack_flags",
     spread_flags: "spread_flags",
     **{block: block_name(size) for size, block in BLOCKS.items()},
     **{product: product_name(*shape) for shape, product in PRODUCTS.items()},
     **{product: bytes_name(*shape) for shape, product in BYTES.items()},
     **{product: halves_name(*shape) for shape, product in HALVES.items()},
+    product_row_fp16: "product_row_fp16",
     taps_f32: "taps_f32",
     taps_i32: "taps_i32",
     interleave_bytes: "interleave_bytes",

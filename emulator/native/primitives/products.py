@@ -10,10 +10,12 @@ products are in ``int8.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tx8isa.numbers.primitives import fma32, s32
 
-from .memory import view_f32, view_i64, view_u32
+from .float32 import fp16_to_f32
+from .memory import view_f32, view_i64, view_u16, view_u32
 
 Product = Callable[[int, int, int, int, int, int, int, int, int], int]
 
@@ -48,6 +50,24 @@ def product_name(rows: int, columns: int) -> str:
     return f"product_{rows}x{columns}"
 
 
+ROW_COLUMNS = 64
+
+
+def product_row_fp16(a: int, b: int, c: int, k: int) -> int:
+    """``C[j] = fma(A[p], B[p, j], C[j])`` for p = 0 .. k-1, k >= 1: one row, and 64 columns of FP16.
+
+    The numbers of A and C are next to each other, the rows of B too.
+    """
+    row, result = view_f32(a, k), view_f32(c, ROW_COLUMNS)
+    for j in range(ROW_COLUMNS):
+        total = result[j]
+        for p in range(k):
+            wide: Any = fp16_to_f32(view_u16(b + 2 * (p * ROW_COLUMNS + j), 1)[0])
+            total = fma32(row[p], wide, total)
+        result[j] = total
+    return 0
+
+
 TAP_ROWS = 4
 TAP_LANES = 16
 
@@ -78,6 +98,15 @@ def taps_i32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: in
             weights = view_u32(w + 4 * t * ldw, TAP_LANES)
             for j in range(TAP_LANES):
                 result[j] = s32(result[j] + values[j] * weights[j])
+    return 0
+
+
+def transpose_16x16_halves(source: int, lds: int, target: int, ldt: int) -> int:
+    """``transpose_16x16`` of 16-bit elements."""
+    for i in range(16):
+        row = view_u16(source + 2 * i * lds, 16)
+        for j in range(16):
+            view_u16(target + 2 * (j * ldt + i), 1)[0] = row[j]
     return 0
 
 

@@ -13,6 +13,7 @@ import pytest
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.teams.collective import WAYS
 from compiler.graph import Array, Tensor
 from compiler.lowering.attention.attention import attention
 from compiler.lowering.attention.plan import attention_cuts
@@ -186,6 +187,55 @@ def test_blocks_of_queries_out_of_step_share_nothing() -> None:
     """Three blocks for two tiles of a team: one would wait for the other for ever."""
     text = made((2, 192, 640, 64), Format.FP16).check(cut(64, 64, True), 4, SMALL[Format.FP16])
     assert "dte.broadcast" not in text
+
+
+def by_keys(parts: int, queries: int, keys: int, way: str) -> Cut:
+    """So many tiles share the keys of a head."""
+    sizes = (("queries", queries), ("keys", keys))
+    return Cut((("keys", parts),), sizes, (("exchange", way),))
+
+
+BARRIER = re.compile(r"ncc\.barrier +tiles=[^0]")
+"""A barrier of a team: its tiles are in a register."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "parts", "keys"),
+    [((2, 7, 256, 64), 8, 32), ((1, 1, 96, 16), 4, 8), ((3, 40, 128, 40), 2, 64), ((2, 64, 512, 64), 4, 64)],
+)
+def test_tiles_that_share_the_keys_of_a_head(
+    sizes: tuple[int, int, int, int], parts: int, keys: int, fmt: Format, way: str
+) -> None:
+    text = made(sizes, fmt).check(by_keys(parts, sizes[1], keys, way), 16, strict=True)
+    assert BARRIER.search(text)
+    assert ("dte." in text.replace("dte.wait", "")) == (way == "dte")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_shared_keys_of_which_a_mask_hides_all_that_one_tile_has(rows: int, way: str) -> None:
+    seen = np.where(np.arange(96) % 5 < 4, 0.0, -1e4)
+    seen[24:48] = -np.inf
+    mask = np.tile(seen, (rows, 1)).astype(np.float32) + draw(rows, 96)
+    made((2, 5, 96, 32), Format.FP16, mask).check(by_keys(4, 5, 12, way), 8, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts", "keys", "tiles", "mask"),
+    [
+        ((2, 7, 250, 32), 8, 32, 16, None),  # keys that are not divided evenly
+        ((4, 7, 256, 32), 8, 32, 16, None),  # too few tiles
+        ((1, 65, 128, 32), 2, 64, 4, None),  # more queries than a plane has
+        ((1, 64, 128, 32), 2, 64, 4, causal(64, 128)),  # blocks that are skipped
+    ],
+)
+def test_keys_that_cannot_be_shared_are_not(
+    sizes: tuple[int, int, int, int], parts: int, keys: int, tiles: int, mask: Array | None
+) -> None:
+    text = made(sizes, Format.FP16, mask).check(by_keys(parts, sizes[1], keys, "ddr"), tiles)
+    assert not BARRIER.search(text)
 
 
 @pytest.mark.long

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import Panel, Part
 from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
 from emulator.kernels.ne.groups import PLANE
 from emulator.native.primitives.memory import get
-from emulator.native.primitives.products import transpose_16x16
+from emulator.native.primitives.products import transpose_16x16, transpose_16x16_halves
 from tx8isa.numbers.formats import Format
 
 
@@ -39,25 +41,53 @@ def make_part(fmt: Format) -> Part:
 
 
 def make_transposed_panel(fmt: Format) -> Panel:
-    """Panel ``p`` of aligned weights [TAPS * N, K]: rows tap, then k; columns n. One tap is a matrix [N, K].
+    """Panel ``p`` of aligned weights [TAPS * N, K]: rows tap, then k; columns n. One tap: a matrix [N, K]."""
+    plane_of = _make_plane(fmt)
+
+    def panel(source: int, target: int, p: int, problem: int) -> None:
+        k, width = get(problem, word.K), panel_width(get(problem, word.N), p)
+        for tap in range(get(problem, word.TAPS)):
+            for q in range(planes(k)):
+                plane_of(source, target + 4 * (tap * k + q * BLOCK) * width, p, q, tap, problem)
+
+    return panel
+
+
+def make_transposed_part(fmt: Format) -> Part:
+    """The rows of one plane of k of panel ``p`` of an aligned matrix [N, K]."""
+    plane_of = _make_plane(fmt)
+
+    def part(source: int, target: int, p: int, first: int, rows: int, problem: int) -> None:
+        plane_of(source, target, p, first // BLOCK, 0, problem)
+
+    return part
+
+
+def half_part(source: int, target: int, p: int, first: int, rows: int, problem: int) -> None:
+    """A whole plane of k of a whole panel ``p`` of an aligned matrix [N, K] of 16-bit numbers, transposed."""
+    of = source + 2 * BLOCK * (first // BLOCK * get(problem, word.N) + p * BLOCK)
+    for i in range(0, BLOCK, 16):
+        for j in range(0, BLOCK, 16):
+            transpose_16x16_halves(of + 2 * (j * BLOCK + i), BLOCK, target + 2 * (i * BLOCK + j), BLOCK)
+
+
+def _make_plane(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
+    """(source, target, p, q, tap, problem): plane ``q`` of a tap's weights [N, K], transposed.
 
     A transposition may write up to 15 rows too many: they belong to what is written after it, or to the
     slack at the end.
     """
     widen, size = make_widen(fmt), fmt.bits // 8
 
-    def panel(source: int, target: int, p: int, problem: int) -> None:
+    def plane_of(source: int, target: int, p: int, q: int, tap: int, problem: int) -> None:
         k, n, taps = get(problem, word.K), get(problem, word.N), get(problem, word.TAPS)
         plane = get(problem, word.WORK) + PLANE
         width, rows = panel_width(n, p), lanes(n, p)
-        for tap in range(taps):
-            for q in range(planes(k)):
-                stored, valid = stored_lanes(k, q), lanes(k, q)
-                of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
-                to = target + 4 * (tap * k + q * BLOCK) * width
-                widen(source + size * of, plane, rows * stored)
-                for i in range(0, valid, 16):
-                    for j in range(0, rows, 16):
-                        transpose_16x16(plane + 4 * (j * stored + i), stored, to + 4 * (i * width + j), width)
+        stored, valid = stored_lanes(k, q), lanes(k, q)
+        of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
+        widen(source + size * of, plane, rows * stored)
+        for i in range(0, valid, 16):
+            for j in range(0, rows, 16):
+                transpose_16x16(plane + 4 * (j * stored + i), stored, target + 4 * (i * width + j), width)
 
-    return panel
+    return plane_of

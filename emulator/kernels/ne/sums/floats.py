@@ -20,11 +20,15 @@ from emulator.kernels.ne.groups import SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
 from emulator.native.primitives.memory import get, view_f32
-from emulator.native.primitives.products import PRODUCTS
+from emulator.native.primitives.products import PRODUCTS, product_row_fp16
+from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
 
-from .float_panels import make_direct_panel, make_part, make_transposed_panel
+from .float_panels import half_part, make_direct_panel, make_part, make_transposed_panel, make_transposed_part
+
+HARDWARE_FP16 = has_feature("f16c")
+"""Whether an instruction widens FP16."""
 
 LEAKY_SLOPE = 0.01
 """Slope of ``lrelu`` below zero: no operand carries one (proposed)."""
@@ -32,6 +36,7 @@ LEAKY_SLOPE = 0.01
 
 def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
     """The arithmetic of a format; ``post``: bias, scale and activation take part (proposed)."""
+    by_rows = fmt is Format.FP16 and HARDWARE_FP16
     return MatrixArithmetic(
         bits=fmt.bits,
         grain=1,
@@ -41,6 +46,9 @@ def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
         panel=make_transposed_panel(fmt),
         direct_panel=make_direct_panel(fmt),
         part=make_part(fmt),
+        transposed_part=make_transposed_part(fmt),
+        row=product_row_fp16 if by_rows else None,
+        row_part=half_part if by_rows else None,
         rows=make_widen_rows(fmt),
         fill=zeros,
         columns=_make_columns(fmt),

@@ -64,6 +64,34 @@ def test_a_sum_is_not_rounded_between_product_and_addition():
     check_result(out, np.array([[2.0**-9 + 2.0**-20]], np.float32), FP32)
 
 
+@needs_jit
+@pytest.mark.parametrize("numbers", [small_numbers, tame_numbers, any_numbers])
+@pytest.mark.parametrize("fmt", [FP16, BF16])
+@pytest.mark.parametrize("rt", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 64, 64), (1, 128, 150), (1, 192, 128), (1, 100, 128), (2, 128, 64)])
+def test_single_rows_are_fused_in_ascending_order(shape, rt, fmt, numbers):
+    """A single row of FP16 reads whole planes of the right-hand matrix as they are stored."""
+    m, k, n = shape
+    rng = np.random.default_rng(m * n + k)
+    a, b, psum = numbers(rng, (m, k), fmt), numbers(rng, (k, n), fmt), numbers(rng, (m, n), FP32)
+    packed = {"psum": pack(psum, FP32), "psum_format": FP32, "out_format": FP32}
+    out = run_gemm(fmt, left(a, fmt, 0), right(b, fmt, rt), m, k, n, 0, rt, **packed)
+    check_result(out, fused(decode(a, fmt), decode(b, fmt), decode(psum, FP32)), FP32)
+
+
+@needs_jit
+@pytest.mark.parametrize("batches", [(2, 2), (1, 3), (3, 1)])
+@pytest.mark.parametrize("rt", [0, 1])
+def test_single_rows_in_batches(batches, rt):
+    (lb, rb), (m, k, n) = batches, (1, 128, 130)
+    rng = np.random.default_rng(lb * 10 + rb)
+    a, b = small_numbers(rng, (lb, m, k), FP16), small_numbers(rng, (rb, k, n), FP16)
+    out = run_gemm(FP16, left(a, FP16, 0), right(b, FP16, rt), m, k, n, 0, rt, lb, rb)
+    x, y = decode(a, FP16), decode(b, FP16)
+    want = [ascending(x[i % lb], y[i % rb], np.zeros((m, n))) for i in range(max(lb, rb))]
+    check_result(out, np.array(want), FP16)
+
+
 @pytest.mark.parametrize("batches", [(1, 1), (2, 2), (1, 3), (3, 1)])
 @pytest.mark.parametrize("transposed", [(0, 1), (1, 0)])
 def test_batches_broadcast(batches, transposed):

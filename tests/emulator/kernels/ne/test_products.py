@@ -7,7 +7,14 @@ import pytest
 
 from emulator import native
 from emulator.kernels.ne.groups import SUMS, make_multiply_narrow, make_multiply_wide
-from emulator.native.primitives.products import PRODUCTS, product_name, transpose_16x16
+from emulator.native.primitives.products import (
+    PRODUCTS,
+    product_name,
+    product_row_fp16,
+    transpose_16x16,
+    transpose_16x16_halves,
+)
+from emulator.native.target import has_feature
 from machine_code import needs_jit
 from matrix_sums import fused
 
@@ -76,3 +83,32 @@ def test_transpose():
     want = np.full((16, 18), -1, np.float32)
     want[:, :16] = source.reshape(16, 20)[:, :16].T
     assert target.tobytes() == want.tobytes()
+
+
+def test_transpose_of_halves():
+    source = np.arange(16 * 20, dtype=np.uint16) + 0x7BF0  # patterns of infinities and NaN too
+    target = np.full(16 * 18, 0xFFFF, np.uint16)
+
+    def kernel(source, target):
+        return transpose_16x16_halves(source, 20, target, 18)
+
+    native.call(native.compile_kernel(kernel, "halves", 2), source.ctypes.data, target.ctypes.data)
+    want = np.full((16, 18), 0xFFFF, np.uint16)
+    want[:, :16] = source.reshape(16, 20)[:, :16].T
+    assert target.tobytes() == want.tobytes()
+
+
+@pytest.mark.skipif(not has_feature("f16c"), reason="the processor has no instruction that widens FP16")
+@pytest.mark.parametrize("k", [1, 2, 67])
+def test_a_row_of_fp16(k):
+    rng = np.random.default_rng(k)
+    a, c = (rng.standard_normal(n).astype(np.float32) for n in (k, 64))
+    b = rng.standard_normal((k, 64)).astype(np.float16)
+    b[0, :3] = 6e-8, 65504, 0  # a subnormal number, the largest, zero
+    want = fused(a[None], b.astype(np.float32), c[None])
+
+    def kernel(a, b, c, k):
+        return product_row_fp16(a, b, c, k)
+
+    native.call(native.compile_kernel(kernel, "row", 4), *(x.ctypes.data for x in (a, b, c)), k)
+    assert c.tobytes() == want.astype(np.float32).tobytes()

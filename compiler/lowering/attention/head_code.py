@@ -1,0 +1,255 @@
+"""The code of attention for one head: blocks of queries, each with two sweeps over the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from compiler.codegen.expr import Value, maximum, minimum
+from compiler.codegen.slices.aligned import (
+    Aligned,
+    Grid,
+    aligned_bytes,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+)
+from compiler.codegen.slices.precision import split
+from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.evaluation.sizes import Size
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
+
+from .key_values import KEYS, VALUES, KeySweep
+from .operands import queries_from, store_result
+from .plan import HIDDEN
+from .scores import DoubleBuffer, QueryBlock, Scores
+from .slots import BlockSlots
+
+
+class HeadCode:
+    """The code for the blocks of queries of one head, all of the size of ``stretch``."""
+
+    def __init__(self, scores: Scores, queries: BlockSlots, stretch: Stretch, head: Value) -> None:
+        self.scores, self.slots, self.stretch, self.head = scores, queries, stretch, head
+        self.kernel, self.plan, self.key_values = scores.kernel, scores.plan, scores.key_values
+        self.queries = stretch.size
+        self.lanes = aligned_channels(self.queries, BLOCK)
+        self.results = self._results()
+        self.weights = self._double_buffer("scores", self.plan.fmt, self.plan.block_keys)
+        """Scores, which become weights in place."""
+
+    def _results(self) -> tuple[DoubleBuffer, ...]:
+        """Buffers for the sums of weighted values, and of weights."""
+        result = self._double_buffer("result", Format.FP32, self.plan.e)
+        return result, self._double_buffer("total", Format.FP32, 1)
+
+    def _sums(self, turn: Value) -> tuple[Aligned, Value]:
+        """The sums of weighted values of a block, and the address of those of weights."""
+        result, total = self.results
+        return result.slice(turn, self.plan.e), total.slice(turn, 1).base
+
+    def _double_buffer(self, name: str, fmt: Format, rows: int) -> DoubleBuffer:
+        return DoubleBuffer(self.kernel, name, Aligned(0, fmt, Grid(rows, 1, rows), self.queries))
+
+    # --- blocks of queries -------------------------------------------------------------------------------
+
+    def run(self, first: Value, step: int) -> None:
+        """Every ``step``-th block from ``first`` on.
+
+        While a block is computed, the next is loaded and the result of the one before is finished.
+        """
+        kernel, count = self.kernel, self.stretch.count
+        self.key_values.load_all(KEYS, self.head)
+        with kernel.if_below(first, count):
+            self._put(first, step, self._load(first, step))
+        with kernel.loop(count, first, step) as block:
+            self._block(block, first, step)
+        with kernel.if_below(first, count):
+            turns = (count - 1 - minimum(first, count - 1)) // step
+            self._finish(kernel.let(first + turns * step), step)
+
+    def _block(self, block: Value, first: Value, step: int) -> None:
+        kernel = self.kernel
+        following = kernel.let(block + step)
+        loaded: list[Aligned] = []
+
+        def meanwhile() -> None:
+            with kernel.if_below(following, self.stretch.count):
+                loaded.append(self._load(following, step))
+            with kernel.if_below(first, block):
+                self._finish(kernel.let(maximum(block - step, 0)), step)
+
+        row = kernel.let(self._row(block))
+        queries = QueryBlock(self.head, row, self.slots.block(block // step, self.queries))
+        largest = self._largest_scores(queries, meanwhile)
+        with kernel.if_below(following, self.stretch.count):
+            self._put(following, step, loaded[0])
+        with kernel.if_below(block, first + 1):
+            self.key_values.load_all(VALUES, self.head)
+        shifted = self._shifted(queries, largest)
+        self._begin_total(largest, block // step)
+        self._weighted_values(shifted, block // step)
+
+    def _row(self, block: Value) -> Value:
+        """The first query of a block."""
+        return block * self.queries + self.stretch.start
+
+    def _load(self, block: Value, step: int) -> Aligned:
+        row = self.kernel.let(self._row(block))
+        return self.slots.load(block // step, self.head, row, self.queries, self._count(row))
+
+    def _count(self, row: Value) -> Value:
+        """The queries of the block that begins with a row."""
+        return queries_from(self.plan, row, self.queries)
+
+    def _put(self, block: Value, step: int, loaded: Aligned) -> None:
+        if isinstance(self.plan.m, Size):
+            # All lanes, because engines write whole lines: those without a query are 0.
+            loaded = replace(loaded, grid=Grid(self.queries, 1, self.queries))
+        self.slots.put(block // step, loaded, self.plan.scale)
+
+    # --- two sweeps over the keys ------------------------------------------------------------------------
+
+    def _largest_scores(self, block: QueryBlock, meanwhile: Callable[[], None]) -> Value:
+        """The first sweep: the address of the largest score of each query."""
+        kernel, fmt = self.kernel, self.plan.fmt
+        largest = kernel.buffer("largest", aligned_bytes(1, self.queries, fmt))
+        kernel.emit(f"td.memset.{fmt.token}", dst=largest, value=_LOWEST[fmt], n=self.lanes)
+
+        def use(stretch: Stretch, step: Value) -> None:
+            data = self.weights.slice(step, stretch.size)
+            newest = kernel.buffer("newest", aligned_bytes(1, self.queries, fmt))
+            kernel.emit(f"ct.reduce.max.{fmt.token}", dst=newest, src0=data.base, shape=data.shape, dims="h")
+            Vector(kernel, fmt, self.lanes).vv("max", largest, largest, newest)
+
+        self._sweep(block, False, use, meanwhile)
+        return largest
+
+    def _shifted(self, block: QueryBlock, largest: Value) -> QueryBlock:
+        """The queries with what the second sweep subtracts from their scores."""
+        kernel, fmt, engine = self.kernel, self.plan.fmt, self.scores.engine
+        Vector(kernel, fmt, self.lanes).vs("mul", largest, largest, -1.0)
+        row = Aligned(largest, fmt, Grid(1, 1, 1), self.queries)
+        if fmt is not engine:
+            row = narrowed_slice(kernel, row, engine)
+        return replace(block, lowest=row.base)
+
+    def _begin_total(self, lowest: Value, turn: Value) -> None:
+        """The sums of weights before any key: 0, and infinity for queries of which all keys are hidden.
+
+        ``lowest``: minus the largest score of each query.
+        """
+        kernel, fmt, (_, total) = self.kernel, self.plan.fmt, self._sums(turn)
+        if not self.plan.work.spec.integer("zero_rows"):
+            kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self.lanes)
+            return
+        narrow = fmt.bits == 16
+        hidden = kernel.buffer("unseen", aligned_bytes(1, self.queries, fmt)) if narrow else total
+        vector = Vector(kernel, fmt, self.lanes)
+        vector.vs("add", hidden, lowest, HIDDEN.get(fmt, HIDDEN[Format.FP32]) / 2)
+        vector.unary("relu", hidden, hidden)
+        if narrow:
+            convert(kernel, total, hidden, self.lanes, fmt, Format.FP32)
+        Vector(kernel, Format.FP32, self.lanes).vs("mul", total, total, _LARGEST)
+
+    def _weighted_values(self, block: QueryBlock, turn: Value) -> None:
+        """The second sweep: the sums of weighted values and of weights."""
+        kernel = self.kernel
+        result, total = self._sums(turn)
+        kernel.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
+
+        def use(stretch: Stretch, step: Value) -> None:
+            self._weigh(stretch, step, total, result)
+
+        self._sweep(block, True, use, nothing)
+
+    def _weigh(self, stretch: Stretch, step: Value, total: Value, result: Aligned) -> None:
+        """result [E, queries] += V' weights, total += their sums; the weights are exp(scores)."""
+        kernel, scores, size = self.kernel, self.scores, stretch.size
+        data = self.weights.slice(step, size)
+        Vector(kernel, data.fmt, data.elements).unary("exp_lp", data.base, data.base)
+        weights = [part.base for part in split(kernel, data)]
+        values = self.key_values.rows(VALUES, stretch, step)
+        ones = Aligned(scores.tables.ones, scores.engine, Grid(size, 1, size), 1)
+        for weight in weights:
+            scores.multiply([ones], [weight], total, (total, Format.FP32), Format.FP32, 1, size, rt=1)
+        sums = result.base, Format.FP32
+        scores.multiply(values, weights, result.base, sums, Format.FP32, self.plan.e, size, lt=1, rt=1)
+
+    def _sweep(
+        self,
+        block: QueryBlock,
+        second: bool,
+        use: Callable[[Stretch, Value], None],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        """Scores of every block of keys; ``use`` is called for each when those of the next are computed."""
+        ranges = self._key_ranges(block.row)
+        sizes = dict.fromkeys(stretch.size for stretch, *_ in ranges) if second else {}
+        shifts = {size: self.scores.shift(block, size) for size in sizes}
+        for stretch, begin, end, masked in ranges:
+            shifted = replace(block, shift=shifts.get(stretch.size))
+            prepare = partial(self.scores.compute, shifted, stretch, self.weights, second, masked)
+            self.key_values.sweep(
+                KeySweep(block.head, stretch, begin, end, second, prepare, partial(use, stretch), meanwhile)
+            )
+            meanwhile = nothing
+
+    def _key_ranges(self, row: Value) -> list[tuple[Stretch, Value, Value, bool]]:
+        """Blocks of keys that the queries from ``row`` on see: a stretch, from, to, whether masked."""
+        kernel, plan = self.kernel, self.plan
+        if plan.causal is None:
+            masked = plan.mask is not None
+            return [(stretch, 0, stretch.count, masked) for stretch in stretches(plan.n, plan.block_keys)]
+        (stretch,) = stretches(plan.n, plan.block_keys)
+        first = row + plan.causal
+        seen_by_all = minimum((first + 1) // plan.block_keys, plan.blocks)
+        last_seen = minimum((first + (self.queries - 1)) // plan.block_keys, plan.blocks - 1)
+        whole, end = kernel.let(seen_by_all), kernel.let(last_seen + 1)
+        return [(stretch, 0, whole, False), (stretch, whole, end, True)]
+
+    # --- the result --------------------------------------------------------------------------------------
+
+    def _finish(self, block: Value, step: int) -> None:
+        """Divide by the sums of the weights, transpose, store."""
+        turn = block // step
+        self._store(self._row(block), *self._sums(turn))
+
+    def _store(self, row: Value, result: Aligned, total: Value) -> None:
+        """The same for the queries from ``row`` on."""
+        kernel, plan, engine = self.kernel, self.plan, self.scores.engine
+        Vector(kernel, Format.FP32, self.lanes).unary("recip", total, total)
+        per_channel(kernel, "mul", result, total)
+        fmt = plan.work.output.fmt
+        rows = slice_buffer(kernel, "y", fmt, Grid(self.queries, 1, self.queries), plan.e)
+        for number, part in enumerate(split(kernel, narrowed_slice(kernel, result, plan.fmt))):
+            psum: dict[str, Value] = {"psum": rows.base} if number else {}
+            kernel.emit(
+                f"ne.gemm.{engine.token}",
+                a=part.base,
+                b=self.scores.tables.identity,
+                out=rows.base,
+                lt=1,
+                rt=1,
+                m=self.queries,
+                k=plan.e,
+                n=plan.e,
+                out_format=fmt.token,
+                **psum,
+            )
+        row = kernel.let(row)
+        rows = replace(rows, grid=Grid(self._count(row), 1, self.queries))
+        store_result(kernel, plan, self.head, row, rows)
+
+
+def nothing() -> None:
+    """The second sweep has nothing else to do while it begins."""
+
+
+_LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}
+"""Initial value of a maximum: finite, so that its difference from itself is 0."""
+_LARGEST = 3.0e38
+"""Factor by which what is left of a hidden score becomes infinite."""
