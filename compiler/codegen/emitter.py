@@ -20,6 +20,8 @@ class Emitter:
         """Lines that are text already."""
         self.instructions = 0
         """Number of instructions so far."""
+        self.labels = 0
+        """Number of labels so far."""
 
     @property
     def lines(self) -> list[str]:
@@ -35,6 +37,7 @@ class Emitter:
         return len(self._lines)
 
     def label(self, name: str) -> None:
+        self.labels += 1
         self._lines.append(f"{name}:")
 
     def comment(self, text: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from compiler.evaluation.sizes import Size
 
 from .emitter import Emitter, instruction_text
-from .expr import Address, Operation, Slot, SpilledVariable, Value, Variable, bounds
+from .expr import Address, Key, Operation, Slot, SpilledVariable, Value, Variable, bounds, key_of
 from .spilling import LARGEST_FRAME, TURNS, WORD, OutOfRegisters, Shortage, Spills, frame_bytes, is_cheap
 
 TILE = "s11"
@@ -21,8 +22,9 @@ STACK = "sp"
 POOL = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
 """The registers that values of a phase are in."""
 _ORDER = {register: at for at, register in enumerate(POOL)}
-_State = tuple[list[str], int, int, int]
-"""Free registers, how many are missing, spilled values that are alive, and how many values are kept."""
+_State = tuple[list[str], int, int, int, frozenset[str]]
+"""Free registers, how many are missing, spilled values that are alive, how many values are kept, and the
+registers whose value was found in them."""
 IMMEDIATES = range(-2048, 2048)
 """Numbers that an instruction of the core can contain (12 bits)."""
 
@@ -48,12 +50,21 @@ class Registers:
 
     Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Where there
     is no free register a shortage is noted in ``spills``, and the code is of no use.
+
+    ``remembering``: an operand that a register still holds is not computed again. That takes fewer
+    instructions, and registers that are in use as little as otherwise: a free one may be taken at any time.
     """
 
-    def __init__(self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None, remembering: bool = False
+    ) -> None:
         self._out = out
         self._free = list(POOL if free is None else free)
         self.spills = spills
+        self.contents = RegisterContents(out) if remembering else None
+        """What registers hold; None if that is not remembered."""
+        self._found: set[str] = set()
+        """Registers in use whose value was found in them; others may read them too."""
         self.depth = 0
         """Loops around the current position."""
         self.frame = 0
@@ -75,7 +86,8 @@ class Registers:
     def take(self) -> str:
         """Allocate a free register; one that does not exist if there is none."""
         if self._free:
-            return self._free.pop(0)
+            at = 0 if self.contents is None else self.contents.least_needed(self._free)
+            return self._free.pop(at)
         self._missing += 1
         self.spills.shortages.append(Shortage(len(POOL), self._missing, tuple(self._kept)))
         return f"missing{self._missing}"
@@ -92,10 +104,11 @@ class Registers:
         return _Scope(self)
 
     def _state(self) -> _State:
-        return list(self._free), self._missing, self._words, len(self._kept)
+        return list(self._free), self._missing, self._words, len(self._kept), frozenset(self._found)
 
     def _restore(self, state: _State) -> None:
-        self._free, self._missing, self._words, kept = state
+        self._free, self._missing, self._words, kept, found = state
+        self._found = set(found)
         del self._kept[kept:]
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
@@ -109,7 +122,7 @@ class Registers:
         if isinstance(value, Variable):
             return value
         if not self._is_spilled():
-            return self._keep(Variable(self.compute(value), *bounds(value)))
+            return self._keep(Variable(self.operand(value), *bounds(value)))
         if once or is_cheap(value):
             return value
         return self._store(self.compute(value), *bounds(value))
@@ -121,7 +134,7 @@ class Registers:
             self._out.instruction("li", register, str(start))
         else:
             with self.scope():
-                self._out.instruction("mv", register, self.compute(start))
+                self._out.instruction("mv", register, self.operand(start))
         return self._store(register, low, high) if spilled else self._keep(Variable(register, low, high))
 
     def hold(self, register: str, low: int, high: int) -> Variable:
@@ -133,11 +146,12 @@ class Registers:
     def assign(self, variable: Variable, value: Value) -> None:
         """Give a variable of its own another value."""
         with self.scope():
-            register = self.compute(value)
+            register = self.operand(value)
             if isinstance(variable, SpilledVariable):
                 self._out.instruction("sd", register, variable.register)
             else:
                 self._out.instruction("mv", variable.register, register)
+        self._forget(variable)
 
     def add(self, variable: Variable, step: int) -> None:
         """Add a number to a variable."""
@@ -145,7 +159,7 @@ class Registers:
             self._change(variable, "addi", str(step))
             return
         with self.scope():
-            self._change(variable, "add", self.compute(step))
+            self._change(variable, "add", self.operand(step))
 
     def invert(self, variable: Variable) -> None:
         """Invert the bits of a variable."""
@@ -157,6 +171,11 @@ class Registers:
             self._out.instruction(mnemonic, register, register, *operands)
             if isinstance(variable, SpilledVariable):
                 self._out.instruction("sd", register, variable.register)
+        self._forget(variable)
+
+    def _forget(self, variable: Variable) -> None:
+        if self.contents is not None:
+            self.contents.forget(variable)
 
     def _is_spilled(self) -> bool:
         """Whether the next value that is kept leaves the registers."""
@@ -196,10 +215,62 @@ class Registers:
         code.instruction("addi", STACK, STACK, str(self.frame))
         return code.lines
 
+    # --- labels, where control comes from elsewhere ------------------------------------------------------
+
+    def label_after_jump(self, name: str) -> None:
+        """A label that is reached from the branch before the last instruction alone, or from a branch past
+        instructions that change but a register that is being computed."""
+        if self.contents is None:
+            self._out.label(name)
+        else:
+            self.contents.label(name)
+
+    def label_of_loop(self, name: str) -> None:
+        """A label at the beginning or the end of a loop: what is in use there is not changed in the loop."""
+        if self.contents is None:
+            self._out.label(name)
+        else:
+            self.contents.label(name, unless=self._free)
+
+    def state(self) -> dict[Key, str]:
+        """What registers hold here, as far as that is remembered."""
+        return {} if self.contents is None else self.contents.state()
+
+    def join(self, name: str, other: Mapping[Key, str]) -> None:
+        """A label that is also reached from a place of which ``other`` was the ``state``."""
+        if self.contents is None:
+            self._out.label(name)
+        else:
+            self.contents.join(name, other)
+
+    def forget_all(self) -> None:
+        """Remember nothing of what registers hold."""
+        if self.contents is not None:
+            self.contents.clear()
+
+    def is_reused(self, line: int) -> bool:
+        """Whether what a line computes has been found in its register later."""
+        return self.contents is not None and line in self.contents.reused
+
     # --- values that are used in the next instruction ----------------------------------------------------
 
+    def operand(self, value: Value) -> str:
+        """The register that holds the value, for instructions that read it."""
+        if self.contents is None or (isinstance(value, Variable) and not isinstance(value, SpilledVariable)):
+            return self.compute(value)
+        key = key_of(value)
+        register = self.contents.find(key)
+        if register is None:
+            register = self.compute(value)
+            self.contents.note(register, key)
+            return register
+        if register in self._free:
+            self._free.remove(register)
+        self._found.add(register)
+        return register
+
     def compute(self, value: Value) -> str:
-        """The register that holds the value: that of a variable, or a new one."""
+        """The register that holds the value: that of a variable, or a new one, which may be changed."""
         if isinstance(value, SpilledVariable):
             return self._load("ld", value.register)
         if isinstance(value, Variable):
@@ -222,10 +293,9 @@ class Registers:
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)
-        parity = self.compute(value.parity)
+        parity = self.operand(value.parity)
         self._out.instruction("and", target, target, parity)
-        if not _is_kept(value.parity):
-            self.release(parity)
+        self._release(value.parity, parity)
         return target
 
     def _load(self, mnemonic: str, text: str) -> str:
@@ -234,25 +304,41 @@ class Registers:
         return target
 
     def _operation(self, value: Operation) -> str:
-        left = self.compute(value.left)
+        left = self.operand(value.left)
         immediate = _with_immediate(value)
         if immediate is not None:
-            target = self._reuse(value.left, left)
+            target = self._target(value.left, left)
             self._out.instruction(immediate[0], target, left, str(immediate[1]))
             return target
-        right = self.compute(value.right)
-        target = self._reuse(value.left, left)
+        right = self.operand(value.right)
+        target = self._target(value.left, left, value.op in ("min", "max"))
         if value.op in ("min", "max"):
             self._choose(value.op, target, left, right)
         else:
             self._out.instruction(_NAMES[value.op], target, left, right)
-        if not _is_kept(value.right):
-            self.release(right)
+        self._release(value.right, right)
         return target
 
-    def _reuse(self, operand: Value, register: str) -> str:
-        """A register for the result: that of a temporary operand, or a new one if it is a variable."""
-        return self.take() if _is_kept(operand) else register
+    def _target(self, operand: Value, register: str, same: bool = False) -> str:
+        """A register for the result: that of a temporary operand, or a new one if it is a variable.
+
+        Where contents are remembered it is a new one too if there is any, unless the ``same`` is better.
+        """
+        if _is_kept(operand) or register in self._found:
+            return self.take()
+        if self.contents is None:
+            return register
+        if same or not self._free:
+            self.contents.drop(register)
+            return register
+        target = self.take()
+        self.release(register)
+        return target
+
+    def _release(self, operand: Value, register: str) -> None:
+        """Give the register of a temporary operand back."""
+        if not _is_kept(operand) and register not in self._found:
+            self.release(register)
 
     def _choose(self, op: str, target: str, left: str, right: str) -> None:
         """Minimum or maximum by a branch, because the core has no instruction for them."""
@@ -261,7 +347,79 @@ class Registers:
         first, second = (target, right) if op == "min" else (right, target)
         self._out.instruction("ble", first, second, "1f")
         self._out.instruction("mv", target, right)
-        self._out.label("1")
+        self.label_after_jump("1")
+
+
+class RegisterContents:
+    """Which values registers hold. At a label that others write everything is forgotten."""
+
+    def __init__(self, out: Emitter) -> None:
+        self._out = out
+        self._labels = out.labels
+        self._places: dict[Key, str] = {}
+        """Registers by what they hold, the one first that was asked for longest ago."""
+        self._lines: dict[str, int] = {}
+        """For each register the line that computes what it holds."""
+        self.reused: set[int] = set()
+        """Lines whose results were found later."""
+
+    def _current(self) -> dict[Key, str]:
+        if self._labels != self._out.labels:
+            self.clear()
+        return self._places
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._labels = self._out.labels
+        self._places.clear()
+
+    def find(self, key: Key) -> str | None:
+        """The register that holds a value."""
+        places = self._current()
+        register = places.pop(key, None)
+        if register is not None:
+            places[key] = register
+            self.reused.add(self._lines[register])
+        return register
+
+    def note(self, register: str, key: Key) -> None:
+        """A value has just been computed into a register."""
+        if register in _ORDER:
+            self._current()[key] = register
+            self._lines[register] = self._out.count - 1
+
+    def drop(self, register: str) -> None:
+        """A register gets another content."""
+        self._places = {key: place for key, place in self._places.items() if place != register}
+
+    def forget(self, variable: Variable) -> None:
+        """A variable changes, and with it what is computed of it."""
+        self._places = {key: place for key, place in self._places.items() if variable not in key.variables}
+
+    def least_needed(self, free: Sequence[str]) -> int:
+        """The number of a register that holds nothing, or what was asked for longest ago; it is taken."""
+        held = list(self._current().values())
+        at = next((at for at, register in enumerate(free) if register not in held), None)
+        if at is None:
+            at = min(range(len(free)), key=lambda number: held.index(free[number]))
+            self.drop(free[at])
+        return at
+
+    def label(self, name: str, unless: Collection[str] = ()) -> None:
+        """A label behind which registers hold what they hold here, except for some."""
+        places = {key: place for key, place in self._current().items() if place not in unless}
+        self._out.label(name)
+        self._labels, self._places = self._out.labels, places
+
+    def state(self) -> dict[Key, str]:
+        """What registers hold here."""
+        return dict(self._current())
+
+    def join(self, name: str, other: Mapping[Key, str]) -> None:
+        """A label that is also reached from a place where registers held ``other``."""
+        places = {key: place for key, place in self._current().items() if other.get(key) == place}
+        self._out.label(name)
+        self._labels, self._places = self._out.labels, places
 
 
 class _Scope(AbstractContextManager[None]):
