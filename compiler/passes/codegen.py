@@ -23,7 +23,7 @@ from compiler.lowering.movement.control import place_of_body
 from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ddr.early_loads import came_early, early_bytes
 from compiler.passes.ranges.phase_code import PhaseCode
-from compiler.passes.ranges.versions import Version, chosen_version, improve, index_of, versions_of
+from compiler.passes.ranges.versions import Version, chosen_version, improve, index_of, join, versions_of
 from compiler.search import Trial
 from compiler.search.cost import tiles_at_work
 
@@ -69,7 +69,9 @@ class CodegenPass:
             for number, (operation, values) in enumerate(settled.items())
         ]
         found = [versions_of(context, code) for code in codes]
-        improve(context, [*zip(codes, found, strict=True)])
+        phases = [*zip(codes, found, strict=True)]
+        join(context, phases)
+        improve(context, phases)
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]

@@ -33,6 +33,10 @@ _MOST_RUNS = 16
 """Stretches of points with one version up to which comparisons find the version; more need a table."""
 _FASTER, _SAVED = 1.15, 500
 """How much faster another version has to be at an end of the ranges: by a factor and by cycles."""
+_LITTLE = 0.03
+"""The part of the cycles at the usual sizes that may be lost for phases of one version."""
+_MUCH_SLOWER = 1.25
+"""How much slower all phases may be at an end of the ranges than with the best version of each."""
 _STEPS = 6
 """Points at which two versions are compared to find the border between them."""
 _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
@@ -41,11 +45,13 @@ _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsize
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Code of a phase, and the points for which it is."""
+    """Code of a phase, the points for which it is, and that for which it was made, divided in a way."""
 
     kernel: Kernel
     points: Array
     domain: Domain
+    anchor: int
+    way: Way
 
     def cycles(self, machine: Machine, point: int) -> int:
         """The estimated cycles at a point."""
@@ -78,7 +84,8 @@ def versions_of(context: Context, code: PhaseCode) -> list[Version]:
 
 
 def _anchors(ranges: Ranges, left: Array) -> list[int]:
-    """Points for which the next version may be made: the largest one, and with one dimension in the middle.
+    """Points for which the next version may be made: the largest one, and with one dimension in the middle of
+    those that are left, or the least of them.
 
     What is best for the most images of a batch may leave tiles idle where there are two.
     """
@@ -87,26 +94,55 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
         return [int(np.flatnonzero(left)[-1])]
     points = [ranges.most]
     if len(ranges.dimensions) > 1:
-        middles = {name: int(np.median(ranges.points[name][left])) for name in ranges.names}
-        points += [{**ranges.most, name: size} for name, size in middles.items()]
+        for name in ranges.names:
+            sizes = ranges.points[name][left]
+            points += [{**ranges.most, name: int(size)} for size in (np.median(sizes), sizes.min())]
     numbers = map(ranges.number, points)
     return [number for number in dict.fromkeys(numbers) if left[number]]
 
 
-def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Add versions for the points near the ends of the ranges where they save much.
+def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+    """Leave phases one version where that for other points is right for all and hardly slower.
 
-    That is as much as half of what a phase takes there on average: others would be much code for little.
+    At the usual sizes all phases together may take a little longer for that.
+    """
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    usual, every = ranges.number(ranges.usual), np.ones(ranges.count, bool)
+    cycles = [versions[0].cycles(context.machine, usual) for _, versions in phases]
+    room = sum(cycles) * _LITTLE
+    for (code, versions), before in zip(phases, cycles, strict=True):
+        for other in versions[1:]:
+            try:
+                new = _version(context, code, other.anchor, every, 0, other.way)
+            except GraphError:
+                continue
+            more = new.cycles(context.machine, usual) - before if new.points.all() else room
+            if more < room:
+                versions[:] = [new]
+                room -= max(more, 0)
+                break
+
+
+def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+    """Add versions for the points near the ends of the ranges, those first that save most there.
+
+    That ends when all phases together are expected to take little longer than with the best version of each:
+    others would be much code for little.
     """
     assert context.ranges is not None
     if not context.effort.total:
         return
     ranges = context.ranges.ranges
     for end in map(ranges.number, (ranges.most, ranges.least)):
-        cycles = [_at(versions, end).cycles(context.machine, end) for _, versions in phases]
-        least = max(_SAVED, sum(cycles) / len(cycles) / 2)
-        for code, versions in phases:
-            _improve(context, code, versions, end, least)
+        total = sum(_at(versions, end).cycles(context.machine, end) for _, versions in phases)
+        tried = [_faster_version(context, code, versions, end) for code, versions in phases]
+        found = [each for each in tried if each is not None]
+        best = total - sum(each.saved for each in found)
+        for each in sorted(found, key=lambda each: -each.saved):
+            if total > _MUCH_SLOWER * best:
+                _add(context, each, end)
+                total -= each.saved
 
 
 def _at(versions: Sequence[Version], point: int) -> Version:
@@ -114,26 +150,50 @@ def _at(versions: Sequence[Version], point: int) -> Version:
     return next(version for version in versions if version.points[point])
 
 
-def _improve(context: Context, code: PhaseCode, found: list[Version], end: int, least: float) -> None:
-    """Add a version for the points near an end of the ranges if it saves ``least`` cycles there."""
+@dataclass(frozen=True)
+class _FasterVersion:
+    """Another version for the points at an end of the ranges, and the cycles that it saves there."""
+
+    code: PhaseCode
+    versions: list[Version]
+    new: Version
+    saved: int
+
+
+def _faster_version(
+    context: Context, code: PhaseCode, found: list[Version], end: int
+) -> _FasterVersion | None:
+    """A version that is faster at an end of the ranges; None if there is none or too many are there."""
     assert context.ranges is not None
-    ranges = context.ranges.ranges
-    old, usual = _at(found, end), ranges.number(ranges.usual)
-    if len(found) == MOST_VERSIONS or end == usual or old.cycles(context.machine, end) < least:
-        return
+    old, usual = _at(found, end), context.ranges.ranges.number(context.ranges.ranges.usual)
+    before = old.cycles(context.machine, end)
+    if len(found) == MOST_VERSIONS or end == usual or before < _SAVED:
+        return None
     try:
         new = _version(context, code, end, old.points, len(found), Way.SEARCHED)
     except GraphError:
-        return
+        return None
+    after = new.cycles(context.machine, end)
+    return _FasterVersion(code, found, new, before - after) if _is_faster(before, after) else None
 
-    def faster(point: int) -> bool:
-        before, after = (version.cycles(context.machine, point) for version in (old, new))
-        return before > _FASTER * after and before - after > _SAVED
 
-    if not faster(end) or (old.cycles(context.machine, end) - new.cycles(context.machine, end)) < least:
-        return
-    amount = np.prod([np.maximum(ranges.points[name], 1) for name in _factors(context, code)], axis=0)
-    border = _border(amount, new.points, amount[usual], amount[end], faster)
+def _is_faster(before: int, after: int) -> bool:
+    return before > _FASTER * after and before - after > _SAVED
+
+
+def _add(context: Context, faster: _FasterVersion, end: int) -> None:
+    """Add a version for the points near an end of the ranges at which it is faster."""
+    assert context.ranges is not None
+    ranges, new, found = context.ranges.ranges, faster.new, faster.versions
+    old, usual = _at(found, end), ranges.number(ranges.usual)
+
+    def is_faster(point: int) -> bool:
+        return _is_faster(*(version.cycles(context.machine, point) for version in (old, new)))
+
+    amount = np.prod(
+        [np.maximum(ranges.points[name], 1) for name in _factors(context, faster.code)], axis=0
+    )
+    border = _border(amount, new.points, amount[usual], amount[end], is_faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False
     found[found.index(old)] = replace(old, points=old.points & ~beyond)
@@ -231,7 +291,7 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
             raise _refusal(context, code.node, "its code has been written for known sizes only") from error
         else:
             domain.complete = True
-            return Version(kernel, domain.alive, domain)
+            return Version(kernel, domain.alive, domain, anchor, way)
         finally:
             context.domain = None
 
