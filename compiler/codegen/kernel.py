@@ -16,6 +16,7 @@ from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of,
 from .moves import within_scratchpad
 from .phase import Constant, Origin, Scratch, Target
 from .registers import TILE, Registers
+from .registers.branches import exit_unless, shorten_exit, shorten_turn
 from .spilling import Spills
 from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
 from .tree import (
@@ -236,8 +237,8 @@ class Kernel:
             limit = self.registers.keep(count)
             parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
-            if ever(bounds(start)[1] >= bounds(count)[0]):
-                self.exit_unless(index, limit, end)
+            sometimes = ever(bounds(start)[1] >= bounds(count)[0])
+            first = self.exit_unless(index, limit, end) if sometimes else None
             self.registers.label_of_loop(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
@@ -245,9 +246,11 @@ class Kernel:
             if parity is not None:
                 self.registers.invert(parity)
             self.registers.add(index, step)
-            self.exit_unless(index, limit, end)
+            last = self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
             self.registers.label_of_loop(end)
+            shorten_turn(self.registers, last, begin, line)
+            shorten_exit(self.registers, first, end)
             loop.core = self._instructions_since()
         self.spm.loops[number].last = self.count - 1
 
@@ -265,13 +268,14 @@ class Kernel:
         line = self.out.count
         with self.registers.scope():
             kept, limit = self.registers.keep(index, once=True), self.registers.keep(below, once=True)
-            self.exit_unless(kept, limit, end)
+            branch = self.exit_unless(kept, limit, end)
             skipped = self.registers.state()
             variable = kept if isinstance(kept, Variable) else Variable("", *bounds(index))
             loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
                 yield
             self.registers.join(end, skipped)
+            shorten_exit(self.registers, branch, end)
         self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:
@@ -300,15 +304,9 @@ class Kernel:
             return None
         return self.registers.counter(0, -1, 0)
 
-    def exit_unless(self, index: Value, limit: Value, end: str) -> None:
-        """Jump to ``end`` unless ``index`` < ``limit``.
-
-        A branch reaches 4 KiB, which is a few dozen engine instructions; a jump reaches 1 MiB.
-        """
-        with self.registers.scope():
-            self.out.instruction("blt", self.registers.operand(index), self.registers.operand(limit), "1f")
-        self.out.instruction("j", end)
-        self.registers.label_after_jump("1")
+    def exit_unless(self, index: Value, limit: Value, end: str) -> int:
+        """Jump to ``end`` unless ``index`` < ``limit``; the number of the line with the branch."""
+        return exit_unless(self.registers, index, limit, end)
 
     @contextmanager
     def items(self, count: Value, first: int = 0) -> Iterator[Value]:

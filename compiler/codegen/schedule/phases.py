@@ -72,12 +72,12 @@ class ScheduledPhase:
             found += live.ends.get(number, [])
             found += self.guests.get(number, [])
             found += live.begins.get(number, [])
-            if number < len(code) and number not in removed:
+            if number < len(code) and code[number] and number not in removed:
                 found.append(code[number])
         return definitions + self.kernel.with_frame(found)
 
     def _removed(self, lines: LineRange) -> range:
-        """The lines of an early instruction that the phase does not need: others may use what they compute."""
+        """The lines of an early instruction that nothing else needs: its own, and what computes operands."""
         reused = any(map(self.kernel.registers.is_reused, range(lines.first, lines.end)))
         return range(lines.end - 1 if reused else lines.first, lines.end)
 

@@ -190,9 +190,7 @@ def _add(context: Context, faster: _FasterVersion, end: int) -> None:
     def is_faster(point: int) -> bool:
         return _is_faster(*(version.cycles(context.machine, point) for version in (old, new)))
 
-    amount = np.prod(
-        [np.maximum(ranges.points[name], 1) for name in _factors(context, faster.code)], axis=0
-    )
+    amount = np.prod([np.maximum(ranges.points[name], 1) for name in _factors(context, faster.code)], axis=0)
     border = _border(amount, new.points, amount[usual], amount[end], is_faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False

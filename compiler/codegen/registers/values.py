@@ -1,32 +1,42 @@
-"""The integer registers of the kernel core, and expressions compiled to its instructions."""
+"""The registers of the kernel core that are free, and expressions compiled to its instructions."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from compiler.codegen.emitter import Emitter, instruction_text
+from compiler.codegen.expr import (
+    Address,
+    Key,
+    Operation,
+    Slot,
+    SpilledVariable,
+    Value,
+    Variable,
+    bounds,
+    key_of,
+)
+from compiler.codegen.spilling import (
+    LARGEST_FRAME,
+    TURNS,
+    WORD,
+    OutOfRegisters,
+    Shortage,
+    Spills,
+    frame_bytes,
+    is_cheap,
+)
 from compiler.evaluation.sizes import Size
 
-from .emitter import Emitter, instruction_text
-from .expr import Address, Key, Operation, Slot, SpilledVariable, Value, Variable, bounds, key_of
-from .spilling import LARGEST_FRAME, TURNS, WORD, OutOfRegisters, Shortage, Spills, frame_bytes, is_cheap
+from .contents import RegisterContents
+from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
 
-TILE = "s11"
-"""Holds the tile number throughout the program."""
-
-STACK = "sp"
-"""Holds the address of the tile's stack, which is in the part of its scratchpad that is kept for the core."""
-
-POOL = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
-"""The registers that values of a phase are in."""
-_ORDER = {register: at for at, register in enumerate(POOL)}
-_State = tuple[list[str], int, int, int, frozenset[str]]
-"""Free registers, how many are missing, spilled values that are alive, how many values are kept, and the
-registers whose value was found in them."""
-IMMEDIATES = range(-2048, 2048)
-"""Numbers that an instruction of the core can contain (12 bits)."""
+_State = tuple[list[str], int, int, int, dict[str, int]]
+"""Free registers, how many are missing, spilled values that are alive, how many values are kept, and how many
+more uses registers have."""
 
 
 class SizeLoad(NamedTuple):
@@ -58,13 +68,13 @@ class Registers:
     def __init__(
         self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None, remembering: bool = False
     ) -> None:
-        self._out = out
+        self.out = out
         self._free = list(POOL if free is None else free)
         self.spills = spills
         self.contents = RegisterContents(out) if remembering else None
         """What registers hold; None if that is not remembered."""
-        self._found: set[str] = set()
-        """Registers in use whose value was found in them; others may read them too."""
+        self._uses: dict[str, int] = {}
+        """How many more uses than one a register has, whose value was found in it."""
         self.depth = 0
         """Loops around the current position."""
         self.frame = 0
@@ -94,21 +104,25 @@ class Registers:
 
     def release(self, register: str) -> None:
         """Give a register back."""
-        if register not in _ORDER:
+        if register == ZERO:
+            return
+        if register not in ORDER:
             self._missing -= 1
             return
-        insort(self._free, register, key=_ORDER.__getitem__)
+        if self._uses.get(register):
+            self._uses[register] -= 1
+            return
+        insort(self._free, register, key=ORDER.__getitem__)
 
     def scope(self) -> AbstractContextManager[None]:
         """Registers that are allocated inside are free again after it."""
         return _Scope(self)
 
     def _state(self) -> _State:
-        return list(self._free), self._missing, self._words, len(self._kept), frozenset(self._found)
+        return list(self._free), self._missing, self._words, len(self._kept), dict(self._uses)
 
     def _restore(self, state: _State) -> None:
-        self._free, self._missing, self._words, kept, found = state
-        self._found = set(found)
+        self._free, self._missing, self._words, kept, self._uses = state
         del self._kept[kept:]
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
@@ -131,10 +145,10 @@ class Registers:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
         spilled, register = self._is_spilled(), self.take()
         if isinstance(start, int):
-            self._out.instruction("li", register, str(start))
+            self.out.instruction("li", register, str(start))
         else:
             with self.scope():
-                self._out.instruction("mv", register, self.operand(start))
+                self.out.instruction("mv", register, self.operand(start))
         return self._store(register, low, high) if spilled else self._keep(Variable(register, low, high))
 
     def hold(self, register: str, low: int, high: int) -> Variable:
@@ -148,9 +162,9 @@ class Registers:
         with self.scope():
             register = self.operand(value)
             if isinstance(variable, SpilledVariable):
-                self._out.instruction("sd", register, variable.register)
+                self.out.instruction("sd", register, variable.register)
             else:
-                self._out.instruction("mv", variable.register, register)
+                self.out.instruction("mv", variable.register, register)
         self._forget(variable)
 
     def add(self, variable: Variable, step: int) -> None:
@@ -168,9 +182,9 @@ class Registers:
     def _change(self, variable: Variable, mnemonic: str, *operands: str) -> None:
         with self.scope():
             register = self.compute(variable)
-            self._out.instruction(mnemonic, register, register, *operands)
+            self.out.instruction(mnemonic, register, register, *operands)
             if isinstance(variable, SpilledVariable):
-                self._out.instruction("sd", register, variable.register)
+                self.out.instruction("sd", register, variable.register)
         self._forget(variable)
 
     def _forget(self, variable: Variable) -> None:
@@ -191,7 +205,7 @@ class Registers:
     def _store(self, register: str, low: int, high: int) -> SpilledVariable:
         """A variable in the next free word of the stack, with what a register held, which is released."""
         variable = SpilledVariable(f"{self._words * WORD}({STACK})", low, high)
-        self._out.instruction("sd", register, variable.register)
+        self.out.instruction("sd", register, variable.register)
         self.release(register)
         self._words += 1
         self.frame = max(self.frame, frame_bytes(self._words))
@@ -221,14 +235,14 @@ class Registers:
         """A label that is reached from the branch before the last instruction alone, or from a branch past
         instructions that change but a register that is being computed."""
         if self.contents is None:
-            self._out.label(name)
+            self.out.label(name)
         else:
             self.contents.label(name)
 
     def label_of_loop(self, name: str) -> None:
         """A label at the beginning or the end of a loop: what is in use there is not changed in the loop."""
         if self.contents is None:
-            self._out.label(name)
+            self.out.label(name)
         else:
             self.contents.label(name, unless=self._free)
 
@@ -239,7 +253,7 @@ class Registers:
     def join(self, name: str, other: Mapping[Key, str]) -> None:
         """A label that is also reached from a place of which ``other`` was the ``state``."""
         if self.contents is None:
-            self._out.label(name)
+            self.out.label(name)
         else:
             self.contents.join(name, other)
 
@@ -258,6 +272,8 @@ class Registers:
         """The register that holds the value, for instructions that read it."""
         if self.contents is None or (isinstance(value, Variable) and not isinstance(value, SpilledVariable)):
             return self.compute(value)
+        if isinstance(value, int) and value == 0:
+            return ZERO
         key = key_of(value)
         register = self.contents.find(key)
         if register is None:
@@ -266,7 +282,8 @@ class Registers:
             return register
         if register in self._free:
             self._free.remove(register)
-        self._found.add(register)
+        else:
+            self._uses[register] = self._uses.get(register, 0) + 1
         return register
 
     def compute(self, value: Value) -> str:
@@ -287,35 +304,35 @@ class Registers:
             return self._operation(value)
         if isinstance(value, Size):
             target = self.take()
-            self._out.add(SizeLoad(target, value))
+            self.out.add(SizeLoad(target, value))
             return target
         raise TypeError(f"{value!r} is not an expression")
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)
         parity = self.operand(value.parity)
-        self._out.instruction("and", target, target, parity)
+        self.out.instruction("and", target, target, parity)
         self._release(value.parity, parity)
         return target
 
     def _load(self, mnemonic: str, text: str) -> str:
         target = self.take()
-        self._out.instruction(mnemonic, target, text)
+        self.out.instruction(mnemonic, target, text)
         return target
 
     def _operation(self, value: Operation) -> str:
         left = self.operand(value.left)
-        immediate = _with_immediate(value)
+        immediate = with_immediate(value.op, value.right)
         if immediate is not None:
             target = self._target(value.left, left)
-            self._out.instruction(immediate[0], target, left, str(immediate[1]))
+            self.out.instruction(immediate[0], target, left, str(immediate[1]))
             return target
         right = self.operand(value.right)
         target = self._target(value.left, left, value.op in ("min", "max"))
         if value.op in ("min", "max"):
             self._choose(value.op, target, left, right)
         else:
-            self._out.instruction(_NAMES[value.op], target, left, right)
+            self.out.instruction(_NAMES[value.op], target, left, right)
         self._release(value.right, right)
         return target
 
@@ -324,11 +341,11 @@ class Registers:
 
         Where contents are remembered it is a new one too if there is any, unless the ``same`` is better.
         """
-        if _is_kept(operand) or register in self._found:
+        if _is_kept(operand):
             return self.take()
         if self.contents is None:
             return register
-        if same or not self._free:
+        if (same or not self._free) and register != ZERO and not self._uses.get(register):
             self.contents.drop(register)
             return register
         target = self.take()
@@ -337,89 +354,17 @@ class Registers:
 
     def _release(self, operand: Value, register: str) -> None:
         """Give the register of a temporary operand back."""
-        if not _is_kept(operand) and register not in self._found:
+        if not _is_kept(operand):
             self.release(register)
 
     def _choose(self, op: str, target: str, left: str, right: str) -> None:
         """Minimum or maximum by a branch, because the core has no instruction for them."""
         if target != left:
-            self._out.instruction("mv", target, left)
+            self.out.instruction("mv", target, left)
         first, second = (target, right) if op == "min" else (right, target)
-        self._out.instruction("ble", first, second, "1f")
-        self._out.instruction("mv", target, right)
+        self.out.instruction("ble", first, second, "1f")
+        self.out.instruction("mv", target, right)
         self.label_after_jump("1")
-
-
-class RegisterContents:
-    """Which values registers hold. At a label that others write everything is forgotten."""
-
-    def __init__(self, out: Emitter) -> None:
-        self._out = out
-        self._labels = out.labels
-        self._places: dict[Key, str] = {}
-        """Registers by what they hold, the one first that was asked for longest ago."""
-        self._lines: dict[str, int] = {}
-        """For each register the line that computes what it holds."""
-        self.reused: set[int] = set()
-        """Lines whose results were found later."""
-
-    def _current(self) -> dict[Key, str]:
-        if self._labels != self._out.labels:
-            self.clear()
-        return self._places
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._labels = self._out.labels
-        self._places.clear()
-
-    def find(self, key: Key) -> str | None:
-        """The register that holds a value."""
-        places = self._current()
-        register = places.pop(key, None)
-        if register is not None:
-            places[key] = register
-            self.reused.add(self._lines[register])
-        return register
-
-    def note(self, register: str, key: Key) -> None:
-        """A value has just been computed into a register."""
-        if register in _ORDER:
-            self._current()[key] = register
-            self._lines[register] = self._out.count - 1
-
-    def drop(self, register: str) -> None:
-        """A register gets another content."""
-        self._places = {key: place for key, place in self._places.items() if place != register}
-
-    def forget(self, variable: Variable) -> None:
-        """A variable changes, and with it what is computed of it."""
-        self._places = {key: place for key, place in self._places.items() if variable not in key.variables}
-
-    def least_needed(self, free: Sequence[str]) -> int:
-        """The number of a register that holds nothing, or what was asked for longest ago; it is taken."""
-        held = list(self._current().values())
-        at = next((at for at, register in enumerate(free) if register not in held), None)
-        if at is None:
-            at = min(range(len(free)), key=lambda number: held.index(free[number]))
-            self.drop(free[at])
-        return at
-
-    def label(self, name: str, unless: Collection[str] = ()) -> None:
-        """A label behind which registers hold what they hold here, except for some."""
-        places = {key: place for key, place in self._current().items() if place not in unless}
-        self._out.label(name)
-        self._labels, self._places = self._out.labels, places
-
-    def state(self) -> dict[Key, str]:
-        """What registers hold here."""
-        return dict(self._current())
-
-    def join(self, name: str, other: Mapping[Key, str]) -> None:
-        """A label that is also reached from a place where registers held ``other``."""
-        places = {key: place for key, place in self._current().items() if other.get(key) == place}
-        self._out.label(name)
-        self._labels, self._places = self._out.labels, places
 
 
 class _Scope(AbstractContextManager[None]):
@@ -443,25 +388,3 @@ def _is_kept(operand: Value) -> bool:
 
 
 _NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "divu", "rem": "remu", "or": "or"}
-
-
-def _with_immediate(value: Operation) -> tuple[str, int] | None:
-    """The form of an operation whose right operand is part of the instruction; None if there is none."""
-    right = value.right
-    if not isinstance(right, int):
-        return None
-    if value.op == "shl":
-        return "slli", right
-    if value.op == "add" and right in IMMEDIATES:
-        return "addi", right
-    if value.op == "or" and right in IMMEDIATES:
-        return "ori", right
-    if right > 0 and right & (right - 1) == 0:
-        shift = right.bit_length() - 1
-        if value.op == "mul":
-            return "slli", shift
-        if value.op == "div":
-            return "srli", shift
-        if value.op == "rem" and right - 1 in IMMEDIATES:
-            return "andi", right - 1
-    return None
