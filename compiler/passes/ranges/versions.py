@@ -1,4 +1,4 @@
-"""Code of a phase for all sizes of a range: versions, each for some of them, and the choice between them.
+"""Code of a phase for all sizes of a range: versions, each for some of them.
 
 A version is generated as for one point of the ranges, and is right for all points at which nothing would have
 been decided differently. Others are generated until every point has one.
@@ -6,16 +6,13 @@ been decided differently. Others are generated until every point has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 
-from compiler.codegen.emitter import Emitter
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.registers import SIZE_PREFIX
-from compiler.evaluation.sizes import Domain, dimension
+from compiler.evaluation.sizes import Domain
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.sizes.size import Unsized
 from compiler.graph import Array, GraphError
@@ -29,13 +26,11 @@ from .phase_code import PhaseCode, Way, sizes_of_phase
 
 MOST_VERSIONS = 8
 """Versions of a phase."""
-_MOST_RUNS = 16
-"""Stretches of points with one version up to which comparisons find the version; more need a table."""
 _FASTER, _SAVED = 1.15, 500
 """How much faster another version has to be at an end of the ranges: by a factor and by cycles."""
 _LITTLE = 0.03
 """The part of the cycles at the usual sizes that may be lost for phases of one version."""
-_MUCH_SLOWER = 1.25
+_MUCH_SLOWER = 1.35
 """How much slower all phases may be at an end of the ranges than with the best version of each."""
 _STEPS = 6
 """Points at which two versions are compared to find the border between them."""
@@ -309,63 +304,3 @@ def _refusal(context: Context, node: str, reason: str) -> GraphError:
     names = ", ".join(context.ranges.ranges.names)
     fix = "give it one size with --shape (in Python: shapes=), or narrow its range"
     return GraphError([f"node '{node}' cannot run a range of {names}: {reason}; {fix}"])
-
-
-def index_of(context: Context) -> str:
-    """The text of the size that numbers the points, by which the program chooses versions."""
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
-    domain = Domain(ranges.points, 0, np.ones(ranges.count, bool), context.size_loads)
-    number: int = 0
-    for each in ranges.dimensions:
-        number = number * (each.most - each.least + 1) + (dimension(domain, each.name) - each.least)
-    context.size_loads[str(number)] = number  # type: ignore[assignment]  # a size: versions differ by it
-    return str(number)
-
-
-def chosen_version(
-    name: str, index: str, versions: Sequence[Version], texts: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    """The lines of a phase of several versions: the choice, and the code of each."""
-    number = np.zeros(len(versions[0].points), np.int64)
-    for at, version in enumerate(versions):
-        number[version.points] = at
-    out = Emitter()
-    out.instruction("ld", "t0", f"{SIZE_PREFIX}{index}")
-    _choose(out, name, number)
-    yield from out.lines
-    for at, text in enumerate(texts):
-        yield f"{name}.version{at}:"
-        yield from text
-        if at < len(texts) - 1:
-            yield f"        j {name}.done"
-    yield f"{name}.done:"
-
-
-def _choose(out: Emitter, name: str, number: Array) -> None:
-    """Jumps to the version of the point whose number is in t0."""
-    runs = [(int(version), len(list(group))) for version, group in groupby(number)]
-    if len(runs) <= _MOST_RUNS:
-        end = 0
-        for version, count in runs[:-1]:
-            end += count
-            out.instruction("li", "t1", str(end))
-            out.instruction("bge", "t0", "t1", "1f")
-            out.instruction("j", f"{name}.version{version}")
-            out.label("1")
-        out.instruction("j", f"{name}.version{runs[-1][0]}")
-        return
-    out.directive(".rodata")
-    out.label(f"{name}.versions")
-    for begin in range(0, len(number), 32):
-        out.directive(f".byte {', '.join(map(str, number[begin : begin + 32]))}")
-    out.directive(".text")
-    out.instruction("la", "t1", f"{name}.versions")
-    out.instruction("add", "t1", "t1", "t0")
-    out.instruction("lbu", "t0", "0(t1)")
-    for version in range(int(number.max())):
-        out.instruction("li", "t1", str(version))
-        out.instruction("bne", "t0", "t1", "1f")
-        out.instruction("j", f"{name}.version{version}")
-        out.label("1")
-    out.instruction("j", f"{name}.version{int(number.max())}")
