@@ -42,7 +42,7 @@ def chosen_version(
     out = Emitter()
     rules = _rules(context.ranges.ranges, number)
     if rules is not None:
-        _compare(context, out, name, rules)
+        _compare(context, out, name, *rules)
     else:
         out.instruction("ld", "t0", f"{SIZE_PREFIX}{_index(context)}")
         _choose(out, name, number)
@@ -55,19 +55,19 @@ def chosen_version(
     yield f"{name}.done:"
 
 
-def _rules(ranges: Ranges, number: Array) -> list[_Rule] | None:
-    """Rules for all versions but the first, each for what those before it leave; None if there are none."""
+def _rules(ranges: Ranges, number: Array) -> tuple[list[_Rule], int] | None:
+    """Rules for all versions but one, each for what those before it leave; and that one. None without rules."""
     left = np.ones(len(number), bool)
-    others = list(range(1, int(number.max()) + 1))
+    others = [*range(1, int(number.max()) + 1), 0]
     found: list[_Rule] = []
-    while others:
+    while len(others) > 1:
         rule = next((rule for at in others if (rule := _rule(ranges, left, number == at, at))), None)
         if rule is None:
             return None
         found.append(rule)
         left &= number != rule.version
         others.remove(rule.version)
-    return found
+    return found, others[0]
 
 
 def _rule(ranges: Ranges, left: Array, wanted: Array, version: int) -> _Rule | None:
@@ -83,8 +83,8 @@ def _rule(ranges: Ranges, left: Array, wanted: Array, version: int) -> _Rule | N
     return None
 
 
-def _compare(context: Context, out: Emitter, name: str, rules: Sequence[_Rule]) -> None:
-    """Jumps to the versions of rules; the first version follows."""
+def _compare(context: Context, out: Emitter, name: str, rules: Sequence[_Rule], rest: int) -> None:
+    """Jumps to the versions of rules, and to that of the ``rest``; the first version follows."""
     domain = _domain(context)
     for rule in rules:
         for each in rule.names:
@@ -98,6 +98,8 @@ def _compare(context: Context, out: Emitter, name: str, rules: Sequence[_Rule]) 
         out.instruction("blt" if rule.above else "bge", "t0", "t1", "1f")
         out.instruction("j", f"{name}.version{rule.version}")
         out.label("1")
+    if rest:
+        out.instruction("j", f"{name}.version{rest}")
 
 
 def _domain(context: Context) -> Domain:
