@@ -56,7 +56,7 @@ def chosen_version(
 
 
 def _rules(ranges: Ranges, number: Array) -> tuple[list[_Rule], int] | None:
-    """Rules for all versions but one, each for what those before it leave; and that one. None without rules."""
+    """Rules for all versions but one, each for what those before it leave, and that one; None without any."""
     left = np.ones(len(number), bool)
     others = [*range(1, int(number.max()) + 1), 0]
     found: list[_Rule] = []

@@ -31,7 +31,7 @@ _FASTER, _SAVED = 1.15, 500
 _LITTLE = 0.03
 """The part of the cycles at the usual sizes that may be lost for phases of one version."""
 _MUCH_SLOWER = 1.35
-"""How much slower all phases may be at an end of the ranges than with the best version of each."""
+"""How much slower a run may be at an end of the ranges than with the best version of each phase."""
 _STEPS = 6
 """Points at which two versions are compared to find the border between them."""
 _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
@@ -122,15 +122,17 @@ def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) ->
 def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
     """Add versions for the points near the ends of the ranges, those first that save most there.
 
-    That ends when all phases together are expected to take little longer than with the best version of each:
-    others would be much code for little.
+    That ends when a run is expected to take little longer than with the best version of each: others would be
+    much code for little.
     """
     assert context.ranges is not None
     if not context.effort.total:
         return
     ranges = context.ranges.ranges
     for end in map(ranges.number, (ranges.most, ranges.least)):
-        total = sum(_at(versions, end).cycles(context.machine, end) for _, versions in phases)
+        total = context.machine.timing.core.program.value + sum(
+            _at(versions, end).cycles(context.machine, end) for _, versions in phases
+        )
         tried = [_faster_version(context, code, versions, end) for code, versions in phases]
         found = [each for each in tried if each is not None]
         best = total - sum(each.saved for each in found)
