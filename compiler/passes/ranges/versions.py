@@ -79,8 +79,8 @@ def versions_of(context: Context, code: PhaseCode) -> list[Version]:
 
 
 def _anchors(ranges: Ranges, left: Array) -> list[int]:
-    """Points for which the next version may be made: the largest one, and with one dimension in the middle of
-    those that are left, or the least of them.
+    """Points for which the next version may be made: the largest one, with one dimension in the middle of those
+    that are left or the least of them, and the usual one with that.
 
     What is best for the most images of a batch may leave tiles idle where there are two.
     """
@@ -92,6 +92,7 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
         for name in ranges.names:
             sizes = ranges.points[name][left]
             points += [{**ranges.most, name: int(size)} for size in (np.median(sizes), sizes.min())]
+            points.append({**ranges.usual, name: int(sizes.min())})
     numbers = map(ranges.number, points)
     return [number for number in dict.fromkeys(numbers) if left[number]]
 
