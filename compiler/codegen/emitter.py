@@ -20,6 +20,8 @@ class Emitter:
         """Lines that are text already."""
         self.instructions = 0
         """Number of instructions so far."""
+        self.labels = 0
+        """Number of labels so far."""
 
     @property
     def lines(self) -> list[str]:
@@ -35,6 +37,7 @@ class Emitter:
         return len(self._lines)
 
     def label(self, name: str) -> None:
+        self.labels += 1
         self._lines.append(f"{name}:")
 
     def comment(self, text: str) -> None:
@@ -44,7 +47,18 @@ class Emitter:
         self._lines.append(f"        {text}")
 
     def instruction(self, mnemonic: str, *operands: str) -> None:
-        self.add(_ScalarLine(mnemonic, operands))
+        self.add(ScalarLine(mnemonic, operands))
+
+    def shorten(self, line: int, mnemonic: str, label: str, removed: int) -> None:
+        """Let a branch have another mnemonic and label; of the lines after it some are empty then."""
+        branch = self._lines[line]
+        assert isinstance(branch, ScalarLine)
+        self._lines[line] = ScalarLine(mnemonic, (*branch.operands[:-1], label))
+        self._lines[line + 1 : line + 1 + removed] = [""] * removed
+
+    def since(self, line: int) -> list[object]:
+        """The lines from a number on."""
+        return self._lines[line:]
 
     def add(self, line: object) -> None:
         """An instruction whose text is ``str(line)``."""
@@ -52,7 +66,9 @@ class Emitter:
         self._lines.append(line)
 
 
-class _ScalarLine(NamedTuple):
+class ScalarLine(NamedTuple):
+    """The text of an instruction of the kernel core."""
+
     mnemonic: str
     operands: tuple[str, ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from compiler.evaluation.sizes import Size, always, ever, largest, least
 from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
@@ -155,6 +155,30 @@ def symbols_of(value: Value) -> Iterator[str]:
         yield from symbols_of(value.right)
     elif isinstance(value, Address):
         yield value.symbol
+
+
+class Key(NamedTuple):
+    """What an expression computes: equal for expressions with the same value at one place of the code."""
+
+    parts: tuple[object, ...]
+    variables: frozenset[Variable]
+    """The variables of which it is computed."""
+
+
+def key_of(value: Value) -> Key:
+    """The key of an expression. A size is the same all the time, and its domain keeps it alive."""
+    if isinstance(value, Operation):
+        left, right = key_of(value.left), key_of(value.right)
+        return Key((value.op, left, right), left.variables | right.variables)
+    if isinstance(value, Variable):
+        return Key(("variable", value), frozenset({value}))
+    if isinstance(value, Slot):
+        return Key(("slot", value.buffer.symbol, value.parity), frozenset({value.parity}))
+    if isinstance(value, Address):
+        return Key(("address", value.symbol, value.offset), frozenset())
+    if isinstance(value, Size):
+        return Key(("size", id(value)), frozenset())
+    return Key(("number", value), frozenset())
 
 
 def bounds(value: Value) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of,
 from .moves import within_scratchpad
 from .phase import Constant, Origin, Scratch, Target
 from .registers import TILE, Registers
+from .registers.branches import exit_unless, shorten_exit, shorten_turn
 from .spilling import Spills
 from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
 from .tree import (
@@ -91,7 +92,7 @@ class Kernel:
     """The value of each variable. An instruction that reads the variable uses the buffers in that value."""
 
     def __post_init__(self) -> None:
-        self.registers = Registers(self.out, self.spills)
+        self.registers = Registers(self.out, self.spills, remembering=self.target.compact)
         self._body = self.tree
         self.tile: Value = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
@@ -141,6 +142,8 @@ class Kernel:
         syntax = syntax_of(mnemonic)
         syntax.check(arguments)
         self._begin_item()
+        if mnemonic == "dte.wait":  # other code can be inserted before it, which takes free registers
+            self.registers.forget_all()
         first = self.out.count
         with self.registers.scope():
             operands = self._operands(syntax, arguments)
@@ -174,7 +177,7 @@ class Kernel:
             if isinstance(value, int | Address):
                 found[name] = value
             elif syntax.operands[name].words:
-                found[name] = self.registers.compute(value)
+                found[name] = self.registers.operand(value)
             elif not isinstance(value, Size):
                 raise ValueError(f"operand {name} cannot come from a register")
             else:
@@ -234,18 +237,20 @@ class Kernel:
             limit = self.registers.keep(count)
             parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
-            if ever(bounds(start)[1] >= bounds(count)[0]):
-                self.exit_unless(index, limit, end)
-            self.out.label(begin)
+            sometimes = ever(bounds(start)[1] >= bounds(count)[0])
+            first = self.exit_unless(index, limit, end) if sometimes else None
+            self.registers.label_of_loop(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
                 yield index
             if parity is not None:
                 self.registers.invert(parity)
             self.registers.add(index, step)
-            self.exit_unless(index, limit, end)
+            last = self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
-            self.out.label(end)
+            self.registers.label_of_loop(end)
+            shorten_turn(self.registers, last, begin, line)
+            shorten_exit(self.registers, first, end)
             loop.core = self._instructions_since()
         self.spm.loops[number].last = self.count - 1
 
@@ -263,12 +268,14 @@ class Kernel:
         line = self.out.count
         with self.registers.scope():
             kept, limit = self.registers.keep(index, once=True), self.registers.keep(below, once=True)
-            self.exit_unless(kept, limit, end)
+            branch = self.exit_unless(kept, limit, end)
+            skipped = self.registers.state()
             variable = kept if isinstance(kept, Variable) else Variable("", *bounds(index))
             loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
                 yield
-            self.out.label(end)
+            self.registers.join(end, skipped)
+            shorten_exit(self.registers, branch, end)
         self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:
@@ -297,15 +304,9 @@ class Kernel:
             return None
         return self.registers.counter(0, -1, 0)
 
-    def exit_unless(self, index: Value, limit: Value, end: str) -> None:
-        """Jump to ``end`` unless ``index`` < ``limit``.
-
-        A branch reaches 4 KiB, which is a few dozen engine instructions; a jump reaches 1 MiB.
-        """
-        with self.registers.scope():
-            self.out.instruction("blt", self.registers.compute(index), self.registers.compute(limit), "1f")
-        self.out.instruction("j", end)
-        self.out.label("1")
+    def exit_unless(self, index: Value, limit: Value, end: str) -> int:
+        """Jump to ``end`` unless ``index`` < ``limit``; the number of the line with the branch."""
+        return exit_unless(self.registers, index, limit, end)
 
     @contextmanager
     def items(self, count: Value, first: int = 0) -> Iterator[Value]:

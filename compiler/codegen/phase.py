@@ -21,12 +21,16 @@ def _tx81() -> Machine:
 
 @dataclass(frozen=True)
 class Target:
-    """What code is generated for: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip."""
+    """What code is generated for: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip.
+
+    ``compact``: the kernel core computes nothing again that a register still holds.
+    """
 
     tiles: int
     spm_bytes: int
     compute: Format
     machine: Machine = field(default_factory=_tx81)
+    compact: bool = False
 
     @property
     def stack_bytes(self) -> int:

@@ -9,13 +9,16 @@ from functools import cache
 from typing import NamedTuple
 
 from tx8isa.records.record import Instruction, Operand
+from tx8isa.table.encoding import encoder
 from tx8isa.table.registry import find
 
-from .emitter import decimal, instruction_text
+from .emitter import ScalarLine, decimal, instruction_text
 from .expr import Address, Value, Variable
 
 Argument = Value | float | str | list[Value]
 
+_CORE_BYTES, _CONSTANT_BYTES = 4, 8
+"""Bytes of an instruction of the kernel core; of those that load an address or a number of 32 bits."""
 STEP_OF_CONDITION = 1 << 60
 """Step that makes a condition a loop of at most one iteration."""
 
@@ -155,3 +158,17 @@ def syntax_of(mnemonic: str) -> Syntax:
     operands = {operand.name: operand for operand in found[0].visible}
     required = (name for name, operand in operands.items() if operand.default is None)
     return Syntax(found[0], operands, frozenset(required))
+
+
+def most_bytes(lines: Iterable[object]) -> int:
+    """The most bytes that lines of code can have."""
+    return sum(_most_bytes(line) for line in lines)
+
+
+def _most_bytes(line: object) -> int:
+    if isinstance(line, EngineLine):
+        return encoder(line.syntax.record).size
+    if isinstance(line, ScalarLine) or not isinstance(line, str):
+        constant = isinstance(line, ScalarLine) and line.mnemonic in ("li", "la")
+        return _CONSTANT_BYTES if constant else _CORE_BYTES
+    return 0  # a label, a comment or a directive

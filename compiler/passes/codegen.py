@@ -22,8 +22,9 @@ from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.movement.control import place_of_body
 from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ddr.early_loads import came_early, early_bytes
+from compiler.passes.ranges.choice import chosen_version
 from compiler.passes.ranges.phase_code import PhaseCode
-from compiler.passes.ranges.versions import Version, chosen_version, improve, index_of, versions_of
+from compiler.passes.ranges.versions import Version, improve, join, versions_of
 from compiler.search import Trial
 from compiler.search.cost import tiles_at_work
 
@@ -69,7 +70,9 @@ class CodegenPass:
             for number, (operation, values) in enumerate(settled.items())
         ]
         found = [versions_of(context, code) for code in codes]
-        improve(context, [*zip(codes, found, strict=True)])
+        phases = [*zip(codes, found, strict=True)]
+        join(context, phases)
+        improve(context, phases)
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]
@@ -134,7 +137,6 @@ def _ranged_phases(
     context: Context, phases: Sequence[tuple[str, list[Version]]], constants: Set[str]
 ) -> Iterator[tuple[str, list[str]]]:
     """Name and text of each phase. Constants are loaded early only where phases have one version."""
-    index = index_of(context) if any(len(versions) > 1 for _, versions in phases) else ""
     single: list[tuple[str, Kernel]] = []
     for number, (name, versions) in enumerate(phases):
         if len(versions) == 1:
@@ -143,7 +145,7 @@ def _ranged_phases(
         yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
         single = []
         texts = [schedule([(name, each.kernel)], constants)[0].lines() for each in versions]
-        yield name, list(chosen_version(f"p{number}", index, versions, texts))
+        yield name, list(chosen_version(context, f"p{number}", versions, texts))
     yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
 
 

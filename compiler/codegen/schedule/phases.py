@@ -18,7 +18,7 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import Registers
 from compiler.codegen.spm import NONE_FIXED, FixedBuffers, SpmBuffer, SpmOverflow
-from compiler.codegen.tree import Gap, Issue
+from compiler.codegen.tree import Gap, Issue, LineRange
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Engine
 
@@ -62,7 +62,7 @@ class ScheduledPhase:
     def lines(self) -> list[str]:
         """The text of the phase without its head, with the head of the next phase."""
         code, early = self.kernel.out.lines, self.head.instructions
-        removed = {line for each in early for line in range(each.issue.lines.first, each.issue.lines.end)}
+        removed = {line for each in early for line in self._removed(each.issue.lines)}
         definitions = [] if early else self.kernel.spm.definitions()
         found: list[str] = []
         live = directives(self.kernel, self.uses, self.name, self.head.buffers, removed)
@@ -72,9 +72,14 @@ class ScheduledPhase:
             found += live.ends.get(number, [])
             found += self.guests.get(number, [])
             found += live.begins.get(number, [])
-            if number < len(code) and number not in removed:
+            if number < len(code) and code[number] and number not in removed:
                 found.append(code[number])
         return definitions + self.kernel.with_frame(found)
+
+    def _removed(self, lines: LineRange) -> range:
+        """The lines of an early instruction that nothing else needs: its own, and what computes operands."""
+        reused = any(map(self.kernel.registers.is_reused, range(lines.first, lines.end)))
+        return range(lines.end - 1 if reused else lines.first, lines.end)
 
     @property
     def wait_line(self) -> int:

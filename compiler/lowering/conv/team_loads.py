@@ -18,6 +18,7 @@ from compiler.codegen.slices.windows import RowBlock
 from compiler.codegen.teams.gather import Gather, TeamPart, enter, meet_all
 from compiler.codegen.teams.team import Team, TileGrid, send
 from compiler.dialect.planes import image_bytes
+from compiler.evaluation.sizes import ever
 from tx8isa.numbers.division import ceil_div
 
 from .cost import rates_of, weights_before_meeting
@@ -38,10 +39,8 @@ class Early:
 def only_slice(kernel: Kernel, problem: ConvProblem) -> Early:
     """The tile's rows, if they are one slice."""
     grid = problem.grid
-    if (
-        max(problem.images.slice_count, problem.rows.slice_count, problem.columns.slice_count) > 1
-        or grid is None
-    ):
+    shards = problem.images, problem.rows, problem.columns
+    if grid is None or any(ever(shard.slice_count > 1) for shard in shards):
         return Early()
     image = kernel.let(problem.images.clamped_begin)
     begin, count = kernel.let(problem.rows.clamped_begin), kernel.let(grid.height)

@@ -14,6 +14,7 @@ from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.dialect.orders import Order
+from compiler.evaluation.sizes import ever
 from compiler.lowering.conv.plan import WEIGHTS
 from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
@@ -80,7 +81,7 @@ def stack(kernel: Kernel, work: Work) -> None:
 
 def _single_block(kernel: Kernel, images: Shard, rows: Shard) -> StackBlock | None:
     """The block of a tile that has one, or some block for a tile that has none."""
-    if rows.slice_count > 1 or images.slice_count > 1:
+    if ever(rows.slice_count > 1) or ever(images.slice_count > 1):
         return None
     count = rows.size if rows.uniform else kernel.let(within(maximum(rows.length, 1), 1, rows.size))
     return StackBlock(kernel.let(images.clamped_begin), kernel.let(rows.clamped_begin), count, rows.size)

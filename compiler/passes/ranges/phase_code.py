@@ -58,7 +58,7 @@ class PhaseCode:
     def kernel(self, version: int, way: Way) -> Kernel:
         """The code of a version, by its number; what ``generate`` raises."""
         prefix = f"p{self.number}v{version}" if version else f"p{self.number}"
-        work, target = work_of(self.context, self.operation), target_of(self.context)
+        work, target = work_of(self.context, self.operation), replace(target_of(self.context), compact=True)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if way is Way.DECIDED:
             return generate(prefix, work, target, waits, settled)

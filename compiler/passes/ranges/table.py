@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.codegen.emitter import Emitter
 from compiler.codegen.program import SHAPE_BLOCK, SHAPE_WORD
-from compiler.codegen.registers import SIZE_PREFIX, STACK, TILE
+from compiler.codegen.registers import POOL, SIZE_PREFIX, STACK, TILE, with_immediate
 from compiler.evaluation.sizes import Size
 from compiler.graph import GraphError
 from tx8isa.numbers.division import round_up
@@ -16,7 +16,9 @@ BASE = "tp"
 """Holds the address of the table of sizes, in the stack of the tile, throughout the program."""
 _REACH = 2048
 """Bytes that a load reaches before and after an address."""
-_REGISTERS = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8))
+_BLOCK = "a7"
+"""Holds the address of the shape block in the shape program."""
+_REGISTERS = tuple(register for register in POOL if register != _BLOCK)
 _DEEP = 6
 """Steps of a formula from which on a part of it is a size of its own."""
 _NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "divu", "rem": "remu"}
@@ -62,19 +64,20 @@ class SizeTable:
         out.instruction("addi", STACK, STACK, str(-self.bytes)) if self.bytes <= _REACH else self._far(out)
         out.instruction("addi", BASE, STACK, str(self.bias - SHAPE_WORD))
         out.instruction("addi", BASE, BASE, str(SHAPE_WORD))
-        out.instruction("la", "a7", f"%core({SHAPE_BLOCK})")
+        out.instruction("la", _BLOCK, f"%core({SHAPE_BLOCK})")
+        core = _SizeCode(out, self.places)
         for text, size in self.sizes.items():
             if size.op == "symbol":
-                out.instruction("ld", "t0", f"{names.index(size.name) * SHAPE_WORD}(a7)")
+                register = core.load(text, f"{names.index(size.name) * SHAPE_WORD}({_BLOCK})")
             else:
-                self._compute(out, size, 0, whole=True)
-            out.instruction("sd", "t0", self.places[text])
+                register = core.computed(size)
+            out.instruction("sd", register, self.places[text])
         if words:
             out.instruction("bnez", TILE, "1f")
-            out.instruction("la", "a7", f"%core({SHAPE_BLOCK})")
+            out.instruction("la", _BLOCK, f"%core({SHAPE_BLOCK})")
             for at, word in enumerate(words, len(names)):
                 out.instruction("ld", "t0", self.places[str(word)])
-                out.instruction("sd", "t0", f"{at * SHAPE_WORD}(a7)")
+                out.instruction("sd", "t0", f"{at * SHAPE_WORD}({_BLOCK})")
             out.label("1")
         return out.lines
 
@@ -82,43 +85,92 @@ class SizeTable:
         out.instruction("li", "t0", str(-self.bytes))
         out.instruction("add", STACK, STACK, "t0")
 
-    def _compute(self, out: Emitter, value: int | Size, at: int, whole: bool = False) -> None:
-        """A value into register number ``at``, by those after it."""
-        target = _REGISTERS[at]
-        if not isinstance(value, Size):
-            out.instruction("li", target, str(value))
-            return
-        if not whole and str(value) in self.places:
-            out.instruction("ld", target, self.places[str(value)])
-            return
-        self._compute(out, value.left, at)
-        if value.op == "neg":
-            out.instruction("neg", target, target)
-            return
-        self._compute(out, value.right, at + 1)
-        _apply(out, value.op, target, _REGISTERS[at + 1])
+
+class _SizeCode:
+    """Computes sizes one after another; registers keep what they hold as long as there are others."""
+
+    def __init__(self, out: Emitter, places: Mapping[str, str]) -> None:
+        self._out, self._places = out, places
+        self._free = list(_REGISTERS)
+        self._held: dict[str, str] = {}
+        """Registers by the text of what they hold, that first which was asked for longest ago."""
+        self._used: list[str] = []
+        """Registers of operands that are needed next."""
+
+    def load(self, text: str, place: str) -> str:
+        """The register of a size that is in memory."""
+        register = self._new(text)
+        self._out.instruction("ld", register, place)
+        return register
+
+    def computed(self, size: Size) -> str:
+        """The register of a size that is computed of others."""
+        left = self._operand(size.left)
+        self._used.append(left)
+        form = _with_immediate(size)
+        right = "" if form or size.op == "neg" else self._operand(size.right)
+        self._used.append(right)
+        target = self._new(str(size))
+        del self._used[-2:]
+        if form is not None:
+            self._out.instruction(form[0], target, left, str(form[1]))
+        elif size.op == "neg":
+            self._out.instruction("neg", target, left)
+        else:
+            _apply(self._out, size.op, target, left, right)
+        return target
+
+    def _operand(self, value: int | Size) -> str:
+        """The register of a number or a size: as it is, from the table, or computed."""
+        text = str(value)
+        if text in self._held:
+            register = self._held[text] = self._held.pop(text)
+            return register
+        if isinstance(value, Size):
+            return self.load(text, self._places[text]) if text in self._places else self.computed(value)
+        register = self._new(text)
+        self._out.instruction("li", register, text)
+        return register
+
+    def _new(self, text: str) -> str:
+        """A register for another value: a free one, or that which was asked for longest ago."""
+        if self._free:
+            register = self._free.pop(0)
+        else:
+            oldest = next(text for text, register in self._held.items() if register not in self._used)
+            register = self._held.pop(oldest)
+        self._held[text] = register
+        return register
 
 
-def _apply(out: Emitter, op: str, left: str, right: str) -> None:
-    """left = left op right."""
+def _with_immediate(size: Size) -> tuple[str, int] | None:
+    """The form of an operation with a number in the instruction."""
+    if size.op == "sub" and not isinstance(size.right, Size):
+        return with_immediate("add", -size.right)
+    return with_immediate(size.op, size.right)
+
+
+def _apply(out: Emitter, op: str, target: str, left: str, right: str) -> None:
+    """target = left op right, in a register that is none of theirs."""
     if op in _NAMES:
-        out.instruction(_NAMES[op], left, left, right)
+        out.instruction(_NAMES[op], target, left, right)
     elif op == "ceil":
-        out.instruction("add", left, left, right)
-        out.instruction("addi", left, left, "-1")
-        out.instruction("divu", left, left, right)
+        out.instruction("add", target, left, right)
+        out.instruction("addi", target, target, "-1")
+        out.instruction("divu", target, target, right)
     elif op in ("min", "max"):
+        out.instruction("mv", target, left)
         out.instruction("ble" if op == "min" else "bge", left, right, "1f")
-        out.instruction("mv", left, right)
+        out.instruction("mv", target, right)
         out.label("1")
     elif op in ("eq", "ne"):
-        out.instruction("sub", left, left, right)
-        out.instruction("seqz" if op == "eq" else "snez", left, left)
+        out.instruction("sub", target, left, right)
+        out.instruction("seqz" if op == "eq" else "snez", target, target)
     else:
         first, second = (left, right) if op in ("lt", "ge") else (right, left)
-        out.instruction("slt", left, first, second)
+        out.instruction("slt", target, first, second)
         if op in ("ge", "le"):
-            out.instruction("xori", left, left, "1")
+            out.instruction("xori", target, target, "1")
 
 
 def _parts(size: Size) -> Iterator[Size]:

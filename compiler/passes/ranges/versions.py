@@ -1,4 +1,4 @@
-"""Code of a phase for all sizes of a range: versions, each for some of them, and the choice between them.
+"""Code of a phase for all sizes of a range: versions, each for some of them.
 
 A version is generated as for one point of the ranges, and is right for all points at which nothing would have
 been decided differently. Others are generated until every point has one.
@@ -6,16 +6,13 @@ been decided differently. Others are generated until every point has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 
-from compiler.codegen.emitter import Emitter
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.registers import SIZE_PREFIX
-from compiler.evaluation.sizes import Domain, dimension
+from compiler.evaluation.sizes import Domain
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.sizes.size import Unsized
 from compiler.graph import Array, GraphError
@@ -29,10 +26,12 @@ from .phase_code import PhaseCode, Way, sizes_of_phase
 
 MOST_VERSIONS = 8
 """Versions of a phase."""
-_MOST_RUNS = 16
-"""Stretches of points with one version up to which comparisons find the version; more need a table."""
 _FASTER, _SAVED = 1.15, 500
 """How much faster another version has to be at an end of the ranges: by a factor and by cycles."""
+_LITTLE = 0.03
+"""The part of the cycles at the usual sizes that may be lost for phases of one version."""
+_MUCH_SLOWER = 1.35
+"""How much slower a run may be at an end of the ranges than with the best version of each phase."""
 _STEPS = 6
 """Points at which two versions are compared to find the border between them."""
 _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
@@ -41,11 +40,13 @@ _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsize
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Code of a phase, and the points for which it is."""
+    """Code of a phase, the points for which it is, and that for which it was made, divided in a way."""
 
     kernel: Kernel
     points: Array
     domain: Domain
+    anchor: int
+    way: Way
 
     def cycles(self, machine: Machine, point: int) -> int:
         """The estimated cycles at a point."""
@@ -78,8 +79,10 @@ def versions_of(context: Context, code: PhaseCode) -> list[Version]:
 
 
 def _anchors(ranges: Ranges, left: Array) -> list[int]:
-    """Points for which the next version may be made: the largest one, and with one dimension in the middle.
+    """Points for which the next version may be made.
 
+    They are the largest one, those with a dimension in the middle of what is left or the least of that, and the
+    usual one with the latter.
     What is best for the most images of a batch may leave tiles idle where there are two.
     """
     most = ranges.number(ranges.most)
@@ -87,26 +90,58 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
         return [int(np.flatnonzero(left)[-1])]
     points = [ranges.most]
     if len(ranges.dimensions) > 1:
-        middles = {name: int(np.median(ranges.points[name][left])) for name in ranges.names}
-        points += [{**ranges.most, name: size} for name, size in middles.items()]
+        for name in ranges.names:
+            sizes = ranges.points[name][left]
+            points += [{**ranges.most, name: int(size)} for size in (np.median(sizes), sizes.min())]
+            points.append({**ranges.usual, name: int(sizes.min())})
     numbers = map(ranges.number, points)
     return [number for number in dict.fromkeys(numbers) if left[number]]
 
 
-def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Add versions for the points near the ends of the ranges where they save much.
+def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+    """Leave phases one version where that for other points is right for all and hardly slower.
 
-    That is as much as half of what a phase takes there on average: others would be much code for little.
+    At the usual sizes all phases together may take a little longer for that.
+    """
+    assert context.ranges is not None
+    ranges = context.ranges.ranges
+    usual, every = ranges.number(ranges.usual), np.ones(ranges.count, bool)
+    cycles = [versions[0].cycles(context.machine, usual) for _, versions in phases]
+    room = sum(cycles) * _LITTLE
+    for (code, versions), before in zip(phases, cycles, strict=True):
+        for other in versions[1:]:
+            try:
+                new = _version(context, code, other.anchor, every, 0, other.way)
+            except GraphError:
+                continue
+            more = new.cycles(context.machine, usual) - before if new.points.all() else room
+            if more < room:
+                versions[:] = [new]
+                room -= max(more, 0)
+                break
+
+
+def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+    """Add versions for the points near the ends of the ranges, those first that save most there.
+
+    That ends when a run is expected to take little longer than with the best version of each: others would be
+    much code for little.
     """
     assert context.ranges is not None
     if not context.effort.total:
         return
     ranges = context.ranges.ranges
     for end in map(ranges.number, (ranges.most, ranges.least)):
-        cycles = [_at(versions, end).cycles(context.machine, end) for _, versions in phases]
-        least = max(_SAVED, sum(cycles) / len(cycles) / 2)
-        for code, versions in phases:
-            _improve(context, code, versions, end, least)
+        total = context.machine.timing.core.program.value + sum(
+            _at(versions, end).cycles(context.machine, end) for _, versions in phases
+        )
+        tried = [_faster_version(context, code, versions, end) for code, versions in phases]
+        found = [each for each in tried if each is not None]
+        best = total - sum(each.saved for each in found)
+        for each in sorted(found, key=lambda each: -each.saved):
+            if total > _MUCH_SLOWER * best:
+                _add(context, each, end)
+                total -= each.saved
 
 
 def _at(versions: Sequence[Version], point: int) -> Version:
@@ -114,26 +149,48 @@ def _at(versions: Sequence[Version], point: int) -> Version:
     return next(version for version in versions if version.points[point])
 
 
-def _improve(context: Context, code: PhaseCode, found: list[Version], end: int, least: float) -> None:
-    """Add a version for the points near an end of the ranges if it saves ``least`` cycles there."""
+@dataclass(frozen=True)
+class _FasterVersion:
+    """Another version for the points at an end of the ranges, and the cycles that it saves there."""
+
+    code: PhaseCode
+    versions: list[Version]
+    new: Version
+    saved: int
+
+
+def _faster_version(
+    context: Context, code: PhaseCode, found: list[Version], end: int
+) -> _FasterVersion | None:
+    """A version that is faster at an end of the ranges; None if there is none or too many are there."""
     assert context.ranges is not None
-    ranges = context.ranges.ranges
-    old, usual = _at(found, end), ranges.number(ranges.usual)
-    if len(found) == MOST_VERSIONS or end == usual or old.cycles(context.machine, end) < least:
-        return
+    old, usual = _at(found, end), context.ranges.ranges.number(context.ranges.ranges.usual)
+    before = old.cycles(context.machine, end)
+    if len(found) == MOST_VERSIONS or end == usual or before < _SAVED:
+        return None
     try:
         new = _version(context, code, end, old.points, len(found), Way.SEARCHED)
     except GraphError:
-        return
+        return None
+    after = new.cycles(context.machine, end)
+    return _FasterVersion(code, found, new, before - after) if _is_faster(before, after) else None
 
-    def faster(point: int) -> bool:
-        before, after = (version.cycles(context.machine, point) for version in (old, new))
-        return before > _FASTER * after and before - after > _SAVED
 
-    if not faster(end) or (old.cycles(context.machine, end) - new.cycles(context.machine, end)) < least:
-        return
-    amount = np.prod([np.maximum(ranges.points[name], 1) for name in _factors(context, code)], axis=0)
-    border = _border(amount, new.points, amount[usual], amount[end], faster)
+def _is_faster(before: int, after: int) -> bool:
+    return before > _FASTER * after and before - after > _SAVED
+
+
+def _add(context: Context, faster: _FasterVersion, end: int) -> None:
+    """Add a version for the points near an end of the ranges at which it is faster."""
+    assert context.ranges is not None
+    ranges, new, found = context.ranges.ranges, faster.new, faster.versions
+    old, usual = _at(found, end), ranges.number(ranges.usual)
+
+    def is_faster(point: int) -> bool:
+        return _is_faster(*(version.cycles(context.machine, point) for version in (old, new)))
+
+    amount = np.prod([np.maximum(ranges.points[name], 1) for name in _factors(context, faster.code)], axis=0)
+    border = _border(amount, new.points, amount[usual], amount[end], is_faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False
     found[found.index(old)] = replace(old, points=old.points & ~beyond)
@@ -231,7 +288,7 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
             raise _refusal(context, code.node, "its code has been written for known sizes only") from error
         else:
             domain.complete = True
-            return Version(kernel, domain.alive, domain)
+            return Version(kernel, domain.alive, domain, anchor, way)
         finally:
             context.domain = None
 
@@ -251,63 +308,3 @@ def _refusal(context: Context, node: str, reason: str) -> GraphError:
     names = ", ".join(context.ranges.ranges.names)
     fix = "give it one size with --shape (in Python: shapes=), or narrow its range"
     return GraphError([f"node '{node}' cannot run a range of {names}: {reason}; {fix}"])
-
-
-def index_of(context: Context) -> str:
-    """The text of the size that numbers the points, by which the program chooses versions."""
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
-    domain = Domain(ranges.points, 0, np.ones(ranges.count, bool), context.size_loads)
-    number: int = 0
-    for each in ranges.dimensions:
-        number = number * (each.most - each.least + 1) + (dimension(domain, each.name) - each.least)
-    context.size_loads[str(number)] = number  # type: ignore[assignment]  # a size: versions differ by it
-    return str(number)
-
-
-def chosen_version(
-    name: str, index: str, versions: Sequence[Version], texts: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    """The lines of a phase of several versions: the choice, and the code of each."""
-    number = np.zeros(len(versions[0].points), np.int64)
-    for at, version in enumerate(versions):
-        number[version.points] = at
-    out = Emitter()
-    out.instruction("ld", "t0", f"{SIZE_PREFIX}{index}")
-    _choose(out, name, number)
-    yield from out.lines
-    for at, text in enumerate(texts):
-        yield f"{name}.version{at}:"
-        yield from text
-        if at < len(texts) - 1:
-            yield f"        j {name}.done"
-    yield f"{name}.done:"
-
-
-def _choose(out: Emitter, name: str, number: Array) -> None:
-    """Jumps to the version of the point whose number is in t0."""
-    runs = [(int(version), len(list(group))) for version, group in groupby(number)]
-    if len(runs) <= _MOST_RUNS:
-        end = 0
-        for version, count in runs[:-1]:
-            end += count
-            out.instruction("li", "t1", str(end))
-            out.instruction("bge", "t0", "t1", "1f")
-            out.instruction("j", f"{name}.version{version}")
-            out.label("1")
-        out.instruction("j", f"{name}.version{runs[-1][0]}")
-        return
-    out.directive(".rodata")
-    out.label(f"{name}.versions")
-    for begin in range(0, len(number), 32):
-        out.directive(f".byte {', '.join(map(str, number[begin : begin + 32]))}")
-    out.directive(".text")
-    out.instruction("la", "t1", f"{name}.versions")
-    out.instruction("add", "t1", "t1", "t0")
-    out.instruction("lbu", "t0", "0(t1)")
-    for version in range(int(number.max())):
-        out.instruction("li", "t1", str(version))
-        out.instruction("bne", "t0", "t1", "1f")
-        out.instruction("j", f"{name}.version{version}")
-        out.label("1")
-    out.instruction("j", f"{name}.version{int(number.max())}")

@@ -23,59 +23,20 @@ from compiler.codegen.expr import (
 )
 from compiler.codegen.registers import POOL, Registers
 from compiler.codegen.spilling import Spills
+from core_steps import interpret
 
 VARIABLES = {"s0": (0, 15), "s1": (-40, 90), "s2": (1, 4096), "s3": (0, 1 << 20)}
 _MASK = (1 << 64) - 1
 
 
-def interpret(lines: list[str], registers: dict[str, int]) -> None:
-    """Execute the handful of instructions that expressions compile to, on 64-bit two's complement."""
-    at, labels = 0, {i: line for i, line in enumerate(lines) if line.endswith(":")}
-    while at < len(lines):
-        if at not in labels:
-            mnemonic, *rest = lines[at].replace(",", " ").split()
-            if mnemonic == "ble":
-                if registers[rest[0]] <= registers[rest[1]]:
-                    at = min(i for i in labels if i > at)
-            else:
-                registers[rest[0]] = signed(
-                    OPERATIONS[mnemonic](*(number(text, registers) for text in rest[1:]))
-                )
-        at += 1
-
-
-def number(text: str, registers: dict[str, int]) -> int:
-    return registers[text] if text in registers else int(text, 0)
-
-
-def signed(value: int) -> int:
-    value &= _MASK
-    return value - (1 << 64) if value >> 63 else value
-
-
-OPERATIONS: dict[str, Callable[..., int]] = {
-    "li": lambda a: a,
-    "mv": lambda a: a,
-    "add": lambda a, b: a + b,
-    "addi": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "slli": lambda a, b: a << b,
-    "srli": lambda a, b: (a & _MASK) >> b,
-    "andi": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "ori": lambda a, b: a | b,
-    "divu": lambda a, b: (a & _MASK) // (b & _MASK),
-    "remu": lambda a, b: (a & _MASK) % (b & _MASK),
-}
-
 Pair = tuple[Value, Callable[[dict[str, int]], int]]
 
 
+LEAVES = [Variable(name, *limits) for name, limits in VARIABLES.items()]
+
+
 def leaves() -> st.SearchStrategy[Pair]:
-    variables = [
-        (Variable(name, *limits), (lambda env, name=name: env[name])) for name, limits in VARIABLES.items()
-    ]
+    variables = [(value, lambda env, name=value.register: env[name]) for value in LEAVES]
     literals = st.integers(-5000, 5000).map(lambda n: (n, lambda env: n))
     return st.one_of(st.sampled_from(variables), literals)
 
@@ -136,6 +97,55 @@ def test_temporaries_are_given_back(pair: Pair) -> None:
     before = len(registers._free)
     registers.compute(pair[0])
     assert len(registers._free) >= before - 1
+
+
+@given(st.lists(EXPRESSIONS, min_size=1, max_size=5), ENVIRONMENTS)
+def test_operands_are_right_whatever_registers_hold(pairs: list[Pair], environment: dict[str, int]) -> None:
+    """Several values at once, in any order, also after a variable has changed; what is there is found."""
+    out = Emitter()
+    registers = Registers(out, Spills(), remembering=True)
+    registers._free = [name for name in POOL if name not in VARIABLES]
+    changed = next(value for value in LEAVES if value.register == "s3")
+    state = dict(environment)
+    for pair in (*pairs, *reversed(pairs), pairs[0]):
+        begin = out.count
+        with registers.scope():
+            operands = [(each, registers.operand(each[0])) for each in (*pairs, pair)]
+            made = out.count
+            assert registers.operand(pair[0]) == operands[-1][1]
+            assert out.count == made
+        interpret(out.lines[begin:], state)
+        for (_, meaning), register in operands:
+            assert (0 if register == "zero" else state[register]) == meaning(environment)
+        step = -1 if environment["s3"] else 1
+        registers.add(changed, step)
+        interpret(out.lines[out.count - 1 :], state)
+        environment = {**environment, "s3": environment["s3"] + step}
+
+
+def test_what_registers_hold_is_forgotten_where_others_go_on() -> None:
+    out = Emitter()
+    registers = Registers(out, Spills(), remembering=True)
+
+    def lines_for(value: Value) -> int:
+        before = out.count
+        with registers.scope():
+            registers.operand(value)
+        return out.count - before
+
+    assert [lines_for(4095), lines_for(4095)] == [1, 0]
+    out.label("elsewhere")
+    assert lines_for(4095) == 1
+    skipped = registers.state()
+    assert lines_for(77) == 1
+    registers.join("end", skipped)
+    assert [lines_for(4095), lines_for(77)] == [0, 1]
+    with registers.scope():
+        registers.keep(91)
+        registers.label_of_loop("begin")
+        assert [lines_for(4095), lines_for(91)] == [1, 0]
+    registers.forget_all()
+    assert lines_for(91) == 1
 
 
 @given(

@@ -14,10 +14,10 @@ import pytest
 
 import compiler
 import network_draws
-from compiler.codegen import registers
 from compiler.codegen.expr import Address, Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.registers import POOL
+from compiler.codegen.registers import values as registers
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.graph import Array, GraphError
@@ -98,12 +98,16 @@ def nest(seed: int) -> Nest:
     return Nest(counts, tuple(levels))
 
 
+@pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_values_that_are_more_than_registers(few: int, seed: int) -> None:
+def test_values_that_are_more_than_registers(few: int, seed: int, compact: bool) -> None:
     made, x = nest(seed), draw(ROWS, SIZE)
     tensors = [DdrTensor("x", Format.FP32, x.shape)]
     output = DdrTensor("y", Format.FP32, (made.rows, SIZE))
-    got, lines = run_phase(made.lower, {"x": x}, tensors, output, TILES, with_stack(0x8000), strict=True)
+    machine = with_stack(0x8000)
+    got, lines = run_phase(
+        made.lower, {"x": x}, tensors, output, TILES, machine, strict=True, compact=compact
+    )
     np.testing.assert_array_equal(got, made.expected(x))
     assert few > 7 or any("(sp)" in line for line in lines)
 

@@ -58,10 +58,11 @@ def phase_program(
     output: DdrTensor,
     tiles: int = 4,
     machine: Machine | None = None,
+    compact: bool = False,
 ) -> tuple[emulator.Program, list[str]]:
     """A program of one phase, and its lines of code; ``tensors`` are operands, constants by their value."""
     machine = machine or load_machine(None)
-    target = Target(tiles, min(machine.spm.reserved, machine.spm.bytes), output.fmt)
+    target = Target(tiles, min(machine.spm.reserved, machine.spm.bytes), output.fmt, compact=compact)
     kernel = generated(lower, target)
     data = program.Data(machine.ddr.bank_bytes)
     for tensor in tensors:
@@ -98,13 +99,14 @@ def run_phase(
     tiles: int = 4,
     machine: Machine | None = None,
     strict: bool = False,
+    compact: bool = False,
 ) -> tuple[Array, list[str]]:
     """What a phase writes to ``output``, as the interface has it, and its lines of code.
 
     ``tensors`` are its operands: constants by their value, the others by ``inputs``. ``strict``: a hazard
-    is an AssertionError.
+    is an AssertionError. ``compact``: code that is to be small.
     """
-    loaded, lines = phase_program(lower, tensors, output, tiles, machine)
+    loaded, lines = phase_program(lower, tensors, output, tiles, machine, compact)
     results = loaded.run(travelling(inputs, tensors), strict=strict)
     if strict:
         assert not loaded.hazards, loaded.hazards[0]

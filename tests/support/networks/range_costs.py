@@ -3,8 +3,8 @@
     python tests/support/networks/range_costs.py [encoder | text_line]
 
 For each size the simulated cycles of the image for the range, in relation to an image of that size alone with
-the same options; and how many times the code is that of an image of the usual sizes: bytes of text, without
-constants. ``PYTHONPATH`` has this folder.
+the same options; and how many times the code is that of an image of the usual sizes: bytes without constants.
+``PYTHONPATH`` has this folder.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def text_bytes(program: tx8.Program) -> int:
-    """Bytes of the code of a program."""
-    return sum(len(segment.data) for segment in program.image.segments if segment.section == ".text")
+def code_bytes(program: tx8.Program) -> int:
+    """Bytes of the code of a program and of the tables by which it chooses versions."""
+    sections = ".text", ".rodata"
+    return sum(len(segment.data) for segment in program.image.segments if segment.section in sections)
 
 
 def costs(case: Case, residency: str) -> list[float]:
@@ -75,8 +76,8 @@ def costs(case: Case, residency: str) -> list[float]:
         shapes = {name: value.shape for name, value in inputs.items()}
         alone = tx8.compile(case.model, dtype="fp16", shapes=shapes, residency=residency)
         found.append(ranged.run(inputs).cycles / alone.run(inputs).cycles)
-        code = code or text_bytes(alone)
-    return [*found, text_bytes(ranged) / code]
+        code = code or code_bytes(alone)
+    return [*found, code_bytes(ranged) / code]
 
 
 def main() -> None:

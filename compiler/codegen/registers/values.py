@@ -1,30 +1,42 @@
-"""The integer registers of the kernel core, and expressions compiled to its instructions."""
+"""The registers of the kernel core that are free, and expressions compiled to its instructions."""
 
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from compiler.codegen.emitter import Emitter, instruction_text
+from compiler.codegen.expr import (
+    Address,
+    Key,
+    Operation,
+    Slot,
+    SpilledVariable,
+    Value,
+    Variable,
+    bounds,
+    key_of,
+)
+from compiler.codegen.spilling import (
+    LARGEST_FRAME,
+    TURNS,
+    WORD,
+    OutOfRegisters,
+    Shortage,
+    Spills,
+    frame_bytes,
+    is_cheap,
+)
 from compiler.evaluation.sizes import Size
 
-from .emitter import Emitter, instruction_text
-from .expr import Address, Operation, Slot, SpilledVariable, Value, Variable, bounds
-from .spilling import LARGEST_FRAME, TURNS, WORD, OutOfRegisters, Shortage, Spills, frame_bytes, is_cheap
+from .contents import RegisterContents
+from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
 
-TILE = "s11"
-"""Holds the tile number throughout the program."""
-
-STACK = "sp"
-"""Holds the address of the tile's stack, which is in the part of its scratchpad that is kept for the core."""
-
-POOL = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
-"""The registers that values of a phase are in."""
-_ORDER = {register: at for at, register in enumerate(POOL)}
-_State = tuple[list[str], int, int, int]
-"""Free registers, how many are missing, spilled values that are alive, and how many values are kept."""
-IMMEDIATES = range(-2048, 2048)
-"""Numbers that an instruction of the core can contain (12 bits)."""
+_State = tuple[list[str], int, int, int, dict[str, int]]
+"""Free registers, how many are missing, spilled values that are alive, how many values are kept, and how many
+more uses registers have."""
 
 
 class SizeLoad(NamedTuple):
@@ -48,12 +60,21 @@ class Registers:
 
     Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Where there
     is no free register a shortage is noted in ``spills``, and the code is of no use.
+
+    ``remembering``: an operand that a register still holds is not computed again. That takes fewer
+    instructions, and registers that are in use as little as otherwise: a free one may be taken at any time.
     """
 
-    def __init__(self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None) -> None:
-        self._out = out
+    def __init__(
+        self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None, remembering: bool = False
+    ) -> None:
+        self.out = out
         self._free = list(POOL if free is None else free)
         self.spills = spills
+        self.contents = RegisterContents(out) if remembering else None
+        """What registers hold; None if that is not remembered."""
+        self._uses: dict[str, int] = {}
+        """How many more uses than one a register has, whose value was found in it."""
         self.depth = 0
         """Loops around the current position."""
         self.frame = 0
@@ -75,27 +96,33 @@ class Registers:
     def take(self) -> str:
         """Allocate a free register; one that does not exist if there is none."""
         if self._free:
-            return self._free.pop(0)
+            at = 0 if self.contents is None else self.contents.least_needed(self._free)
+            return self._free.pop(at)
         self._missing += 1
         self.spills.shortages.append(Shortage(len(POOL), self._missing, tuple(self._kept)))
         return f"missing{self._missing}"
 
     def release(self, register: str) -> None:
         """Give a register back."""
-        if register not in _ORDER:
+        if register == ZERO:
+            return
+        if register not in ORDER:
             self._missing -= 1
             return
-        insort(self._free, register, key=_ORDER.__getitem__)
+        if self._uses.get(register):
+            self._uses[register] -= 1
+            return
+        insort(self._free, register, key=ORDER.__getitem__)
 
     def scope(self) -> AbstractContextManager[None]:
         """Registers that are allocated inside are free again after it."""
         return _Scope(self)
 
     def _state(self) -> _State:
-        return list(self._free), self._missing, self._words, len(self._kept)
+        return list(self._free), self._missing, self._words, len(self._kept), dict(self._uses)
 
     def _restore(self, state: _State) -> None:
-        self._free, self._missing, self._words, kept = state
+        self._free, self._missing, self._words, kept, self._uses = state
         del self._kept[kept:]
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
@@ -109,7 +136,7 @@ class Registers:
         if isinstance(value, Variable):
             return value
         if not self._is_spilled():
-            return self._keep(Variable(self.compute(value), *bounds(value)))
+            return self._keep(Variable(self.operand(value), *bounds(value)))
         if once or is_cheap(value):
             return value
         return self._store(self.compute(value), *bounds(value))
@@ -118,10 +145,10 @@ class Registers:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
         spilled, register = self._is_spilled(), self.take()
         if isinstance(start, int):
-            self._out.instruction("li", register, str(start))
+            self.out.instruction("li", register, str(start))
         else:
             with self.scope():
-                self._out.instruction("mv", register, self.compute(start))
+                self.out.instruction("mv", register, self.operand(start))
         return self._store(register, low, high) if spilled else self._keep(Variable(register, low, high))
 
     def hold(self, register: str, low: int, high: int) -> Variable:
@@ -133,11 +160,12 @@ class Registers:
     def assign(self, variable: Variable, value: Value) -> None:
         """Give a variable of its own another value."""
         with self.scope():
-            register = self.compute(value)
+            register = self.operand(value)
             if isinstance(variable, SpilledVariable):
-                self._out.instruction("sd", register, variable.register)
+                self.out.instruction("sd", register, variable.register)
             else:
-                self._out.instruction("mv", variable.register, register)
+                self.out.instruction("mv", variable.register, register)
+        self._forget(variable)
 
     def add(self, variable: Variable, step: int) -> None:
         """Add a number to a variable."""
@@ -145,7 +173,7 @@ class Registers:
             self._change(variable, "addi", str(step))
             return
         with self.scope():
-            self._change(variable, "add", self.compute(step))
+            self._change(variable, "add", self.operand(step))
 
     def invert(self, variable: Variable) -> None:
         """Invert the bits of a variable."""
@@ -154,9 +182,14 @@ class Registers:
     def _change(self, variable: Variable, mnemonic: str, *operands: str) -> None:
         with self.scope():
             register = self.compute(variable)
-            self._out.instruction(mnemonic, register, register, *operands)
+            self.out.instruction(mnemonic, register, register, *operands)
             if isinstance(variable, SpilledVariable):
-                self._out.instruction("sd", register, variable.register)
+                self.out.instruction("sd", register, variable.register)
+        self._forget(variable)
+
+    def _forget(self, variable: Variable) -> None:
+        if self.contents is not None:
+            self.contents.forget(variable)
 
     def _is_spilled(self) -> bool:
         """Whether the next value that is kept leaves the registers."""
@@ -172,7 +205,7 @@ class Registers:
     def _store(self, register: str, low: int, high: int) -> SpilledVariable:
         """A variable in the next free word of the stack, with what a register held, which is released."""
         variable = SpilledVariable(f"{self._words * WORD}({STACK})", low, high)
-        self._out.instruction("sd", register, variable.register)
+        self.out.instruction("sd", register, variable.register)
         self.release(register)
         self._words += 1
         self.frame = max(self.frame, frame_bytes(self._words))
@@ -196,10 +229,65 @@ class Registers:
         code.instruction("addi", STACK, STACK, str(self.frame))
         return code.lines
 
+    # --- labels, where control comes from elsewhere ------------------------------------------------------
+
+    def label_after_jump(self, name: str) -> None:
+        """A label that is reached from the branch before the last instruction alone, or from a branch past
+        instructions that change but a register that is being computed."""
+        if self.contents is None:
+            self.out.label(name)
+        else:
+            self.contents.label(name)
+
+    def label_of_loop(self, name: str) -> None:
+        """A label at the beginning or the end of a loop: what is in use there is not changed in the loop."""
+        if self.contents is None:
+            self.out.label(name)
+        else:
+            self.contents.label(name, unless=self._free)
+
+    def state(self) -> dict[Key, str]:
+        """What registers hold here, as far as that is remembered."""
+        return {} if self.contents is None else self.contents.state()
+
+    def join(self, name: str, other: Mapping[Key, str]) -> None:
+        """A label that is also reached from a place of which ``other`` was the ``state``."""
+        if self.contents is None:
+            self.out.label(name)
+        else:
+            self.contents.join(name, other)
+
+    def forget_all(self) -> None:
+        """Remember nothing of what registers hold."""
+        if self.contents is not None:
+            self.contents.clear()
+
+    def is_reused(self, line: int) -> bool:
+        """Whether what a line computes has been found in its register later."""
+        return self.contents is not None and line in self.contents.reused
+
     # --- values that are used in the next instruction ----------------------------------------------------
 
+    def operand(self, value: Value) -> str:
+        """The register that holds the value, for instructions that read it."""
+        if self.contents is None or (isinstance(value, Variable) and not isinstance(value, SpilledVariable)):
+            return self.compute(value)
+        if isinstance(value, int) and value == 0:
+            return ZERO
+        key = key_of(value)
+        register = self.contents.find(key)
+        if register is None:
+            register = self.compute(value)
+            self.contents.note(register, key)
+            return register
+        if register in self._free:
+            self._free.remove(register)
+        else:
+            self._uses[register] = self._uses.get(register, 0) + 1
+        return register
+
     def compute(self, value: Value) -> str:
-        """The register that holds the value: that of a variable, or a new one."""
+        """The register that holds the value: that of a variable, or a new one, which may be changed."""
         if isinstance(value, SpilledVariable):
             return self._load("ld", value.register)
         if isinstance(value, Variable):
@@ -216,52 +304,67 @@ class Registers:
             return self._operation(value)
         if isinstance(value, Size):
             target = self.take()
-            self._out.add(SizeLoad(target, value))
+            self.out.add(SizeLoad(target, value))
             return target
         raise TypeError(f"{value!r} is not an expression")
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)
-        parity = self.compute(value.parity)
-        self._out.instruction("and", target, target, parity)
-        if not _is_kept(value.parity):
-            self.release(parity)
+        parity = self.operand(value.parity)
+        self.out.instruction("and", target, target, parity)
+        self._release(value.parity, parity)
         return target
 
     def _load(self, mnemonic: str, text: str) -> str:
         target = self.take()
-        self._out.instruction(mnemonic, target, text)
+        self.out.instruction(mnemonic, target, text)
         return target
 
     def _operation(self, value: Operation) -> str:
-        left = self.compute(value.left)
-        immediate = _with_immediate(value)
+        left = self.operand(value.left)
+        immediate = with_immediate(value.op, value.right)
         if immediate is not None:
-            target = self._reuse(value.left, left)
-            self._out.instruction(immediate[0], target, left, str(immediate[1]))
+            target = self._target(value.left, left)
+            self.out.instruction(immediate[0], target, left, str(immediate[1]))
             return target
-        right = self.compute(value.right)
-        target = self._reuse(value.left, left)
+        right = self.operand(value.right)
+        target = self._target(value.left, left, value.op in ("min", "max"))
         if value.op in ("min", "max"):
             self._choose(value.op, target, left, right)
         else:
-            self._out.instruction(_NAMES[value.op], target, left, right)
-        if not _is_kept(value.right):
-            self.release(right)
+            self.out.instruction(_NAMES[value.op], target, left, right)
+        self._release(value.right, right)
         return target
 
-    def _reuse(self, operand: Value, register: str) -> str:
-        """A register for the result: that of a temporary operand, or a new one if it is a variable."""
-        return self.take() if _is_kept(operand) else register
+    def _target(self, operand: Value, register: str, same: bool = False) -> str:
+        """A register for the result: that of a temporary operand, or a new one if it is a variable.
+
+        Where contents are remembered it is a new one too if there is any, unless the ``same`` is better.
+        """
+        if _is_kept(operand):
+            return self.take()
+        if self.contents is None:
+            return register
+        if (same or not self._free) and register != ZERO and not self._uses.get(register):
+            self.contents.drop(register)
+            return register
+        target = self.take()
+        self.release(register)
+        return target
+
+    def _release(self, operand: Value, register: str) -> None:
+        """Give the register of a temporary operand back."""
+        if not _is_kept(operand):
+            self.release(register)
 
     def _choose(self, op: str, target: str, left: str, right: str) -> None:
         """Minimum or maximum by a branch, because the core has no instruction for them."""
         if target != left:
-            self._out.instruction("mv", target, left)
+            self.out.instruction("mv", target, left)
         first, second = (target, right) if op == "min" else (right, target)
-        self._out.instruction("ble", first, second, "1f")
-        self._out.instruction("mv", target, right)
-        self._out.label("1")
+        self.out.instruction("ble", first, second, "1f")
+        self.out.instruction("mv", target, right)
+        self.label_after_jump("1")
 
 
 class _Scope(AbstractContextManager[None]):
@@ -285,25 +388,3 @@ def _is_kept(operand: Value) -> bool:
 
 
 _NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "divu", "rem": "remu", "or": "or"}
-
-
-def _with_immediate(value: Operation) -> tuple[str, int] | None:
-    """The form of an operation whose right operand is part of the instruction; None if there is none."""
-    right = value.right
-    if not isinstance(right, int):
-        return None
-    if value.op == "shl":
-        return "slli", right
-    if value.op == "add" and right in IMMEDIATES:
-        return "addi", right
-    if value.op == "or" and right in IMMEDIATES:
-        return "ori", right
-    if right > 0 and right & (right - 1) == 0:
-        shift = right.bit_length() - 1
-        if value.op == "mul":
-            return "slli", shift
-        if value.op == "div":
-            return "srli", shift
-        if value.op == "rem" and right - 1 in IMMEDIATES:
-            return "andi", right - 1
-    return None

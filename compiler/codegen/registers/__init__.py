@@ -1,0 +1,22 @@
+"""The integer registers of the kernel core, and expressions compiled to its instructions.
+
+Values are in registers or in the stack. Where code is to be small, nothing is computed again that a register
+holds.
+"""
+
+from __future__ import annotations
+
+from .names import IMMEDIATES, POOL, STACK, TILE, ZERO, with_immediate
+from .values import SIZE_PREFIX, Registers, SizeLoad
+
+__all__ = [
+    "IMMEDIATES",
+    "POOL",
+    "SIZE_PREFIX",
+    "STACK",
+    "TILE",
+    "ZERO",
+    "Registers",
+    "SizeLoad",
+    "with_immediate",
+]

@@ -1,0 +1,82 @@
+"""What the registers of the kernel core hold, so that it is not computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from compiler.codegen.emitter import Emitter
+from compiler.codegen.expr import Key, Variable
+
+from .names import ORDER
+
+
+class RegisterContents:
+    """Which values registers hold. At a label that others write everything is forgotten."""
+
+    def __init__(self, out: Emitter) -> None:
+        self._out = out
+        self._labels = out.labels
+        self._places: dict[Key, str] = {}
+        """Registers by what they hold, the one first that was asked for longest ago."""
+        self._lines: dict[str, int] = {}
+        """For each register the line that computes what it holds."""
+        self.reused: set[int] = set()
+        """Lines whose results were found later."""
+
+    def _current(self) -> dict[Key, str]:
+        if self._labels != self._out.labels:
+            self.clear()
+        return self._places
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._labels = self._out.labels
+        self._places.clear()
+
+    def find(self, key: Key) -> str | None:
+        """The register that holds a value."""
+        places = self._current()
+        register = places.pop(key, None)
+        if register is not None:
+            places[key] = register
+            self.reused.add(self._lines[register])
+        return register
+
+    def note(self, register: str, key: Key) -> None:
+        """A value has just been computed into a register."""
+        if register in ORDER:
+            self._current()[key] = register
+            self._lines[register] = self._out.count - 1
+
+    def drop(self, register: str) -> None:
+        """A register gets another content."""
+        self._places = {key: place for key, place in self._places.items() if place != register}
+
+    def forget(self, variable: Variable) -> None:
+        """A variable changes, and with it what is computed of it."""
+        self._places = {key: place for key, place in self._places.items() if variable not in key.variables}
+
+    def least_needed(self, free: Sequence[str]) -> int:
+        """The number of a register that holds nothing, or what was asked for longest ago; it is taken."""
+        held = list(self._current().values())
+        at = next((at for at, register in enumerate(free) if register not in held), None)
+        if at is None:
+            at = min(range(len(free)), key=lambda number: held.index(free[number]))
+            self.drop(free[at])
+        return at
+
+    def label(self, name: str, unless: Collection[str] = ()) -> None:
+        """A label behind which registers hold what they hold here, except for some."""
+        places = {key: place for key, place in self._current().items() if place not in unless}
+        self._out.label(name)
+        self._labels, self._places = self._out.labels, places
+
+    def state(self) -> dict[Key, str]:
+        """What registers hold here."""
+        return dict(self._current())
+
+    def join(self, name: str, other: Mapping[Key, str]) -> None:
+        """A label that is also reached from a place where registers held ``other``."""
+        places = {key: place for key, place in self._current().items() if other.get(key) == place}
+        self._out.label(name)
+        self._labels, self._places = self._out.labels, places
