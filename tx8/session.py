@@ -128,6 +128,8 @@ class Session:
         self, inputs: tuple[Any, ...], named: Mapping[str, Any], entry: str | None
     ) -> dict[str, Array]:
         """Inputs of a step by name; those by position are the ones that are not states, in order."""
+        if not inputs and not named:
+            return {}
         if not named and len(inputs) == 1 and isinstance(inputs[0], Mapping):
             named, inputs = inputs[0], ()
         known = self._steps.inputs(entry)
