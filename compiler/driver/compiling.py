@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,7 +166,7 @@ def _compile_for_chips(
     chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
 ) -> Program:
     """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
-    from compiler.passes.compilation import run_passes, written, written_for_chips
+    from compiler.passes.compilation import written_for_chips
     from compiler.passes.report import report_of
 
     spread = chosen.spread
@@ -174,11 +174,10 @@ def _compile_for_chips(
     parts: dict[tuple[int, ...], Written] = {}
     first: tuple[Context, Report] | None = None
     for place, chips in spread.parts.items():
-        context = begin(spread.graph_of(place), spread=True)
-        if first is not None and first[1].plan.templates:
-            context.plan = first[1].plan
-        module = run_passes(context, timing, after_pass if first is None else None)
-        parts[chips] = written(context, module)
+        plans = [first[1].plan, None] if first is not None and first[1].plan.templates else [None]
+        like = next(iter(parts.values()))[0] if parts else None
+        after = after_pass if first is None else None
+        context, module, parts[chips] = _part(begin, spread.graph_of(place), plans, like, timing, after)
         first = first or (context, report_of(context, module, parts[chips][2]))
     assert first is not None
     start = time.perf_counter()
@@ -186,6 +185,32 @@ def _compile_for_chips(
     timing["assemble"] = time.perf_counter() - start
     report = replace(first[1], degrees=[*chosen.tried]) if chosen.tried else first[1]
     return _program(spread.graph, first[0], made, timing, report, spread, chosen.tried)
+
+
+def _part(
+    begin: Callable[..., Context],
+    local: Graph,
+    plans: Sequence[Plan | None],
+    like: str | None,
+    timing: dict[str, float],
+    after_pass: AfterPass | None,
+) -> tuple[Context, ModuleOp, Written]:
+    """What chips with the same constants compute, by the first plan that gives the code of the text ``like``.
+
+    A plan saves the search. Groups that have grown step by step may not grow so again with it; then the
+    search finds for these chips what it found for the first. By the last plan if none gives that code.
+    """
+    from compiler.passes.compilation import run_passes, written
+    from compiler.passes.ddr.chip_constants import same_code
+
+    for plan in plans:
+        context = begin(local, spread=True)
+        context.plan = plan
+        module = run_passes(context, timing, after_pass)
+        made = written(context, module)
+        if like is None or same_code(made[0], like):
+            break
+    return context, module, made
 
 
 def _compile_pipeline(

@@ -119,6 +119,22 @@ def test_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
 
 
+def test_groups_that_have_grown_are_the_same_on_all_chips() -> None:
+    """The cast of the input grows into the first group, which a plan of the decisions does not give again."""
+    nodes: list[Any] = [
+        ("LayerNormalization", ["x", "g"], ["n"], {}),
+        ("MatMul", ["n", "up"], ["h"], {}),
+        ("Relu", ["h"], ["r"], {}),
+        ("MatMul", ["r", "down"], ["d"], {}),
+        ("Add", ["x", "d"], ["y"], {}),
+    ]
+    weights = {"g": np.ones(256, np.float32), "up": draw(256, 512), "down": draw(512, 256)}
+    program = on_chips(graph(nodes, {"x": (32, 256, 256)}, weights), 2, 1, "tp=2")
+    assert program.spread is not None
+    assert len(program.spread.parts) == 2
+    assert {".ddr", ".ddr.chips.1"} <= {segment.section for segment in program.image.segments}
+
+
 def layers(count: int = 3, batch: int = 4) -> Graph:
     """Normalizations and products with residuals; the last stage of a pipeline reads the input, too."""
     nodes: list[Any] = []
