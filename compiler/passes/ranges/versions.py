@@ -82,8 +82,8 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
     """Points for which the next version may be made.
 
     They are the largest one, those with a dimension in the middle of what is left or the least of that, and
-    the usual one with the latter. What is best for the most images of a
-    batch may leave tiles idle where there are two.
+    the usual one with the latter. What is best for the most images of a batch may leave tiles idle where
+    there are two.
     """
     most = ranges.number(ranges.most)
     if not left[most]:
