@@ -63,6 +63,8 @@ class CodegenPass:
 
     def _run_ranges(self, context: Context, module: ModuleOp) -> None:
         """The same for a program of a range of sizes: phases may have several versions."""
+        assert context.ranges is not None
+        ranges = context.ranges.ranges
         settled = dict(settled_operands(module))
         searches: dict[str, Trial | None] = {}
         codes = [
@@ -79,7 +81,7 @@ class CodegenPass:
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
         usual = [versions[0].kernel for versions in found]
-        point = context.ranges.ranges.number(context.ranges.ranges.usual)
+        point = ranges.number(ranges.usual)
         context.waiting = _waiting(context, settled, [versions[0].tiles_at_work(point) for versions in found])
         names = list(phase_names([*settled]))
         context.phases += _ranged_phases(context, list(zip(names, found, strict=True)), constants)
