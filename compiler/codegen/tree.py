@@ -17,8 +17,9 @@ from .expr import Address, Value, Variable
 
 Argument = Value | float | str | list[Value]
 
-_CORE_BYTES, _CONSTANT_BYTES = 4, 8
-"""Bytes of an instruction of the kernel core; of those that load an address or a number of 32 bits."""
+_CORE_BYTES, _CONSTANT_BYTES, _WIDE_BYTES = 4, 8, 32
+"""The most bytes of an instruction of the kernel core: of one that loads no constant, of one that loads an
+address or a number of 32 bits, and of one that loads a number of 64 bits."""
 STEP_OF_CONDITION = 1 << 60
 """Step that makes a condition a loop of at most one iteration."""
 
@@ -168,7 +169,10 @@ def most_bytes(lines: Iterable[object]) -> int:
 def _most_bytes(line: object) -> int:
     if isinstance(line, EngineLine):
         return encoder(line.syntax.record).size
-    if isinstance(line, ScalarLine) or not isinstance(line, str):
-        constant = isinstance(line, ScalarLine) and line.mnemonic in ("li", "la")
-        return _CONSTANT_BYTES if constant else _CORE_BYTES
-    return 0  # a label, a comment or a directive
+    if isinstance(line, str):
+        return 0  # a label, a comment or a directive
+    if not isinstance(line, ScalarLine) or line.mnemonic not in ("li", "la"):
+        return _CORE_BYTES
+    number = line.operands[1].removeprefix("-")
+    is_wide = number[0].isdigit() and int(number, 0) >= 1 << 31
+    return _WIDE_BYTES if is_wide else _CONSTANT_BYTES

@@ -51,7 +51,7 @@ class CodegenPass:
         for kernel in kernels:
             context.data += [*kernel.constants, *kernel.scratches]
             context.used |= kernel.used
-        context.waiting = _waiting(context, settled, kernels)
+        context.waiting = _waiting(context, settled, [tiles_at_work(kernel) for kernel in kernels])
         for operation, phase in zip(settled, found, strict=True):
             lines = phase.lines()
             if isinstance(operation, ControlOperation):
@@ -63,6 +63,8 @@ class CodegenPass:
 
     def _run_ranges(self, context: Context, module: ModuleOp) -> None:
         """The same for a program of a range of sizes: phases may have several versions."""
+        assert context.ranges is not None
+        ranges = context.ranges.ranges
         settled = dict(settled_operands(module))
         searches: dict[str, Trial | None] = {}
         codes = [
@@ -71,15 +73,16 @@ class CodegenPass:
         ]
         found = [versions_of(context, code) for code in codes]
         phases = [*zip(codes, found, strict=True)]
-        join(context, phases)
         improve(context, phases)
+        join(context, phases)
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
         usual = [versions[0].kernel for versions in found]
-        context.waiting = _waiting(context, settled, usual)
+        point = ranges.number(ranges.usual)
+        context.waiting = _waiting(context, settled, [versions[0].tiles_at_work(point) for versions in found])
         names = list(phase_names([*settled]))
         context.phases += _ranged_phases(context, list(zip(names, found, strict=True)), constants)
         for name, operation, kernel in zip(names, settled, usual, strict=True):
@@ -178,12 +181,14 @@ def _with_bodies(
             yield node_line(frame.name)
 
 
-def _waiting(context: Context, operations: Collection[TensorOperation], kernels: Sequence[Kernel]) -> range:
-    """The tiles that work only in phases after the first barrier, if that is in the program in any case."""
+def _waiting(context: Context, operations: Collection[TensorOperation], tiles: Sequence[int]) -> range:
+    """The tiles that work only in phases after the first barrier, if that is in the program in any case.
+
+    ``tiles``: how many have work in each phase.
+    """
     if context.is_body or any(isinstance(operation, ControlOperation) for operation in operations):
         return range(0)
     meets = [operation.barrier is not None for operation in operations]
-    tiles = [tiles_at_work(kernel) for kernel in kernels]
     if True not in meets:
         return range(0)
     first = meets.index(True)

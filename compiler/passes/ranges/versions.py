@@ -6,7 +6,8 @@ been decided differently. Others are generated until every point has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from compiler.evaluation.sizes.size import Unsized
 from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
 from compiler.passes.base import Context
-from compiler.search.cost import estimate
+from compiler.search.cost import estimate, tiles_at_work
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
@@ -50,9 +51,20 @@ class Version:
 
     def cycles(self, machine: Machine, point: int) -> int:
         """The estimated cycles at a point."""
+        with self._at(point):
+            return estimate(self.kernel, machine).cycles
+
+    def tiles_at_work(self, point: int) -> int:
+        """How many tiles have work at a point."""
+        with self._at(point):
+            return tiles_at_work(self.kernel)
+
+    @contextmanager
+    def _at(self, point: int) -> Iterator[None]:
+        """Decisions about the code are those for a point."""
         self.domain.anchor, self.domain.estimated = point, True
         try:
-            return estimate(self.kernel, machine).cycles
+            yield
         finally:
             self.domain.estimated = False
 
@@ -81,9 +93,9 @@ def versions_of(context: Context, code: PhaseCode) -> list[Version]:
 def _anchors(ranges: Ranges, left: Array) -> list[int]:
     """Points for which the next version may be made.
 
-    They are the largest one, those with a dimension in the middle of what is left or the least of that, and the
-    usual one with the latter.
-    What is best for the most images of a batch may leave tiles idle where there are two.
+    They are the largest one, those with a dimension in the middle of what is left or the least of that, and
+    the usual one with the latter. What is best for the most images of a batch may leave tiles idle where
+    there are two.
     """
     most = ranges.number(ranges.most)
     if not left[most]:
@@ -101,7 +113,8 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
 def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
     """Leave phases one version where that for other points is right for all and hardly slower.
 
-    At the usual sizes all phases together may take a little longer for that.
+    At the usual sizes all phases together may take a little longer for that, at the ends of the ranges none
+    takes much longer.
     """
     assert context.ranges is not None
     ranges = context.ranges.ranges
@@ -115,10 +128,18 @@ def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) ->
             except GraphError:
                 continue
             more = new.cycles(context.machine, usual) - before if new.points.all() else room
-            if more < room:
+            if more < room and not _is_slow_at_an_end(context, new, versions):
                 versions[:] = [new]
                 room -= max(more, 0)
                 break
+
+
+def _is_slow_at_an_end(context: Context, new: Version, versions: Sequence[Version]) -> bool:
+    """Whether the versions that there are would be much faster at an end of the ranges."""
+    assert context.ranges is not None
+    ranges, machine = context.ranges.ranges, context.machine
+    ends = map(ranges.number, (ranges.most, ranges.least))
+    return any(_is_faster(new.cycles(machine, end), _at(versions, end).cycles(machine, end)) for end in ends)
 
 
 def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:

@@ -75,6 +75,7 @@ def usual_and_others() -> list[Version]:
         (version(EVERY, lambda amount: 1010), 1),
         (version(EVERY, lambda amount: 900), 1),
         (version(EVERY, lambda amount: 1100), 2),
+        (version(EVERY, lambda amount: 1000 if amount < 100 else 2000), 2),
         (version(SEVERAL, lambda amount: 900), 2),
         (None, 2),
     ],
