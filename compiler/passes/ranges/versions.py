@@ -214,7 +214,9 @@ def _add(context: Context, faster: _FasterVersion, end: int) -> None:
     border = _border(amount, new.points, amount[usual], amount[end], is_faster)
     beyond = new.points & ((amount >= border) if amount[end] > amount[usual] else (amount <= border))
     beyond[usual] = False
-    found[found.index(old)] = replace(old, points=old.points & ~beyond)
+    left = old.points & ~beyond
+    at = found.index(old)
+    found[at : at + 1] = [replace(old, points=left)] if left.any() else []
     found.append(replace(new, points=beyond))
 
 

@@ -112,3 +112,12 @@ def test_much_code_for_little_time_is_not_added(monkeypatch: pytest.MonkeyPatch)
     phases = [slow_with_much(600 / 400), [version(EVERY, lambda amount: 1000)]]
     made = [version(EVERY, lambda amount: 1000), None]
     assert settled(monkeypatch, improve, phases, made) == [1, 1]
+
+
+def test_a_version_that_is_left_without_sizes_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one is faster at all sizes that it was for."""
+    phases = [[version(~SEVERAL, lambda amount: 1000), version(SEVERAL, lambda amount: 9000)]]
+    made = [version(SEVERAL, lambda amount: 1000)]
+    assert settled(monkeypatch, improve, phases, made) == [2]
+    assert all(each.points.any() for each in phases[0])
+    assert sum(each.points.astype(int) for each in phases[0]).tolist() == [1] * RANGES.count
