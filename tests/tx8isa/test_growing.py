@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from tx8isa.tools.collector import seldom_collected
 from tx8isa.tools.growing import GrowingBytes
+
+
+@pytest.fixture(autouse=True)
+def usual_threshold() -> Iterator[None]:
+    """The threshold that Python begins with: that of the tests is higher."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
 
 
 def test_bytes_are_those_that_were_written_wherever_the_pages_have_gone() -> None:

@@ -77,7 +77,12 @@ class Promise:
         }
 
     def may_be_less(self, groups: Sequence[GroupOp]) -> bool:
-        """Whether the least that a sequence can take is less than what these groups take now."""
+        """Whether the least that a sequence can take is less than what these groups take now.
+
+        In a program of a range, stacks stay: what takes less at the usual sizes may take much more at others.
+        """
+        if self.borders.context.ranges is not None and any(each in self.share for each in groups):
+            return False
         barrier = self.borders.barrier.middle
         now = sum((self.borders.alone(each).middle + barrier) * self.share.get(each, 1) for each in groups)
         return self._least(groups) < now - barrier

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from xdsl.ir import SSAValue
 
 from compiler.driver import compile_graph
 from compiler.graph import Graph
-from compiler.passes.groups.boundaries import StackSpan, near, some
+from compiler.passes.base import operations
+from compiler.passes.groups.borders import RangeCycles
+from compiler.passes.groups.boundaries import Promise, StackSpan, near, some
 from compiler.passes.groups.group_stack import _Candidates
 from compiler.search.effort import EFFORTS
+from ir_text import constant, parsed
 from stack_nets import Net
+from tx8isa.machine.description import load_machine
 
 ROW = {StackSpan(first, last, last - first + 1) for last in range(1, 30) for first in range(last)}
 """The stacks of thirty groups in a row."""
@@ -44,6 +52,57 @@ def test_what_is_near_the_best_has_both_boundaries_near_theirs() -> None:
         and StackSpan(8, 14, 7) not in found
     )
     assert near(ROW, []) == set()
+
+
+@dataclass(frozen=True, eq=False)
+class PricedGroup:
+    """A group that takes so many cycles alone, and loads the constants of ``operands``."""
+
+    cycles: int
+    operands: tuple[SSAValue, ...] = ()
+
+
+class PricedBorders:
+    """Groups one after another, with a barrier of 100 cycles between two."""
+
+    barrier = RangeCycles(100, 100, 100)
+
+    def __init__(self, ranges: object) -> None:
+        self.context = SimpleNamespace(machine=load_machine(None), tiles=16, ranges=ranges)
+
+    def alone(self, group: PricedGroup) -> RangeCycles:
+        return RangeCycles(*[group.cycles] * 3)
+
+    def apart(self, groups: Sequence[PricedGroup]) -> RangeCycles:
+        total = sum(each.cycles for each in groups) + 100 * (len(groups) - 1)
+        return RangeCycles(total, total, total)
+
+
+def promises(groups: Sequence[PricedGroup], stack: int | None = None, ranges: object = None) -> bool:
+    """Whether groups are tried as a sliced sequence; ``stack``: the cycles of all of them as a stack."""
+    borders: Any = PricedBorders(ranges)
+    given: Any = groups
+    return Promise(borders, [] if stack is None else [(given, stack)]).may_be_less(given)
+
+
+def test_sliced_sequences_are_tried_where_they_may_take_less_than_the_stacks() -> None:
+    pair = [PricedGroup(4000), PricedGroup(4000)]
+    assert promises(pair)
+    assert promises(pair, stack=7000)
+    assert not promises(pair, stack=4000), "a sliced sequence takes half of 8,100 cycles at least"
+
+
+def test_sliced_sequences_are_not_tried_where_weights_take_longer() -> None:
+    """A quarter of the tiles load 147 KB each, which takes DDR nearly 4,000 cycles."""
+    weights = next(iter(operations(parsed(constant("w", "w", "128x64x3x3"))))).results[0]
+    assert promises([PricedGroup(1000), PricedGroup(4000, (weights,))])
+    assert not promises([PricedGroup(1000), PricedGroup(500, (weights,))])
+
+
+def test_stacks_of_a_range_of_sizes_stay() -> None:
+    pair = [PricedGroup(4000), PricedGroup(4000)]
+    assert promises(pair, ranges=object())
+    assert not promises(pair, stack=7000, ranges=object())
 
 
 def blocks(count: int) -> Graph:
