@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.cli.options import beside_session, make_parser, prints
-from tx8isa.tools.command_line import report_form
+from tx8isa.tools.command_line import print_out, report_form
 
 if TYPE_CHECKING:
     from emulator.chip.options import RunOptions
@@ -396,5 +396,6 @@ def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
 
 
 def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line)
+    """Print lines; the files of a run are written also when their reader has gone."""
+    if text := "".join(f"{line}\n" for line in lines):
+        print_out(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -467,6 +468,17 @@ def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_a_trace_is_written_without_a_reader_of_the_statistics(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*MAIN, assembled(tmp_path, FILLER), "--stats", f"--trace={tmp_path / 'trace.json'}"]
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=unbuffered, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
 
 def test_closed_standard_output(tmp_path: Path) -> None:
