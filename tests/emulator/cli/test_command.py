@@ -470,10 +470,13 @@ def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
         assert process.wait() == 0
 
 
-def test_a_trace_is_written_without_a_reader_of_the_statistics(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chips", [(), ("--chips=2x1",)])
+def test_a_trace_is_written_without_a_reader_of_the_statistics(
+    chips: tuple[str, ...], tmp_path: Path
+) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [*MAIN, assembled(tmp_path, FILLER), "--stats", f"--trace={tmp_path / 'trace.json'}"]
+    command = [*MAIN, assembled(tmp_path, FILLER), "--stats", f"--trace={tmp_path / 'trace.json'}", *chips]
     unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=unbuffered, check=False)
     os.close(writing)
