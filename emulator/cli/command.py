@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.cli.options import beside_session, make_parser, prints
-from tx8isa.tools.command_line import print_out, report_form
+from tx8isa.tools.command_line import print_lines, report_form
 
 if TYPE_CHECKING:
     from emulator.chip.options import RunOptions
@@ -123,10 +123,10 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
         hazards, differences = _hazards(options, system), _differences(options, program)
         if hazards or differences:
             status = 3
-        _print(dumps.lines(system))
+        print_lines(dumps.lines(system))
         write_files(dumps.files(system))
         if options.stats:
-            _print(watching.lines(system, as_json=options.stats == "json"))
+            print_lines(watching.lines(system, as_json=options.stats == "json"))
         status = _told(watching.finish(system, fault), status)
     if options.json:
         left_out = _left_out(system)
@@ -214,10 +214,10 @@ def _tell(
         show_hazards_of_chips(found, options.program)
     status = 3 if fault or hazards else 0
     for chip in found.chips:
-        _print(chip.dumps)
+        print_lines(chip.dumps)
         write_files(chip.files)
     if options.stats:
-        _print(watching.lines(found, as_json=options.stats == "json"))
+        print_lines(watching.lines(found, as_json=options.stats == "json"))
     status = _told(watching.finish(found), status)
     if options.json:
         left_out = any(chip.more or chip.gave_up for chip in found.chips)
@@ -393,9 +393,3 @@ def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
 
     if files and outputs:
         write_together({files[name]: partial(write_array, array) for name, array in outputs.items()})
-
-
-def _print(lines: Iterable[str]) -> None:
-    """Print lines; the files of a run are written also when their reader has gone."""
-    if text := "".join(f"{line}\n" for line in lines):
-        print_out(text)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tx8isa.errors import Tx8Error
@@ -81,6 +81,12 @@ def print_out(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise Tx8Error(f"standard output: {error.strerror}") from None
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines, if there are any, as ``print_out`` does."""
+    if text := "".join(f"{line}\n" for line in lines):
+        print_out(text)
 
 
 @contextmanager
