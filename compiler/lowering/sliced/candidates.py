@@ -12,6 +12,11 @@ _TWELFTHS = (12, 8, 6, 3)
 """Shares are tried for so many twelfths of the tiles that an axis has elements for."""
 
 
+def fewest_tiles(tiles: int) -> int:
+    """How many of so many tiles share an axis at least, of those shares that are tried."""
+    return max(tiles * min(_TWELFTHS) // 12, 1)
+
+
 def possible_shares(tensor: DdrTensor, tiles: int) -> list[TileShare]:
     """Shares of a result that may be promising: of each axis those among the most tiles, then others.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from compiler.dialect.ops import GroupOp, LoadConstOp
 from compiler.dialect.types import stored_bytes
+from compiler.lowering.sliced.candidates import fewest_tiles
 
 from .borders import Borders
 
@@ -22,8 +23,6 @@ _SHORT = 3
 _LEAST_SHARE = 0.5
 """What a sliced sequence takes of the cycles of its groups apart, at least. In the networks of the benchmarks
 few take less, and none less than 0.4 times."""
-_FEWEST = 4
-"""The part of all tiles that share a value at least, as a divisor; every one of them loads all weights."""
 _NEAR = 3
 """How far from the boundaries of the best stacks all others are tried, in groups."""
 
@@ -69,7 +68,8 @@ class Promise:
         self.borders = borders
         machine = borders.context.machine
         self.ddr_bytes = machine.ddr.nominal.value / machine.engines.clock.value
-        self.tiles = max(borders.context.tiles // _FEWEST, 1)
+        self.tiles = fewest_tiles(borders.context.tiles)
+        """How many tiles load all weights at least."""
         self.share = {
             group: cycles / max(borders.apart(groups).middle, 1)
             for groups, cycles in stacks
