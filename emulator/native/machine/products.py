@@ -22,6 +22,8 @@ INTEGERS = ir.VectorType(I32, LANES)
 HALVES = ir.VectorType(F16, LANES)
 Step = Callable[[Any, Any, Any, Any], Any]
 """(builder, vector of A, vector of B, sums) -> sums."""
+Following = Callable[[Any, Any, list[Any]], list[Any]]
+"""(step, pointer, sums) -> sums."""
 
 
 def _load(b: Any, pointer: Any, kind: Any = VECTOR, align: int = 4) -> Any:
@@ -93,26 +95,42 @@ def _row_fp16(b: Any, a: Any, halves: Any, c: Any, k: Any) -> Any:
     """One row of sums in registers; B is widened as it is read. It needs the instruction for that (F16C)."""
     a, halves, c = pointer(b, a, F32), pointer(b, halves, F16), pointer(b, c, F32)
     cells = [b.gep(c, [constant(j)]) for j in range(0, ROW_COLUMNS, LANES)]
-    start, before = [_load(b, cell) for cell in cells], b.block
-    loop, done = b.append_basic_block("k"), b.append_basic_block("stored")
+
+    def following(step: Any, at: Any, sums: list[Any]) -> list[Any]:
+        scalar = _broadcast(b, b.load(b.gep(a, [step]), align=4))
+        columns = [_load(b, b.gep(at, [constant(j)]), HALVES, 2) for j in range(0, ROW_COLUMNS, LANES)]
+        return [_fma(b, scalar, b.fpext(x, VECTOR), total) for x, total in zip(columns, sums, strict=True)]
+
+    _accumulate(b, k, (halves, constant(ROW_COLUMNS)), cells, VECTOR, following)
+    return constant(0)
+
+
+def _accumulate(
+    b: Any, count: Any, walk: tuple[Any, Any], cells: list[Any], kind: Any, following: Following
+) -> None:
+    """Add to the sums in ``cells``, vectors that stay in registers, in ``count`` steps, at least one.
+
+    ``walk`` is a pointer, and by how many elements it moves in each step. ``following`` gives the sums after
+    a step from its number, the pointer and the sums before it.
+    """
+    first_at, distance = walk
+    start, before = [_load(b, cell, kind) for cell in cells], b.block
+    loop, done = b.append_basic_block("step"), b.append_basic_block("stored")
     b.branch(loop)
     b.position_at_end(loop)
-    step, at = b.phi(I64), b.phi(halves.type)
-    sums = [b.phi(VECTOR) for _ in cells]
-    scalar = _broadcast(b, b.load(b.gep(a, [step]), align=4))
-    columns = [_load(b, b.gep(at, [constant(j)]), HALVES, 2) for j in range(0, ROW_COLUMNS, LANES)]
-    ends = [_fma(b, scalar, b.fpext(x, VECTOR), total) for x, total in zip(columns, sums, strict=True)]
-    following = [b.add(step, constant(1)), b.gep(at, [constant(ROW_COLUMNS)])]
+    step, at = b.phi(I64), b.phi(first_at.type)
+    sums = [b.phi(kind) for _ in cells]
+    ends = following(step, at, sums)
+    moved = [b.add(step, constant(1)), b.gep(at, [distance])]
     for phi, first, later in zip(
-        [step, at, *sums], [constant(0), halves, *start], [*following, *ends], strict=True
+        [step, at, *sums], [constant(0), first_at, *start], [*moved, *ends], strict=True
     ):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
-    b.cbranch(b.icmp_signed("<", following[0], k), loop, done)
+    b.cbranch(b.icmp_signed("<", moved[0], count), loop, done)
     b.position_at_end(done)
     for end, cell in zip(ends, cells, strict=True):
         _store(b, end, cell)
-    return constant(0)
 
 
 def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:
@@ -122,25 +140,13 @@ def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:
     positions, moves = (pointer(b, address, I64) for address in (index, offsets))
     rows = [b.gep(x, [b.load(b.gep(positions, [constant(i)]))]) for i in range(TAP_ROWS)]
     cells = [b.gep(c, [b.mul(constant(i), ldc)]) for i in range(TAP_ROWS)]
-    start, before = [_load(b, cell, kind) for cell in cells], b.block
-    loop, done = b.append_basic_block("tap"), b.append_basic_block("stored")
-    b.branch(loop)
-    b.position_at_end(loop)
-    step, w_at = b.phi(I64), b.phi(w.type)
-    sums = [b.phi(kind) for _ in cells]
-    weights, move = _load(b, w_at, kind), b.load(b.gep(moves, [step]))
-    values = [_load(b, b.gep(row, [move]), kind) for row in rows]
-    ends = [advance(b, value, weights, total) for value, total in zip(values, sums, strict=True)]
-    following = [b.add(step, constant(1)), b.gep(w_at, [ldw])]
-    for phi, first, later in zip(
-        [step, w_at, *sums], [constant(0), w, *start], [*following, *ends], strict=True
-    ):
-        phi.add_incoming(first, before)
-        phi.add_incoming(later, loop)
-    b.cbranch(b.icmp_signed("<", following[0], taps), loop, done)
-    b.position_at_end(done)
-    for end, cell in zip(ends, cells, strict=True):
-        _store(b, end, cell)
+
+    def following(step: Any, at: Any, sums: list[Any]) -> list[Any]:
+        weights, move = _load(b, at, kind), b.load(b.gep(moves, [step]))
+        values = [_load(b, b.gep(row, [move]), kind) for row in rows]
+        return [advance(b, value, weights, total) for value, total in zip(values, sums, strict=True)]
+
+    _accumulate(b, taps, (w, ldw), cells, kind, following)
 
 
 def _make_taps(kind: Any, advance: Step) -> Any:
