@@ -27,6 +27,7 @@ from emulator.memory.areas import (
     anonymous,
     make_scratchpads,
     map_ddr,
+    renew_in_huge_pages,
     scratch_memory,
 )
 from emulator.memory.pages import SharedSegments
@@ -42,6 +43,13 @@ from .host_threads import rounds_kernel
 
 if TYPE_CHECKING:
     from emulator.timing.chip import SimulationArrays
+
+
+RENEWED_AT = 8
+"""The run after which scratchpads get large pages: a program that runs as often will run again."""
+LARGE = 1 / 8
+"""The share of the scratchpads that such a program writes at least: for less, large pages cost more time than
+they save."""
 
 
 class Memories:
@@ -67,6 +75,7 @@ class Memories:
         self.ddr = map_ddr(machine, max(ends, default=0))
         self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)
         self.spm = make_scratchpads(machine)
+        self._resets = 0
         self._load(0, self.ddr.size, pages)
         self.rows = np.zeros((machine.tiles, sum(row_sizes(machine))), dtype=np.int64)
         """The words of all tiles, a row for each; ``row_sizes`` says what they are."""
@@ -168,6 +177,9 @@ class Memories:
 
     def reset(self, threads: int = 1) -> None:
         """Restore the memories to what they were after loading, with ``threads`` host threads."""
+        self._resets += 1
+        if self._resets == RENEWED_AT and self._large():
+            renew_in_huge_pages(self.spm)
         written = self._written_segments()
         work = self._resetting
         work.begin()
@@ -177,6 +189,11 @@ class Memories:
             job.result()
         for first in written:
             self._load(first, first + (1 << GRANULE_SHIFT))
+
+    def _large(self) -> bool:
+        """Whether the last run has written more of the scratchpads than large pages cost."""
+        lines = np.array([np.count_nonzero(pad.lines) for pad in self.spm])
+        return bool(lines.sum() >= LARGE * sum(pad.lines.size for pad in self.spm))
 
     def _written_segments(self) -> list[int]:
         """Starts of the granules of DDR that are marked and hold a part of the program's file."""

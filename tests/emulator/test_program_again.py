@@ -15,10 +15,10 @@ import pytest
 import asm
 from chip_bench import W, chip
 from emulator import Program
-from emulator.chip.memories import Memories
+from emulator.chip.memories import RENEWED_AT, Memories
 from emulator.chip.system import System
 from emulator.debug.snapshot.memory import save_ddr, save_spm
-from emulator.memory.areas import GRANULE_SHIFT, HostMemoryError, make_scratchpads
+from emulator.memory.areas import GRANULE_SHIFT, HostMemoryError, make_scratchpads, renew_in_huge_pages
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.tile.fault import Fault
 from emulator.timing.slices import Batch
@@ -87,6 +87,24 @@ def test_nothing_is_left_behind(body: str, threads: int) -> None:
     memories.reset(threads)
     assert left_behind(written, memories) == (b"", [b""] * 4)
     assert not memories.ddr_area.marks.any() and not any(spm.lines.any() for spm in memories.spm)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_scratchpads_that_get_large_pages_are_reset_too(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr("emulator.chip.memories.LARGE", 0)
+    counts = counter()
+    memories = Memories(counts.image, FOUR)
+    places = [spm.data.ctypes.data for spm in memories.spm]
+    for _ in range(RENEWED_AT + 1):
+        system = System(counts.image, FOUR, memories=memories)
+        system.run()
+        assert system.tiles[0].spm.data[0x40:0x44].view(np.int32).tolist() == [0]  # 0xFFFFFFFF and one more
+        memories.reset(threads)
+        assert left_behind(counts, memories) == (b"", [b""] * 4)
+        assert not any(spm.lines.any() for spm in memories.spm)
+    assert [spm.data.ctypes.data for spm in memories.spm] == places
 
 
 @needs_jit
@@ -253,6 +271,22 @@ def test_scratchpads_that_somebody_looks_at_stay() -> None:
     del first
     make_scratchpads(FOUR)[3].data[:] = 0x66
     assert seen.tolist() == [0x77, 0x77]
+
+
+def test_scratchpads_whose_pages_the_host_refuses_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
+    pads = make_scratchpads(FOUR)
+    pads[1].data[:] = 0x77
+    monkeypatch.setattr("emulator.memory.areas._mapped", lambda *_: False)
+    renew_in_huge_pages(pads)
+    assert not any(pad.lines.any() for pad in pads) and (pads[1].data == 0x77).all()
+
+
+@pytest.mark.parametrize("size", [0x5000, 0x5800], ids=["whole pages", "a part of the last page"])
+def test_new_pages_are_written_ones(size: int) -> None:
+    pads = make_scratchpads(chip(4, size))
+    pads[1].data[:] = 0x77
+    renew_in_huge_pages(pads)
+    assert all(pad.written() == [(0, size)] and not pad.data.any() for pad in pads)
 
 
 @pytest.mark.parametrize("size", [0x5000, 0x5800], ids=["whole pages", "a part of the last page"])
