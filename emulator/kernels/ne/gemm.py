@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import get, put
+from emulator.native.primitives.memory import copy_bytes, get, put, view_u64
 from tx8isa.families.aligned import matrices
 from tx8isa.numbers.layouts import batch_bytes
+from tx8isa.numbers.primitives import u64
 
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
-from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored
+from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored, stored_lanes
 from .groups import FIXED, GROUP, SUMS, count_up, panel_bytes
 from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
 
 Each = Callable[[int, int, int, int, int, int], None]
 """(a, b, panels, rows, i, problem): matrix ``i`` of the result; the last two addresses are working memory."""
+Parts = Callable[[int, int, int, int, int, int, int], None]
+"""(a, b, panels, rows, i, count, problem): ``Each`` with the first ``count`` rows of A, all or one."""
 Rows = Callable[[int, int, int, int, int], None]
 """(a, target, first, count, problem): the numbers of a group of rows of the result."""
 
@@ -42,7 +45,7 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
     """
     by_panels, by_parts, bits = _make_by_panels(arithmetic), _make_by_parts(arithmetic), arithmetic.bits
     grain, block, extra = arithmetic.grain, arithmetic.block, arithmetic.extra
-    each = by_panels if by_parts is None else _make_either(by_panels, by_parts)
+    each = by_panels if by_parts is None else _make_either(arithmetic, by_panels, by_parts)
 
     def gemm(problem: int) -> int:
         put(problem, word.TAPS, 1)
@@ -63,20 +66,52 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
     return gemm
 
 
-def _make_either(by_panels: Each, by_parts: Each) -> Each:
-    """Multiply by parts where each panel is read only once, by a single group of rows; else by panels."""
+def _make_either(arithmetic: MatrixArithmetic, by_panels: Each, by_parts: Parts) -> Each:
+    """Multiply by parts where each panel is read only once, by a single group of rows; else by panels.
+
+    Rows of A that are all equal, such as the ones by which programs spread a bias, have one row of results.
+    """
+    size = arithmetic.bits // 8
 
     def each(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
-        single = get(problem, word.M) <= GROUP and get(problem, word.RB) >= get(problem, word.LB)
-        if single and not get(problem, word.LT):
-            by_parts(a, b, panels, rows, i, problem)
+        count = get(problem, word.M)
+        if get(problem, word.LT) or get(problem, word.RB) < get(problem, word.LB):
+            count = GROUP + 1
+        elif get(problem, word.PSUM_FORMAT) == word.NO_PSUM and _equal_rows(a, size, problem):
+            count = 1
+        if count <= GROUP:
+            by_parts(a, b, panels, rows, i, count, problem)
         else:
             by_panels(a, b, panels, rows, i, problem)
 
     return each
 
 
-def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
+def _equal_rows(a: int, size: int, problem: int) -> bool:
+    """Whether the rows of A [m, k] have the same bytes, as far as the padding lanes: each is the next one."""
+    m, k = get(problem, word.M), get(problem, word.K)
+    for q in range(planes(k)):
+        pitch = size * stored_lanes(k, q)
+        words = (m - 1) * pitch // 8
+        row, following = view_u64(a, words), view_u64(a + pitch, words)
+        for at in range(u64(words)):
+            if row[at] != following[at]:
+                return False
+        a += m * pitch
+    return True
+
+
+def _repeat_row(out: int, p: int, problem: int) -> None:
+    """Copy the first row of plane ``p`` of a result into its other rows."""
+    m, n, size = get(problem, word.M), get(problem, word.N), element_bytes(get(problem, word.OUT_FORMAT))
+    at, pitch, done = out + p * BLOCK * m * size, stored_lanes(n, p) * size, 1
+    while done < m:
+        more = min(done, m - done)
+        copy_bytes(at + done * pitch, at, more * pitch)
+        done += more
+
+
+def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
     """Matrix ``i`` of the result; a block of B is widened just before it is read, and stays in the cache."""
     part, transposed_part, block = arithmetic.part, arithmetic.transposed_part, arithmetic.block
     start, finish, multiply = arithmetic.start, arithmetic.finish, arithmetic.multiply
@@ -84,23 +119,26 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
     if part is None or transposed_part is None:
         return None
 
-    def by_parts(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
-        m, k, n = get(problem, word.M), get(problem, word.K), get(problem, word.N)
+    def by_parts(a: int, b: int, panels: int, rows: int, i: int, count: int, problem: int) -> None:
+        k, n = get(problem, word.K), get(problem, word.N)
         group, out, psum = get(problem, word.WORK), result_at(problem, i), psum_at(problem, i)
         clear_gap(problem, i)
-        upright(a, rows, 0, m, problem)
+        upright(a, rows, 0, count, problem)
         for p in range(planes(n)):
             width = panel_width(n, p)
-            start(group, m, psum, 0, p, 0, problem)
-            done = by_row(b, panels, rows, p, problem)
+            start(group, count, psum, 0, p, 0, problem)
+            done = by_row(b, panels, rows, p, problem) if count == 1 else 0
             for q in range(done, (k + block - 1) // block):
                 words = min(block, k - q * block)
                 if get(problem, word.RT):
                     part(b, panels, p, q * block, words, problem)
                 else:
                     transposed_part(b, panels, p, q * block, words, problem)
-                multiply(group, m, stored(k, q, block), rows + 4 * q * block * m, 1, panels, width, words)
-            finish(group, m, out, 0, p, problem)
+                of = rows + 4 * q * block * count
+                multiply(group, count, stored(k, q, block), of, 1, panels, width, words)
+            finish(group, count, out, 0, p, problem)
+            if count == 1:
+                _repeat_row(out, p, problem)
 
     return by_parts
 
@@ -108,7 +146,7 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
 def _make_by_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], int]:
     """(b, panels, rows, p, problem): the products of a single row and panel ``p`` of B as they are stored.
 
-    It returns how many planes of K are done: all, or none where there are more rows or fewer columns.
+    It returns how many planes of K are done: all, or none where there are fewer columns.
     """
     row, row_part, size = arithmetic.row, arithmetic.row_part, arithmetic.bits // 8
     if row is None or row_part is None:
@@ -116,7 +154,7 @@ def _make_by_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
 
     def by_row(b: int, panels: int, rows: int, p: int, problem: int) -> int:
         k, n, sums = get(problem, word.K), get(problem, word.N), get(problem, word.WORK) + SUMS
-        if get(problem, word.M) != 1 or lanes(n, p) != BLOCK:
+        if lanes(n, p) != BLOCK:
             return 0
         if get(problem, word.RT):
             row(rows, b + size * p * BLOCK * k, sums, k)

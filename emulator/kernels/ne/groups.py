@@ -77,8 +77,11 @@ def make_multiply_wide(products: dict[tuple[int, int], Product]) -> Multiply:
 
 
 def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
-    """Add ``words`` words to a group: products of 6 rows and 16 columns (sixteen 256-bit registers)."""
-    one, by16 = products[1, 64], products[6, 16]
+    """Add ``words`` words to a group: products of 6 rows and 16 columns (sixteen 256-bit registers).
+
+    The last rows have products of 4 where that leaves fewer surplus rows: 14 rows are 6 + 4 + 4.
+    """
+    one, by6, by4 = products[1, 64], products[6, 16], products[4, 16]
 
     def multiply(
         group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
@@ -87,12 +90,24 @@ def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
         if width == 64 and rows == 1:
             one(group, lda, a, ka, panel, width, sums, width, words)
             return
+        sixes = rows_by_six(rows)
         for j in range(0, width, 16):
-            for r in range(0, rows, 6):
-                to = sums + 4 * (r * width + j)
-                by16(group + 8 * r, lda, a, ka, panel + 4 * j, width, to, width, words)
+            of, to = panel + 4 * j, sums + 4 * j
+            for r in range(0, sixes, 6):
+                by6(group + 8 * r, lda, a, ka, of, width, to + 4 * r * width, width, words)
+            for r in range(sixes, rows, 4):
+                by4(group + 8 * r, lda, a, ka, of, width, to + 4 * r * width, width, words)
 
     return multiply
+
+
+def rows_by_six(rows: int) -> int:
+    """How many of a group's first rows have products of 6 rows; the others have products of 4."""
+    last = rows % 6
+    if last == 0 or last == 5:
+        return rows + (6 - last) % 6
+    fours = 1 if last > 2 or rows < 6 else 2
+    return max(0, rows - last - 6 * (fours - 1))
 
 
 def make_multiply(products: dict[tuple[int, int], Product]) -> Multiply:

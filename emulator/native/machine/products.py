@@ -185,11 +185,58 @@ def _make_transpose(kind: Any, align: int) -> Any:
     return of_words(4, emit)
 
 
+HALF = LANES // 2
+_PAIRED = [
+    [of + half + lane + row for half in (0, HALF) for lane in range(4) for row in (0, LANES)] for of in (0, 4)
+]
+"""Lanes of two rows that are interleaved: the first, and the last four of each half. One instruction each,
+also where vectors have halves (AVX2)."""
+
+
+def _in_columns(b: Any, rows: list[Any]) -> list[Any]:
+    """Eight rows as eight vectors: column ``c`` in the lower half of vector ``c``, ``c + 8`` in the upper."""
+    for _ in range(3):
+        pairs = [(rows[r], rows[r + 4]) for r in range(4)]
+        rows = [_shuffle(b, x, y, lanes) for x, y in pairs for lanes in _PAIRED]
+    return rows
+
+
+def _make_wide_transpose(widened: Callable[[Any, Any], Any]) -> Any:
+    """The transposition of 16 rows of 16 bits; ``widened`` makes eight lanes binary32."""
+
+    def emit(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+        of, to = pointer(b, source, I16), pointer(b, target, F32)
+        kind = ir.VectorType(I16, LANES)
+        rows = [_load(b, b.gep(of, [b.mul(constant(i), lds)]), kind, 2) for i in range(LANES)]
+        for first in (0, HALF):
+            for c, column in enumerate(_in_columns(b, rows[first : first + HALF])):
+                for half in (0, HALF):
+                    lanes = _shuffle(b, column, column, list(range(half, half + HALF)))
+                    at = b.add(b.mul(constant(half + c), ldt), constant(first))
+                    _store(b, widened(b, lanes), b.gep(to, [at]))
+        return constant(0)
+
+    return of_words(4, emit)
+
+
+def _of_fp16(b: Any, lanes: Any) -> Any:
+    """By the instruction for that (F16C)."""
+    return b.fpext(b.bitcast(lanes, ir.VectorType(F16, HALF)), ir.VectorType(F32, HALF))
+
+
+def _of_bf16(b: Any, lanes: Any) -> Any:
+    words = b.zext(lanes, ir.VectorType(I32, HALF))
+    shift = ir.Constant(words.type, [I32(16)] * HALF)
+    return b.bitcast(b.shl(words, shift), ir.VectorType(F32, HALF))
+
+
 TABLE: dict[str, Primitive] = {
     **{product_name(*shape): make_product(*shape, VECTOR, _fma) for shape in PRODUCTS},
     "product_row_fp16": of_words(4, _row_fp16),
     "taps_f32": _make_taps(VECTOR, _fma),
     "taps_i32": _make_taps(INTEGERS, multiply_add),
     "transpose_16x16": _make_transpose(VECTOR, 4),
+    "transpose_16x16_fp16": _make_wide_transpose(_of_fp16),
+    "transpose_16x16_bf16": _make_wide_transpose(_of_bf16),
     "transpose_16x16_halves": _make_transpose(ir.VectorType(I16, LANES), 2),
 }

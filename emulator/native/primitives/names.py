@@ -31,6 +31,8 @@ from .products import (
     taps_f32,
     taps_i32,
     transpose_16x16,
+    transpose_16x16_bf16,
+    transpose_16x16_fp16,
     transpose_16x16_halves,
 )
 from .threads import atomic_add, atomic_load, relax
@@ -51,6 +53,8 @@ MEMORY = (
 
 PRIMITIVES: dict[Callable[..., Any], str] = {
     transpose_16x16: "transpose_16x16",
+    transpose_16x16_fp16: "transpose_16x16_fp16",
+    transpose_16x16_bf16: "transpose_16x16_bf16",
     transpose_16x16_halves: "transpose_16x16_halves",
     pack_flags: "pack_flags",
     spread_flags: "spread_flags",

@@ -14,7 +14,7 @@ from typing import Any
 
 from tx8isa.numbers.primitives import fma32, s32
 
-from .float32 import fp16_to_f32
+from .float32 import bf16_to_f32, fp16_to_f32
 from .memory import view_f32, view_i64, view_u16, view_u32
 
 Product = Callable[[int, int, int, int, int, int, int, int, int], int]
@@ -108,6 +108,22 @@ def transpose_16x16_halves(source: int, lds: int, target: int, ldt: int) -> int:
         for j in range(16):
             view_u16(target + 2 * (j * ldt + i), 1)[0] = row[j]
     return 0
+
+
+def _wide_transpose(convert: Callable[[int], Any]) -> Callable[[int, int, int, int], int]:
+    def transpose(source: int, lds: int, target: int, ldt: int) -> int:
+        """``transpose_16x16`` from 16-bit elements to binary32; source and target are apart."""
+        for i in range(16):
+            row = view_u16(source + 2 * i * lds, 16)
+            for j in range(16):
+                view_f32(target + 4 * (j * ldt + i), 1)[0] = convert(row[j])
+        return 0
+
+    return transpose
+
+
+transpose_16x16_fp16 = _wide_transpose(fp16_to_f32)
+transpose_16x16_bf16 = _wide_transpose(bf16_to_f32)
 
 
 def transpose_16x16(source: int, lds: int, target: int, ldt: int) -> int:

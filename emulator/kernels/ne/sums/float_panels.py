@@ -9,8 +9,26 @@ from emulator.kernels.ne.arithmetic import Panel, Part
 from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
 from emulator.kernels.ne.groups import PLANE
 from emulator.native.primitives.memory import get
-from emulator.native.primitives.products import transpose_16x16, transpose_16x16_halves
+from emulator.native.primitives.products import (
+    transpose_16x16,
+    transpose_16x16_bf16,
+    transpose_16x16_fp16,
+    transpose_16x16_halves,
+)
+from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
+
+HARDWARE_FP16 = has_feature("f16c")
+"""Whether an instruction widens FP16."""
+
+Turn = Callable[[int, int, int, int, int, int, int], None]
+"""(source, stored lanes, target, panel width, rows, lanes, spare): rows of stored numbers become columns."""
+
+_TRANSPOSITIONS = {
+    Format.BF16: transpose_16x16_bf16,
+    **({Format.FP16: transpose_16x16_fp16} if HARDWARE_FP16 else {}),
+}
+"""What transposes a block of stored numbers and makes them binary32, by format."""
 
 
 def make_direct_panel(fmt: Format) -> Panel:
@@ -77,17 +95,44 @@ def _make_plane(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
     A transposition may write up to 15 rows too many: they belong to what is written after it, or to the
     slack at the end.
     """
-    widen, size = make_widen(fmt), fmt.bits // 8
+    turn, size = _make_turn(fmt), fmt.bits // 8
 
     def plane_of(source: int, target: int, p: int, q: int, tap: int, problem: int) -> None:
         k, n, taps = get(problem, word.K), get(problem, word.N), get(problem, word.TAPS)
-        plane = get(problem, word.WORK) + PLANE
-        width, rows = panel_width(n, p), lanes(n, p)
-        stored, valid = stored_lanes(k, q), lanes(k, q)
-        of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
-        widen(source + size * of, plane, rows * stored)
-        for i in range(0, valid, 16):
-            for j in range(0, rows, 16):
-                transpose_16x16(plane + 4 * (j * stored + i), stored, target + 4 * (i * width + j), width)
+        stored = stored_lanes(k, q)
+        of = source + size * (q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored)
+        spare = get(problem, word.WORK) + PLANE
+        turn(of, stored, target, panel_width(n, p), lanes(n, p), lanes(k, q), spare)
 
     return plane_of
+
+
+def _make_turn(fmt: Format) -> Turn:
+    """Whole blocks of numbers of 16 bits become binary32 while they are transposed."""
+    slowly, transpose = _make_turn_of_wide(fmt), _TRANSPOSITIONS.get(fmt)
+    if transpose is None:
+        return slowly
+    at_once = transpose
+
+    def turn(source: int, stored: int, target: int, width: int, rows: int, valid: int, spare: int) -> None:
+        if stored < 16 or rows & 15 != 0:
+            slowly(source, stored, target, width, rows, valid, spare)
+        else:
+            for i in range(0, valid, 16):
+                for j in range(0, rows, 16):
+                    at_once(source + 2 * (j * stored + i), stored, target + 4 * (i * width + j), width)
+
+    return turn
+
+
+def _make_turn_of_wide(fmt: Format) -> Turn:
+    """Numbers are widened first, into a place where all that a transposition reads may be read."""
+    widen = make_widen(fmt)
+
+    def turn(source: int, stored: int, target: int, width: int, rows: int, valid: int, spare: int) -> None:
+        widen(source, spare, rows * stored)
+        for i in range(0, valid, 16):
+            for j in range(0, rows, 16):
+                transpose_16x16(spare + 4 * (j * stored + i), stored, target + 4 * (i * width + j), width)
+
+    return turn

@@ -21,14 +21,17 @@ from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
 from emulator.native.primitives.memory import get, view_f32
 from emulator.native.primitives.products import PRODUCTS, product_row_fp16
-from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
 
-from .float_panels import half_part, make_direct_panel, make_part, make_transposed_panel, make_transposed_part
-
-HARDWARE_FP16 = has_feature("f16c")
-"""Whether an instruction widens FP16."""
+from .float_panels import (
+    HARDWARE_FP16,
+    half_part,
+    make_direct_panel,
+    make_part,
+    make_transposed_panel,
+    make_transposed_part,
+)
 
 LEAKY_SLOPE = 0.01
 """Slope of ``lrelu`` below zero: no operand carries one (proposed)."""

@@ -80,6 +80,23 @@ def test_single_rows_are_fused_in_ascending_order(shape, rt, fmt, numbers):
 
 
 @needs_jit
+@pytest.mark.parametrize("change", ["none", "last number", "partial sums"])
+@pytest.mark.parametrize("shape", [(GROUP + 5, 3, 100, 1), (9, 70, 20, 0), (2, 64, 64, 1)], ids=str)
+@pytest.mark.parametrize("fmt", [FP16, TF32])
+def test_equal_rows_have_equal_results_unless_something_differs(fmt, shape, change):
+    m, k, n, rt = shape
+    rng = np.random.default_rng(m)
+    a, b = np.repeat(tame_numbers(rng, (1, k), fmt), m, axis=0), tame_numbers(rng, (k, n), fmt)
+    if change == "last number":
+        a[-1, -1] = encode(np.float32(3), fmt)
+    psum = tame_numbers(rng, (m, n), FP32)
+    sums = {"psum": pack(psum, FP32), "psum_format": FP32} if change == "partial sums" else {}
+    out = run_gemm(fmt, left(a, fmt, 0), right(b, fmt, rt), m, k, n, 0, rt, out_format=FP32, **sums)
+    start = decode(psum, FP32) if sums else np.zeros((m, n))
+    check_result(out, fused(decode(a, fmt), decode(b, fmt), start), FP32)
+
+
+@needs_jit
 @pytest.mark.parametrize("batches", [(2, 2), (1, 3), (3, 1)])
 @pytest.mark.parametrize("rt", [0, 1])
 def test_single_rows_in_batches(batches, rt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,6 +13,8 @@ from emulator.native.primitives.products import (
     product_name,
     product_row_fp16,
     transpose_16x16,
+    transpose_16x16_bf16,
+    transpose_16x16_fp16,
     transpose_16x16_halves,
 )
 from emulator.native.target import has_feature
@@ -53,7 +56,7 @@ def test_products(shape, ka):
 @needs_jit
 @pytest.mark.parametrize("width", [16, 32, 48, 64])
 @pytest.mark.parametrize("make", [make_multiply_wide, make_multiply_narrow], ids=["4", "6"])
-@pytest.mark.parametrize("rows", [1, 13])
+@pytest.mark.parametrize("rows", [1, 3, 13, 17])
 def test_both_sizes_of_products_give_the_same_bits(make, width, rows):
     multiply = make(PRODUCTS)
     k, lda = 11, 20
@@ -95,6 +98,32 @@ def test_transpose_of_halves():
     native.call(native.compile_kernel(kernel, "halves", 2), source.ctypes.data, target.ctypes.data)
     want = np.full((16, 18), 0xFFFF, np.uint16)
     want[:, :16] = source.reshape(16, 20)[:, :16].T
+    assert target.tobytes() == want.tobytes()
+
+
+WIDENED = {
+    "fp16": (transpose_16x16_fp16, np.float16, 0x0200),
+    "bf16": (transpose_16x16_bf16, ml_dtypes.bfloat16, 0x0040),
+}
+"""Transpositions to binary32; the dtype of what they read, and the bit that makes a NaN a quiet one."""
+
+
+@pytest.mark.parametrize("name", WIDENED)
+def test_transpose_to_binary32(name):
+    if name == "fp16" and not has_feature("f16c"):
+        pytest.skip("the processor has no instruction that widens FP16")
+    transpose, dtype, quiet = WIDENED[name]
+    source = np.random.default_rng(5).integers(0, 1 << 16, (16, 20)).astype(np.uint16)
+    source[0, :16] = np.arange(16)  # subnormal numbers
+    source[np.isnan(source.view(dtype))] |= quiet
+    target = np.full((16, 18), -1, np.float32)
+
+    def kernel(source, target):
+        return transpose(source, 20, target, 18)
+
+    native.call(native.compile_kernel(kernel, f"wide {name}", 2), source.ctypes.data, target.ctypes.data)
+    want = np.full((16, 18), -1, np.float32)
+    want[:, :16] = source.view(dtype)[:, :16].T.astype(np.float32)
     assert target.tobytes() == want.tobytes()
 
 
