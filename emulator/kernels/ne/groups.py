@@ -21,7 +21,7 @@ GROUP = 256
 WIDE = has_feature("avx512f")
 ROWS = 4 if WIDE else 6
 
-INDEX_BYTES = 8 * (GROUP + ROWS)
+INDEX_BYTES = 64 * -(-8 * (GROUP + ROWS) // 64)
 GROUP_BYTES = 4 * (GROUP + ROWS) * BLOCK
 EDGE_LANES = 16
 EDGE_BYTES = 4 * (GROUP + ROWS + 2) * EDGE_LANES
