@@ -23,9 +23,9 @@ Fill = Callable[[int, int, int], None]
 Multiply = Callable[[int, int, int, int, int, int, int, int], None]
 """(group, rows, lda, a, ka, panel, width, words)."""
 Start = Callable[[int, int, int, int, int, int, int], None]
-"""(group, rows, psum, first, p, begin, problem)."""
+"""(group, rows, i, first, p, begin, problem)."""
 Finish = Callable[[int, int, int, int, int, int], None]
-"""(group, rows, out, first, p, problem)."""
+"""(group, rows, i, first, p, problem)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class MatrixArithmetic:
     edge: Multiply
     """(group, rows, lda, a, ka, words, first, problem): note what the start values need of A."""
     start: Start
-    """Start values of the results from number ``first`` on; ``begin``: the start values of the columns."""
+    """Start values of the results from number ``first`` on of matrix or image ``i``, in the group or where
+    the results belong; ``begin``: the start values of the columns."""
     finish: Finish
     """Round a group into the results from number ``first`` on."""
 

@@ -18,16 +18,7 @@ from .arithmetic import MatrixArithmetic
 from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored_lanes
 from .groups import FIXED as GROUPS
 from .groups import ROWS, SLACK, SUMS, count_up
-from .problem import (
-    choose_result,
-    clear_gap,
-    deliver,
-    image_bytes,
-    psum_at,
-    result_at,
-    result_bytes,
-    set_product,
-)
+from .problem import choose_result, clear_gap, deliver, image_bytes, result_bytes, set_product
 
 CHUNK = 256
 """Result positions whose numbers are collected at a time."""
@@ -82,12 +73,12 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
         maps, totals = get(problem, word.MAPS), get(problem, word.WORK) + TOTALS
         for q in range(planes(maps)):
             first = tap * maps + q * BLOCK
-            start(totals + q * ROOM, lanes(maps, q), psum_at(problem, 0), first, p, 0, problem)
+            start(totals + q * ROOM, lanes(maps, q), 0, first, p, 0, problem)
         for i in range(get(problem, word.BATCH)):
             add(i, p, tap, problem)
         for q in range(planes(maps)):
             first = tap * maps + q * BLOCK
-            finish(totals + q * ROOM, lanes(maps, q), result_at(problem, 0), first, p, problem)
+            finish(totals + q * ROOM, lanes(maps, q), 0, first, p, problem)
 
     return tap_of_plane
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import get
+from emulator.native.primitives.memory import get, put
 from tx8isa.numbers.layouts import batch_bytes
 
 from . import problem as word
@@ -21,16 +21,7 @@ from .elements import BLOCK, panel_width, planes
 from .gathered import gathered_bytes, make_gathered
 from .groups import FIXED, GROUP, SLACK, panel_bytes
 from .image import band_rows, extent, make_fetch, positions, step_down, step_right, width_of_rows
-from .problem import (
-    choose_result,
-    clear_gap,
-    deliver,
-    image_bytes,
-    psum_at,
-    result_at,
-    result_bytes,
-    set_product,
-)
+from .problem import choose_result, clear_gap, deliver, image_bytes, result_bytes, set_product
 
 
 def conv_scratch_bytes(arithmetic: MatrixArithmetic, problem: int) -> int:
@@ -88,6 +79,7 @@ def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
     def conv(problem: int) -> int:
         _describe(problem)
+        put(problem, word.IN_PLACE, 1)
         batch, size = get(problem, word.BATCH), _all_results(problem)
         weights = batch_bytes(get(problem, word.TAPS) * get(problem, word.N), get(problem, word.C), bits)
         needed = _bands_bytes(grain, extra, problem)
@@ -164,7 +156,6 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
 
     def results(i: int, first: int, count: int, p: int, panel: int, rows: int, problem: int) -> None:
         group, columns = get(problem, word.WORK), panel_width(get(problem, word.N), p)
-        out, psum = result_at(problem, i), psum_at(problem, i)
         ow, sy, sx = get(problem, word.OW), step_down(problem), step_right(problem)
         high = extent(count, sy, get(problem, word.KY), get(problem, word.DY))
         words = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
@@ -172,9 +163,9 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
         for position in range(0, count * ow, GROUP):
             here, at = min(GROUP, count * ow - position), first * ow + position
             positions(group, here, position, ow, down, sx)
-            start(group, here, psum, at, p, panel + 4 * words * columns, problem)
+            start(group, here, i, at, p, panel + 4 * words * columns, problem)
             taps(group, here, rows, high, panel, columns, problem)
-            finish(group, here, out, at, p, problem)
+            finish(group, here, i, at, p, problem)
 
     return results
 

@@ -20,16 +20,7 @@ from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored
 from .groups import FIXED as GROUPS
 from .groups import GROUP, SLACK, SUMS
 from .image import band_rows, every_column, extent, make_image_row, positions
-from .problem import (
-    choose_result,
-    clear_gap,
-    deliver,
-    image_bytes,
-    psum_at,
-    result_at,
-    result_bytes,
-    set_product,
-)
+from .problem import choose_result, clear_gap, deliver, image_bytes, result_bytes, set_product
 
 RECTANGLE_BYTES = 32 << 20
 """Input of one block; a single result of the largest window takes half of it."""
@@ -166,12 +157,12 @@ def _make_group(channels: Channels) -> Callable[[int, int, int, int, int], None]
     def group(i: int, p: int, first: int, count: int, problem: int) -> None:
         work, number = get(problem, word.WORK), get(problem, word.TAPS)
         columns, weights, x = panel_width(get(problem, word.C), p), work + WEIGHTS, work + INPUT
-        start(work, count, psum_at(problem, i), first, p, weights + 4 * number * columns, problem)
+        start(work, count, i, first, p, weights + 4 * number * columns, problem)
         for j in range(0, columns, TAP_LANES):
             for r in range(0, count, TAP_ROWS):
                 sums = work + SUMS + 4 * (r * columns + j)
                 index, offsets = work + 8 * r, work + OFFSETS
                 taps(index, x + 4 * j, offsets, weights + 4 * j, columns, sums, columns, number)
-        finish(work, count, result_at(problem, i), first, p, problem)
+        finish(work, count, i, first, p, problem)
 
     return group

@@ -14,7 +14,7 @@ from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
 from .elements import panel_width, planes, stored
 from .groups import FIXED, GROUP, SLACK, count_up
-from .problem import image_bytes, psum_at, result_at
+from .problem import image_bytes
 
 
 def gathered_bytes(words: int) -> int:
@@ -50,11 +50,11 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int]
         panel = group + FIXED
         begin = panel + 4 * taps * words * columns
         rows = begin + 4 * columns + SLACK
-        start(group, count, psum_at(problem, i), first, p, begin, problem)
+        start(group, count, i, first, p, begin, problem)
         x += i * image_bytes(problem, bits)
         for tap in range(taps):
             add_tap(x, rows, count, first, tap, panel + 4 * tap * words * columns, columns, problem)
-        finish(group, count, result_at(problem, i), first, p, problem)
+        finish(group, count, i, first, p, problem)
 
     return results
 

@@ -17,8 +17,8 @@ from tx8isa.numbers.primitives import u64
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
 from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored, stored_lanes
-from .groups import FIXED, GROUP, SUMS, count_up, panel_bytes
-from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
+from .groups import AT, FIXED, GROUP, count_up, panel_bytes
+from .problem import choose_result, clear_gap, deliver, result_at, result_bytes
 
 Each = Callable[[int, int, int, int, int, int], None]
 """(a, b, panels, rows, i, problem): matrix ``i`` of the result; the last two addresses are working memory."""
@@ -49,6 +49,7 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
     def gemm(problem: int) -> int:
         put(problem, word.TAPS, 1)
+        put(problem, word.IN_PLACE, 1)
         m, k, n = get(problem, word.M), get(problem, word.K), get(problem, word.N)
         lb, rb = get(problem, word.LB), get(problem, word.RB)
         a_bytes = batch_bytes(k, m, bits) if get(problem, word.LT) else batch_bytes(m, k, bits)
@@ -121,12 +122,12 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
 
     def by_parts(a: int, b: int, panels: int, rows: int, i: int, count: int, problem: int) -> None:
         k, n = get(problem, word.K), get(problem, word.N)
-        group, out, psum = get(problem, word.WORK), result_at(problem, i), psum_at(problem, i)
+        group = get(problem, word.WORK)
         clear_gap(problem, i)
         upright(a, rows, 0, count, problem)
         for p in range(planes(n)):
             width = panel_width(n, p)
-            start(group, count, psum, 0, p, 0, problem)
+            start(group, count, i, 0, p, 0, problem)
             done = by_row(b, panels, rows, p, problem) if count == 1 else 0
             for q in range(done, (k + block - 1) // block):
                 words = min(block, k - q * block)
@@ -136,9 +137,9 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
                     transposed_part(b, panels, p, q * block, words, problem)
                 of = rows + 4 * q * block * count
                 multiply(group, count, stored(k, q, block), of, 1, panels, width, words)
-            finish(group, count, out, 0, p, problem)
+            finish(group, count, i, 0, p, problem)
             if count == 1:
-                _repeat_row(out, p, problem)
+                _repeat_row(result_at(problem, i), p, problem)
 
     return by_parts
 
@@ -153,7 +154,7 @@ def _make_by_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
         return _no_planes
 
     def by_row(b: int, panels: int, rows: int, p: int, problem: int) -> int:
-        k, n, sums = get(problem, word.K), get(problem, word.N), get(problem, word.WORK) + SUMS
+        k, n, sums = get(problem, word.K), get(problem, word.N), get(get(problem, word.WORK), AT)
         if lanes(n, p) != BLOCK:
             return 0
         if get(problem, word.RT):
@@ -211,7 +212,6 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
     def matrix(a: int, panels: int, rows: int, i: int, problem: int) -> None:
         m, n, lt = get(problem, word.M), get(problem, word.N), get(problem, word.LT)
         group, words = get(problem, word.WORK), steps(get(problem, word.K), grain)
-        out, psum = result_at(problem, i), psum_at(problem, i)
         clear_gap(problem, i)
         first = 0
         while first < m:
@@ -222,9 +222,9 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
                 upright(a, rows, first, count, problem)
             for p in range(planes(n)):
                 width, panel = panel_width(n, p), panels + 4 * p * BLOCK * (words + extra)
-                start(group, count, psum, first, p, panel + 4 * words * width, problem)
+                start(group, count, i, first, p, panel + 4 * words * width, problem)
                 product(group, count, rows, panel, width, first, problem)
-                finish(group, count, out, first, p, problem)
+                finish(group, count, i, first, p, problem)
             first += count
 
     return matrix

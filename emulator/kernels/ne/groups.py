@@ -4,11 +4,14 @@ A group is at most ``GROUP`` rows of one panel: an index with one int64 for each
 of A are, and ``SUMS`` bytes after it the sums as 32-bit words: row ``r`` starts ``r * width`` words after the
 first. A product has ``ROWS`` rows; the surplus rows of a group's last product repeat its last position, so
 the index and the sums have room for ``GROUP + ROWS`` rows.
+
+Word ``AT`` is the address of the sums: these, or where the result belongs, which must have the same rows and
+no surplus ones.
 """
 
 from __future__ import annotations
 
-from emulator.native.primitives.memory import view_i64
+from emulator.native.primitives.memory import copy_bytes, get, view_i64
 from emulator.native.primitives.products import Product
 from emulator.native.target import has_feature
 
@@ -21,7 +24,8 @@ GROUP = 256
 WIDE = has_feature("avx512f")
 ROWS = 4 if WIDE else 6
 
-INDEX_BYTES = 64 * -(-8 * (GROUP + ROWS) // 64)
+AT = GROUP + ROWS
+INDEX_BYTES = 8 * (AT + 1) + 63 & -64
 GROUP_BYTES = 4 * (GROUP + ROWS) * BLOCK
 EDGE_LANES = 16
 EDGE_BYTES = 4 * (GROUP + ROWS + 2) * EDGE_LANES
@@ -61,7 +65,7 @@ def make_multiply_wide(products: dict[tuple[int, int], Product]) -> Multiply:
         group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
     ) -> None:
         for r in range(0, rows, 4):
-            at, to = group + 8 * r, group + SUMS + 4 * r * width
+            at, to = group + 8 * r, sums_of(group, r, rows, 4, width)
             if width == 64 and rows - r == 1:
                 one(at, lda, a, ka, panel, width, to, width, words)
             elif width == 64:
@@ -72,6 +76,7 @@ def make_multiply_wide(products: dict[tuple[int, int], Product]) -> Multiply:
                 by32(at, lda, a, ka, panel, width, to, width, words)
             else:
                 by16(at, lda, a, ka, panel, width, to, width, words)
+            return_sums(group, r, rows, 4, width)
 
     return multiply
 
@@ -86,19 +91,48 @@ def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
     def multiply(
         group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
     ) -> None:
-        sums = group + SUMS
+        sums = get(group, AT)
         if width == 64 and rows == 1:
             one(group, lda, a, ka, panel, width, sums, width, words)
             return
         sixes = rows_by_six(rows)
         for j in range(0, width, 16):
             of, to = panel + 4 * j, sums + 4 * j
-            for r in range(0, sixes, 6):
+            for r in range(0, min(sixes, rows - 5), 6):
                 by6(group + 8 * r, lda, a, ka, of, width, to + 4 * r * width, width, words)
-            for r in range(sixes, rows, 4):
+            for r in range(sixes, rows - 3, 4):
                 by4(group + 8 * r, lda, a, ka, of, width, to + 4 * r * width, width, words)
+        size = 6 if sixes > rows else 4
+        r = sixes - 6 if sixes > rows else rows - (rows - sixes) % 4
+        if r < rows:
+            at, to = group + 8 * r, sums_of(group, r, rows, size, width)
+            for j in range(0, width, 16):
+                if size == 6:
+                    by6(at, lda, a, ka, panel + 4 * j, width, to + 4 * j, width, words)
+                else:
+                    by4(at, lda, a, ka, panel + 4 * j, width, to + 4 * j, width, words)
+            return_sums(group, r, rows, size, width)
 
     return multiply
+
+
+def sums_of(group: int, first: int, rows: int, size: int, width: int) -> int:
+    """The sums from row ``first`` on for a product of ``size`` rows.
+
+    Where surplus rows would be in results that are not the group's, they are copies in the group.
+    """
+    sums = get(group, AT) + 4 * first * width
+    if first + size <= rows or get(group, AT) == group + SUMS:
+        return sums
+    copy_bytes(group + SUMS, sums, 4 * (rows - first) * width)
+    return group + SUMS
+
+
+def return_sums(group: int, first: int, rows: int, size: int, width: int) -> None:
+    """Copy what a product has added to copies back."""
+    sums = get(group, AT)
+    if first + size > rows and sums != group + SUMS:
+        copy_bytes(sums + 4 * first * width, group + SUMS, 4 * (rows - first) * width)
 
 
 def rows_by_six(rows: int) -> int:

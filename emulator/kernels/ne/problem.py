@@ -70,6 +70,8 @@ ZERO_OUT = 39  # zero point of the result, signed
 Q1 = 40  # bits of the first shift to INT8
 Q0 = 41  # bits of the second shift to INT8
 
+IN_PLACE = 42  # flag: products may add where the result is stored, if its rows look like those of a group
+
 WORDS = 48  # whole lines of 64 bytes, so that working memory is as aligned as the scratch
 NO_PSUM = -1
 
@@ -90,11 +92,12 @@ def make_problem(**words: int) -> npt.NDArray[np.int64]:
 
 
 def set_product(problem: int, m: int, k: int, n: int, taps: int) -> None:
-    """Say which product a convolution is."""
+    """Say which product a convolution is; its sums are in the group."""
     put(problem, M, m)
     put(problem, K, k)
     put(problem, N, n)
     put(problem, TAPS, taps)
+    put(problem, IN_PLACE, 0)
 
 
 # --- tensors ------------------------------------------------------------------------------------------------

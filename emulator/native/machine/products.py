@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from emulator.native.primitives.float32 import NAN_FP32
 from emulator.native.primitives.products import PRODUCTS, ROW_COLUMNS, TAP_ROWS, product_name
 
 from .primitive import F16, F32, I16, I32, I64, Primitive, constant, declared, of_words, pointer
@@ -47,6 +48,14 @@ def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
     return b.call(declared(b, VECTOR, [VECTOR] * 3, f"llvm.fma.v{LANES}f32"), [x, y, z])
 
 
+def _canonical(b: Any, sums: Any) -> Any:
+    """Sums whose NaN are canonical; integers as they are."""
+    if sums.type != VECTOR:
+        return sums
+    nan = b.bitcast(ir.Constant(INTEGERS, [I32(NAN_FP32)] * LANES), VECTOR)
+    return b.select(b.fcmp_unordered("uno", sums, sums), nan, sums)
+
+
 def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
     """Modulo 2**32."""
     return b.add(b.mul(x, y), z)
@@ -78,7 +87,7 @@ def _emit_product(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: A
     b.cbranch(b.icmp_signed("<", following[0], k), loop, done)
     b.position_at_end(done)
     for end, cell in zip(ends, cells, strict=True):
-        _store(b, end, cell)
+        _store(b, _canonical(b, end), cell)
 
 
 def make_product(rows: int, columns: int, kind: Any, advance: Step) -> Any:
@@ -130,7 +139,7 @@ def _accumulate(
     b.cbranch(b.icmp_signed("<", moved[0], count), loop, done)
     b.position_at_end(done)
     for end, cell in zip(ends, cells, strict=True):
-        _store(b, end, cell)
+        _store(b, _canonical(b, end), cell)
 
 
 def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tx8isa.numbers.primitives import fma32, s32
 
-from .float32 import bf16_to_f32, fp16_to_f32
+from .float32 import bf16_to_f32, bits_f32, f32_to_fp32, fp16_to_f32
 from .memory import view_f32, view_i64, view_u16, view_u32
 
 Product = Callable[[int, int, int, int, int, int, int, int, int], int]
@@ -22,7 +22,8 @@ Product = Callable[[int, int, int, int, int, int, int, int, int], int]
 
 def _product(rows: int, columns: int) -> Product:
     def product(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
-        """``C[i, j] = fma(A[index[i], p], B[p, j], C[i, j])`` for p = 0 .. k-1 in ascending order, k >= 1.
+        """``C[i, j] = fma(A[index[i], p], B[p, j], C[i, j])`` for p = 0 .. k-1 in ascending order, k >= 1;
+        a NaN becomes the canonical one.
 
         Row ``r`` of A starts ``r * lda`` elements after ``a`` and its elements are ``ka`` apart; ``index``
         is the address of one int64 per row of the product. Rows of B are ``ldb`` apart, those of C ``ldc``.
@@ -35,7 +36,7 @@ def _product(rows: int, columns: int) -> Product:
                 total = result[j]
                 for p in range(k):
                     total = fma32(row[p * ka], view_f32(b + 4 * (p * ldb + j), 1)[0], total)
-                result[j] = total
+                result[j] = bits_f32(f32_to_fp32(total))
         return 0
 
     return product
@@ -56,6 +57,7 @@ ROW_COLUMNS = 64
 def product_row_fp16(a: int, b: int, c: int, k: int) -> int:
     """``C[j] = fma(A[p], B[p, j], C[j])`` for p = 0 .. k-1, k >= 1: one row, and 64 columns of FP16.
 
+    A NaN becomes the canonical one.
     The numbers of A and C are next to each other, the rows of B too.
     """
     row, result = view_f32(a, k), view_f32(c, ROW_COLUMNS)
@@ -64,7 +66,7 @@ def product_row_fp16(a: int, b: int, c: int, k: int) -> int:
         for p in range(k):
             wide: Any = fp16_to_f32(view_u16(b + 2 * (p * ROW_COLUMNS + j), 1)[0])
             total = fma32(row[p], wide, total)
-        result[j] = total
+        result[j] = bits_f32(f32_to_fp32(total))
     return 0
 
 
@@ -75,7 +77,8 @@ TAP_LANES = 16
 def taps_f32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: int, taps: int) -> int:
     """``C[i, j] = fma(X[index[i] + offsets[t] + j], W[t, j], C[i, j])`` for t = 0 .. taps-1, taps >= 1.
 
-    4 rows of 16 lanes. ``index`` and ``offsets`` are addresses of int64; rows of W are ``ldw`` apart.
+    A NaN becomes the canonical one. 4 rows of 16 lanes. ``index`` and ``offsets`` are addresses of int64;
+    rows of W are ``ldw`` apart.
     """
     rows, moves = view_i64(index, TAP_ROWS), view_i64(offsets, taps)
     for i in range(TAP_ROWS):
@@ -85,6 +88,8 @@ def taps_f32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: in
             weights = view_f32(w + 4 * t * ldw, TAP_LANES)
             for j in range(TAP_LANES):
                 result[j] = fma32(values[j], weights[j], result[j])
+        for j in range(TAP_LANES):
+            result[j] = bits_f32(f32_to_fp32(result[j]))
     return 0
 
 

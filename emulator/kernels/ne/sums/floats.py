@@ -16,10 +16,11 @@ from emulator.kernels.ne.elements import (
     panel_width,
     stored_lanes,
 )
-from emulator.kernels.ne.groups import SUMS, make_multiply
+from emulator.kernels.ne.groups import AT, SUMS, make_multiply
+from emulator.kernels.ne.problem import psum_at, result_at
 from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
-from emulator.native.primitives.memory import get, view_f32
+from emulator.native.primitives.memory import get, put, view_f32
 from emulator.native.primitives.products import PRODUCTS, product_row_fp16
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
@@ -57,7 +58,7 @@ def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
         columns=_make_columns(fmt),
         column_pitch=stored_lanes,
         edge=_nothing,
-        start=make_start(),
+        start=make_start(post),
         finish=make_finish(fmt, post),
     )
 
@@ -81,8 +82,8 @@ def _make_columns(fmt: Format) -> Panel:
     return columns
 
 
-def make_start() -> Start:
-    """Start values of a group: +0, or the partial sums at ``psum``."""
+def make_start(post: bool) -> Start:
+    """Start values of a group: +0, or partial sums; ``post`` as in ``make_float``."""
     formats = (Format.FP16, Format.BF16, Format.TF32, Format.FP32)
     fp16, bf16, tf32, fp32 = (make_widen(fmt) for fmt in formats)
 
@@ -96,15 +97,20 @@ def make_start() -> Start:
         else:
             fp32(psum, target, n)
 
-    def start(group: int, rows: int, psum: int, first: int, p: int, begin: int, problem: int) -> None:
+    def start(group: int, rows: int, i: int, first: int, p: int, begin: int, problem: int) -> None:
         n, psum_format = get(problem, word.N), get(problem, word.PSUM_FORMAT)
         width, stored, size = panel_width(n, p), stored_lanes(n, p), element_bytes(psum_format)
-        at = psum + (p * BLOCK * get(problem, word.M) + first * stored) * size
+        at = psum_at(problem, i) + (p * BLOCK * get(problem, word.M) + first * stored) * size
         target = group + SUMS
+        if not post and is_in_place(p, problem):
+            target = result_at(problem, i) + (p * BLOCK * get(problem, word.M) + first * stored) * 4
+        put(group, AT, target)
         if psum_format == word.NO_PSUM:
             sums = view_f32(target, rows * width)
-            for i in range(u64(rows * width)):
-                sums[i] = 0.0
+            for j in range(u64(rows * width)):
+                sums[j] = 0.0
+        elif at == target:
+            pass
         elif stored == width:
             load(at, psum_format, target, rows * width)
         else:
@@ -125,11 +131,13 @@ def make_finish(fmt: Format, post: bool) -> Finish:
         else:
             same(c, out, n)
 
-    def finish(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
+    def finish(group: int, rows: int, i: int, first: int, p: int, problem: int) -> None:
+        if not post and is_in_place(p, problem):
+            return
         n, out_format = get(problem, word.N), get(problem, word.OUT_FORMAT)
         stored, valid, size = stored_lanes(n, p), lanes(n, p), element_bytes(out_format)
         width, sums = panel_width(n, p), group + SUMS
-        at = out + (p * BLOCK * get(problem, word.M) + first * stored) * size
+        at = result_at(problem, i) + (p * BLOCK * get(problem, word.M) + first * stored) * size
         before(sums, rows, width, valid, p * BLOCK, problem)
         if stored == valid and stored == width:
             store(sums, at, out_format, rows * width)
@@ -140,6 +148,18 @@ def make_finish(fmt: Format, post: bool) -> Finish:
                 clear(to + valid * size, (stored - valid) * size)
 
     return finish
+
+
+def is_in_place(p: int, problem: int) -> bool:
+    """Whether the sums of panel ``p`` are made where the results belong: binary32 without padding lanes.
+
+    Partial sums of another format that are there would be overwritten before they are read.
+    """
+    n, psum_format = get(problem, word.N), get(problem, word.PSUM_FORMAT)
+    apart = psum_format == word.NO_PSUM or psum_format == Format.FP32
+    apart = apart or get(problem, word.PSUM) != get(problem, word.OUT)
+    plain = get(problem, word.IN_PLACE) != 0 and get(problem, word.OUT_FORMAT) == Format.FP32
+    return plain and apart and lanes(n, p) == panel_width(n, p) and stored_lanes(n, p) == panel_width(n, p)
 
 
 def _leave(at: int, rows: int, width: int, valid: int, channel: int, problem: int) -> None:

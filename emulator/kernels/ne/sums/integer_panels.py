@@ -7,10 +7,10 @@ from collections.abc import Callable
 from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import Panel, steps
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, stored
-from emulator.kernels.ne.groups import PLANE, ROWS, SUMS, make_multiply
+from emulator.kernels.ne.groups import AT, PLANE, ROWS, SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.int8 import BYTES, interleave_bytes, interleave_halves
-from emulator.native.primitives.memory import copy_bytes, get, view_u8, view_u16, view_u32
+from emulator.native.primitives.memory import copy_bytes, get, put, view_u8, view_u16, view_u32
 from emulator.native.primitives.products import transpose_16x16
 from tx8isa.numbers.primitives import s64, u64
 
@@ -136,6 +136,7 @@ def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
             clear(group, 8 * ROWS)
             clear(group + SUMS, 4 * ROWS * BLOCK)
             view_u32(ones, 1)[0] = 0x01010101
+            put(group, AT, group + SUMS)
             multiply(group, 1, 0, ones, 0, panel, width, rows)
             totals = view_u32(group + SUMS, width)
             for j in range(u64(width)):

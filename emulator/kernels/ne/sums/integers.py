@@ -14,10 +14,11 @@ from __future__ import annotations
 from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import MatrixArithmetic, Multiply, Start
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, stored, stored_lanes
-from emulator.kernels.ne.groups import EDGE, EDGE_LANES, SUMS, make_multiply
+from emulator.kernels.ne.groups import AT, EDGE, EDGE_LANES, SUMS, make_multiply
+from emulator.kernels.ne.problem import psum_at, result_at
 from emulator.memory.rows import clear, copy_rows
 from emulator.native.primitives.int8 import BYTES, CHAIN_LANES, HALVES, requantise, requantise_row
-from emulator.native.primitives.memory import get, view_u8, view_u16, view_u32
+from emulator.native.primitives.memory import get, put, view_u8, view_u16, view_u32
 from emulator.native.primitives.products import Product
 from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
@@ -130,11 +131,12 @@ def _no_row_sums(
 def _make_start(vnni: bool) -> Start:
     """Start values: the column's, less zero_b times the row's, and partial sums (INT32)."""
 
-    def start(group: int, rows: int, psum: int, first: int, p: int, begin: int, problem: int) -> None:
+    def start(group: int, rows: int, i: int, first: int, p: int, begin: int, problem: int) -> None:
         zero, n = get(problem, word.ZERO_B) if vnni else 0, get(problem, word.N)
         width, pitch, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
         columns, summed = view_u32(begin, width), get(problem, word.PSUM_FORMAT) != word.NO_PSUM
-        at = psum + 4 * (p * BLOCK * get(problem, word.M) + first * pitch)
+        at = psum_at(problem, i) + 4 * (p * BLOCK * get(problem, word.M) + first * pitch)
+        put(group, AT, group + SUMS)
         for r in range(rows):
             sums, less = view_u32(group + SUMS + 4 * r * width, width), 0
             if zero != 0:
@@ -149,8 +151,9 @@ def _make_start(vnni: bool) -> Start:
     return start
 
 
-def finish(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
+def finish(group: int, rows: int, i: int, first: int, p: int, problem: int) -> None:
     """A group of sums into the result: as they are (INT32) or through the chain (INT8)."""
+    out = result_at(problem, i)
     if get(problem, word.OUT_FORMAT) == Format.INT32:
         _store_sums(group, rows, out, first, p, problem)
     else:

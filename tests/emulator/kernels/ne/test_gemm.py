@@ -176,6 +176,29 @@ def test_partial_sums_in_place(out_format):
     assert (memory[max(size, packed.size) :] == 0xFF).all()
 
 
+@needs_jit
+@pytest.mark.parametrize("psum_format", [None, FP32, TF32, FP16])
+@pytest.mark.parametrize("at_result", [False, True])
+@pytest.mark.parametrize("n", [16, 64, 96])
+@pytest.mark.parametrize("m", [1, 3, 11, 49, GROUP + 3])
+def test_sums_are_made_where_binary32_results_belong(m, n, at_result, psum_format):
+    """Rows without padding; what lies behind the result stays, and every NaN becomes the canonical one."""
+    rng = np.random.default_rng(m + n)
+    a, b = any_numbers(rng, (m, 9), FP16), any_numbers(rng, (9, n), FP16)
+    psum = any_numbers(rng, (m, n), psum_format or FP32)
+    packed = pack(psum, psum_format or FP32).view(np.uint8)
+    size = place(FP32, (m, n), Layout.CX).total_bytes
+    memory = np.full(size + 4096, 0xFF, np.uint8)
+    memory[: packed.size] = packed
+    sums = {"psum": memory if at_result else packed, "psum_format": psum_format} if psum_format else {}
+    if at_result and psum_format is FP16:
+        sums = {"psum": packed.copy(), "psum_format": FP16}  # there it would be twice as long
+    run_gemm(FP16, pack(a, FP16), pack(b, FP16), m, 9, n, out=memory, out_format=FP32, **sums)
+    start = decode(psum, psum_format) if psum_format else np.zeros((m, n))
+    check_result(memory[:size].view(word(FP32)), fused(decode(a, FP16), decode(b, FP16), start), FP32)
+    assert (memory[size:] == 0xFF).all()
+
+
 @pytest.mark.parametrize("victim", ["a", "b"])
 def test_a_result_may_overlap_an_input(victim):
     """Inputs are read before anything is written."""

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from emulator import native
-from emulator.kernels.ne.groups import SUMS, make_multiply_narrow, make_multiply_wide
+from emulator.kernels.ne.groups import AT, SUMS, make_multiply_narrow, make_multiply_wide
+from emulator.native.primitives.memory import put
 from emulator.native.primitives.products import (
     PRODUCTS,
     product_name,
@@ -58,21 +59,25 @@ def test_products(shape, ka):
 @pytest.mark.parametrize("make", [make_multiply_wide, make_multiply_narrow], ids=["4", "6"])
 @pytest.mark.parametrize("rows", [1, 3, 13, 17])
 def test_both_sizes_of_products_give_the_same_bits(make, width, rows):
-    multiply = make(PRODUCTS)
-    k, lda = 11, 20
+    """Sums in the group, and elsewhere: there a product with surplus rows leaves what follows alone."""
+    lda, k, multiply = 20, 11, make(PRODUCTS)
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(n).astype(np.float32) for n in (rows * lda, k * width))
-    index, area = np.minimum(np.arange(rows + 6), rows - 1), np.zeros(SUMS + 4 * (rows + 6) * width, np.uint8)
-    area[: index.nbytes] = index.view(np.uint8)
+    area = np.zeros(SUMS // 4 + (rows + 6) * width, np.float32)
+    area.view(np.int64)[: rows + 6] = np.minimum(np.arange(rows + 6), rows - 1)
+    elsewhere = np.zeros((rows + 6) * width, np.float32)
 
-    def kernel(group, a, b, width):
+    def kernel(group, a, b, width, sums):
+        put(group, AT, sums)
         multiply(group, rows, 20, a, 1, b, width, 11)
         return 0
 
-    address = native.compile_kernel(kernel, "multiply", 4)
-    native.call(address, *(x.ctypes.data for x in (area, a, b)), width)
+    address = native.compile_kernel(kernel, "multiply", 5)
     want = fused(a.reshape(rows, lda)[:, :k], b.reshape(k, width), np.zeros((rows, width)))
-    assert area[SUMS:][: 4 * rows * width].tobytes() == want.tobytes()
+    for sums in (area[SUMS // 4 :], elsewhere):
+        native.call(address, *(x.ctypes.data for x in (area, a, b)), width, sums.ctypes.data)
+        assert sums[: rows * width].tobytes() == want.tobytes()
+    assert not elsewhere[rows * width :].any()
 
 
 def test_transpose():
