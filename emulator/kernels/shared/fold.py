@@ -25,6 +25,10 @@ class Fold:
     """(accumulators, how many)."""
     add: Callable[[int, int, int], None]
     """(accumulators, elements, how many)."""
+    add_two: Callable[[int, int, int, int], None]
+    """Two rows of elements in turn, as ``add_four``."""
+    add_three: Callable[[int, int, int, int], None]
+    """Three rows of elements in turn, as ``add_four``."""
     add_four: Callable[[int, int, int, int], None]
     """Four rows of elements in turn: (accumulators, first row, elements to the next row, how many)."""
     add_indexed: Callable[[int, int, int, int, int], None]
@@ -47,13 +51,24 @@ def make_fold(fold: Reduction, fmt: Format) -> Fold:
         for i in range(u64(n)):
             total[i] = step(total[i], load(of[i]))
 
+    def add_two(accumulators: int, first: int, apart: int, n: int) -> None:
+        total, of, far = view_f32(accumulators, n), view(first, apart + n), u64(apart)
+        for i in range(u64(n)):
+            total[i] = step(step(total[i], load(of[i])), load(of[far + i]))
+
+    def add_three(accumulators: int, first: int, apart: int, n: int) -> None:
+        total, of, far = view_f32(accumulators, n), view(first, 2 * apart + n), u64(apart)
+        for i in range(u64(n)):
+            two = step(step(total[i], load(of[i])), load(of[far + i]))
+            total[i] = step(two, load(of[u64(2) * far + i]))
+
     def add_four(accumulators: int, first: int, apart: int, n: int) -> None:
         total, of, far = view_f32(accumulators, n), view(first, 3 * apart + n), u64(apart)
         for i in range(u64(n)):
             two = step(step(total[i], load(of[i])), load(of[far + i]))
             total[i] = step(step(two, load(of[u64(2) * far + i])), load(of[u64(3) * far + i]))
 
-    return Fold(begin, add, add_four, _indexed(fold, fmt), _finish(fold, fmt))
+    return Fold(begin, add, add_two, add_three, add_four, _indexed(fold, fmt), _finish(fold, fmt))
 
 
 def _single_step(fold: Reduction) -> Callable[[np.float32, np.float32], np.float32]:

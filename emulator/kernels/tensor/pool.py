@@ -124,25 +124,52 @@ def _row(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Windo
 
 
 def _piece(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Window, int], None]:
-    """``m`` neighbouring results from column ``at`` on: the lanes of their windows, ky outer, kx inner."""
-    fold_place, outside, size = _place(meaning, fmt), meaning.outside, fmt.bits // 8
+    """``m`` neighbouring results from column ``at`` on: the lanes of their windows, ky outer, kx inner.
+
+    Two or three places of a row of the window are added together for the results that have all of them.
+    """
+    fold_place, fold_places, size = _place(meaning, fmt), _places(meaning, fmt), fmt.bits // 8
+    outside, alone = meaning.outside, meaning.indexed
 
     def fold_piece(plane: int, row: int, at: int, m: int, stored: int, window: Window, spare: int) -> None:
         shape, _, pad, places = window
         h, w, kx, step = shape >> H & LANE, shape >> W & LANE, places >> N & LANE, places >> W & LANE
         top = row * (places >> C & LANE) - (pad >> N & LANE)
+        together = not alone and (kx == 2 or kx == 3) and (step == 1 or stored >= _NARROW)
+        begin = stop = m
         for place in range(kx * (places >> H & LANE)):
             y, left = top + place // kx, at * step + place % kx - (pad >> W & LANE)
             first, end = first_inside(left, step, m), end_inside(left, step, w, m)
             if y < 0 or y >= h:
                 first = end = m
-            of = plane + (y * w + left + first * step) * stored * size
-            fold_place(spare, place, of, first * stored, end - first, step, stored)
+            of = plane + (y * w + left) * stored * size
+            if together and place % kx == 0:
+                begin, stop = first, max(first, min(end, end_inside(left + kx - 1, step, w, m)))
+                fold_places(spare, of, begin, stop - begin, step, stored, kx)
+            fold_place(spare, place, of, first, min(end, begin) - first, step, stored)
+            fold_place(spare, place, of, max(first, stop), end - max(first, stop), step, stored)
             if outside:
-                fold_place(spare, place, spare + _ZEROS, s64(0), first, s64(1), stored)
-                fold_place(spare, place, spare + _ZEROS, end * stored, m - end, s64(1), stored)
+                fold_place(spare, place, spare + _ZEROS, s64(0), first, s64(0), stored)
+                fold_place(spare, place, spare + _ZEROS, end, m - end, s64(0), stored)
 
     return fold_piece
+
+
+def _places(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
+    """Neighbouring places of a row of the windows, two or three; otherwise as ``_place``."""
+    fold, size = make_fold(meaning.fold, fmt), fmt.bits // 8
+    add_two, add_three = fold.add_two, fold.add_three
+
+    def fold_places(spare: int, of: int, first: int, m: int, step: int, stored: int, kx: int) -> None:
+        run, rows = (stored, m) if step > 1 else (m * stored, min(m, 1))
+        for row in range(first, first + rows):
+            to, elements = spare + 4 * row * stored, of + row * step * stored * size
+            if kx == 3:
+                add_three(to, elements, stored, run)
+            else:
+                add_two(to, elements, stored, run)
+
+    return fold_places
 
 
 def _place(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
@@ -150,16 +177,18 @@ def _place(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int
     fold, size, indexed = make_fold(meaning.fold, fmt), fmt.bits // 8, meaning.indexed
     add, add_indexed = fold.add, fold.add_indexed
 
-    def fold_place(spare: int, place: int, of: int, lane: int, m: int, step: int, stored: int) -> None:
-        """Into the accumulators from ``lane`` on."""
-        run, rows = m * stored, 1
+    def fold_place(spare: int, place: int, of: int, first: int, m: int, step: int, stored: int) -> None:
+        """``m`` results from number ``first`` on; ``of`` is where number 0 has this place."""
+        if m <= 0:
+            return
+        run, rows, of = m * stored, 1, of + first * step * stored * size
         if step > 1 and stored < _NARROW:
             copy_rows(spare + _GATHERED, stored * size, of, step * stored * size, stored * size, m)
             of = spare + _GATHERED
         elif step > 1:
             run, rows = stored, m
         for row in range(rows):
-            to, elements = spare + 4 * (lane + row * stored), of + row * step * stored * size
+            to, elements = spare + 4 * (first + row) * stored, of + row * step * stored * size
             if indexed:
                 add_indexed(to, to + _INDICES, place, elements, run)
             else:
