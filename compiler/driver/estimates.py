@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Pipelines,
         PipelineTimes,
     )
+    from compiler.search.plan import Plan
 
 _OF_A_PART = re.compile(r"\.part\d+\b")
 """What the name of a phase says about the part of the batch."""
@@ -148,6 +149,48 @@ def chosen_degrees(
     The keys are names of entries; a single graph has an empty one.
     """
     return _chosen(_Prices(graphs, machine, begin), dtype, tiles, parallel)
+
+
+def check_one_chip(plan: Plan | None) -> None:
+    """PlanMisfit for a plan that is for several chips, where there is one."""
+    from compiler.search.plan import PlanMisfit
+
+    if plan is not None and plan.parallel:
+        raise PlanMisfit([f"the plan is for chips that share the graph by {plan.parallel}; here is one chip"])
+
+
+def planned_degrees(
+    graph: Graph,
+    dtype: str | None,
+    tiles: int | None,
+    machine: Machine,
+    parallel: Degrees | None,
+    begin: Callable[..., Context],
+    plan: Plan,
+) -> ChosenDegrees:
+    """A graph divided over the chips of a machine as a plan says; PlanMisfit if it says something else."""
+    from compiler.search.chips import ChosenDegrees, parsed_degrees, uncut_pipeline
+    from compiler.search.plan import OTHER, PlanMisfit
+
+    if not plan.parallel:
+        raise PlanMisfit(["the plan is for one chip; here are several: make one with the same --chips"])
+    degrees = parsed_degrees(plan.parallel)
+    if parallel is not None and parallel != degrees:
+        raise PlanMisfit(
+            [f"--parallel {parallel}: the plan is for {degrees}: give the same, or leave it out"]
+        )
+    if degrees.pp == 1:
+        return chosen_degrees({"": graph}, dtype, tiles, machine, degrees, begin)
+    context = begin(graph, spread=True)
+    whole = uncut_pipeline(graph, machine, degrees, context.compute.bits // 8, context.tiles)
+    nodes = len(whole.part_graph((0, 0), 0).nodes)
+    ordered = plan.cuts == sorted({*plan.cuts}) and len(plan.cuts) == degrees.pp + 1 == len(plan.stages) + 1
+    if not ordered or plan.cuts[0] != 0 or plan.cuts[-1] != nodes:
+        wanted = f"{degrees.pp} stages from node 0 to {nodes}, and a plan of each"
+        raise PlanMisfit(
+            [f"the plan's cuts {plan.cuts} with {len(plan.stages)} plans: expected {wanted}: {OTHER}"]
+        )
+    return ChosenDegrees({}, (), {"": replace(whole, cuts=tuple(plan.cuts))})
 
 
 def _chosen(prices: _Prices, dtype: str | None, tiles: int | None, parallel: Degrees | None) -> ChosenDegrees:

@@ -25,7 +25,7 @@ from compiler.passes.ddr.chip_constants import BEGIN, PlacedConstants, same_code
 from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
 from compiler.search.chips import SENT, Degrees, PipelinedGraph, node_prices, pipelined_graph
-from compiler.search.plan import Plan
+from compiler.search.plan import Plan, PlanMisfit
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import Bytes
@@ -141,6 +141,36 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
     return module
 
 
+def run_passes_alike(
+    start: Callable[[], Context],
+    known: Plan | None,
+    given: Plan | None,
+    timing: dict[str, float],
+    after_pass: AfterPass | None,
+) -> tuple[Context, ModuleOp]:
+    """The context that ``start`` makes, and its module after all passes, with the decisions for other chips.
+
+    Where nothing is ``known`` of others, a plan that is ``given`` decides, or a search. The search also does
+    where other constants need other decisions.
+    """
+    context = start()
+    context.plan = given if known is None else known
+    try:
+        return context, run_passes(context, timing, after_pass)
+    except PlanMisfit:
+        if known is None:
+            raise
+    context = start()
+    return context, run_passes(context, timing, after_pass)
+
+
+def started(begin: Begin, graph: Graph, prefix: str = "") -> Context:
+    """The context of a graph that each of several chips computes; its symbols begin with ``prefix``."""
+    context = begin(graph, spread=True)
+    context.prefix = prefix
+    return context
+
+
 def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
     """A pass on a module, and before on those of the graphs that control flow executes."""
     for _, inner, body in list(context.regions(module)):
@@ -247,9 +277,13 @@ def made_in_stages(
     begin: Begin,
     timing: dict[str, float],
     after_pass: AfterPass | None = None,
+    given: Sequence[Plan] = (),
 ) -> tuple[list[Networks], tuple[str, Bytes, Image]]:
-    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives."""
-    stages = compiled_stages(pipelines, begin, timing, after_pass)
+    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives.
+
+    ``given`` are plans of the stages of a single network.
+    """
+    stages = compiled_stages(pipelines, begin, timing, after_pass, given)
     start = time.perf_counter()
     made = written_in_stages(stages, machine)
     timing["assemble"] = time.perf_counter() - start
@@ -261,6 +295,7 @@ def compiled_stages(
     begin: Begin,
     timing: dict[str, float],
     after_pass: AfterPass | None,
+    given: Sequence[Plan] = (),
 ) -> list[StageSets]:
     """Each stage of pipelines, with a compilation for each set of its constants."""
     first = next(iter(pipelines.values()))
@@ -271,16 +306,15 @@ def compiled_stages(
         for chips, places in _sets(pipelines, number).items():
             networks = sets[chips] = {}
             for name, place in places.items():
-                context = begin(pipelines[name].stage_graph(place), spread=True)
-                context.prefix = f"{name}.s{number}." if name else f"s{number}."
-                context.plan = plans.get(name)
+                prefix = f"{name}.s{number}." if name else f"s{number}."
+                start = partial(started, begin, pipelines[name].stage_graph(place), prefix)
+                plan, after = given[number] if given else None, after_pass if chips[0] == 0 else None
                 try:
-                    module = run_passes(context, timing, after_pass if chips[0] == 0 else None)
+                    networks[name] = run_passes_alike(start, plans.get(name), plan, timing, after)
                 except GraphError as error:
                     raise _of_entry(name, error) from None
-                networks[name] = context, module
-                if name not in plans and (plan := decisions(context, module)).templates:
-                    plans[name] = plan
+                if name not in plans:
+                    plans[name] = decisions(*networks[name])
         stages.append(sets)
     return stages
 
