@@ -132,9 +132,9 @@ def compile_graph(
     smaller machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
-    tried; a ``plan`` of an earlier compilation takes its place, and that of degrees. With ``residency`` off, all
-    values between groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that at
-    the usual ones.
+    tried; a ``plan`` of an earlier compilation takes its place, and that of degrees. With ``residency`` off,
+    all values between groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that
+    at the usual ones.
     ``parallel`` says how the chips of a machine with several share the graph, by default as its model says,
     or else by the degrees with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
     """

@@ -27,6 +27,7 @@ from compiler.passes.ranges.planned import plan_of_version, versions_as_planned
 from compiler.passes.ranges.versions import Version, improve, join, versions_of
 from compiler.search import Trial
 from compiler.search.cost import tiles_at_work
+from compiler.search.plan import OTHER, PlanMisfit
 
 from .base import Context, operations, phase_names
 from .work import symbol_of, target_of, work_of
@@ -44,6 +45,8 @@ class CodegenPass:
         if context.ranges is not None:
             self._run_ranges(context, module)
             return
+        if context.plan is not None and context.plan.versions:
+            raise PlanMisfit([f"the plan is for a range of sizes, and the program for one: {OTHER}"])
         settled = dict(settled_operands(module))
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         found = self._phases(context, settled, constants)

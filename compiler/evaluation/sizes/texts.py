@@ -46,7 +46,8 @@ class _Reader:
                     return Size(self.domain, self.values, word[1], left, right), at + 1
         elif text.startswith("-", at):
             left, at = self.operand(at + 1)
-            return Size(self.domain, self.values, "neg", left), at
+            if isinstance(left, Size):
+                return Size(self.domain, self.values, "neg", left), at
         else:
             for name in self.names:
                 if text.startswith(name, at) and text[at + len(name) :][:1] in ("", " ", ")"):

@@ -5,6 +5,8 @@ The candidates of each template are compared by their estimated cycles. A plan t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.dialect.ops import GroupOp
@@ -13,7 +15,7 @@ from compiler.passes.base import Context, operations
 from compiler.passes.work import cut_attribute
 from compiler.search import Plan, Search, SearchResult, Template, Trial
 from compiler.search.cost import Estimates
-from compiler.search.plan import PlanMisfit, cut_of_plan
+from compiler.search.plan import OTHER, PlanMisfit, cut_of_plan
 
 
 class GroupCostPass:
@@ -34,14 +36,19 @@ class GroupCostPass:
 
 
 def decide_as_planned(context: Context, module: ModuleOp, plan: Plan) -> None:
-    """Divide all groups as a plan says; GraphError for a plan that does not fit."""
-    if not plan.searched:
-        for template in context.templates:
-            plan.decision(template.key, template.work.name)
-        return
-    search = search_of(context)
-    context.results = [_planned(plan, template, search) for template in context.templates]
-    _write_decisions(context, module)
+    """Divide all groups as a plan says; PlanMisfit for a plan that does not fit."""
+    for template in context.templates:
+        plan.decision(template.key, template.work.name)
+    keys = {template.key for template in context.templates}
+    for key, decision in plan.templates.items():
+        if key not in keys:
+            raise PlanMisfit(
+                [f"the plan has an entry for node '{decision.node}' that nothing needs: {OTHER}"]
+            )
+    if plan.searched:
+        search = search_of(context)
+        context.results = [_planned(plan, template, search) for template in context.templates]
+        _write_decisions(context, module)
 
 
 def _write_decisions(context: Context, module: ModuleOp) -> None:
@@ -69,6 +76,11 @@ def _planned(plan: Plan, template: Template, search: Search) -> SearchResult:
     else:
         return SearchResult(template.key, trial, (trial,))
     raise PlanMisfit([f"the plan's entry for node '{work.name}' ({work.op}) cannot be used: {problem}"])
+
+
+def stack_decisions(context: Context) -> Callable[[Template], SearchResult | None]:
+    """A search that decides how a sequence is divided; None if no candidate fits."""
+    return search_of(context).search_stack
 
 
 def with_ends(context: Context, template: Template, result: SearchResult) -> SearchResult:

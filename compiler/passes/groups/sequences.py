@@ -22,7 +22,7 @@ from compiler.search.plan import OTHER, Plan, PlanMisfit, PlannedSequence
 
 from .borders import Borders
 from .dependences import RunOrder, in_order
-from .group_cost import search_of, with_ends, write_decision
+from .group_cost import stack_decisions, with_ends, write_decision
 from .grouping import Members, dissolve, group
 from .views import state_edges, users_of
 
@@ -71,7 +71,7 @@ class Sequences:
         self.by_key: dict[str, SearchResult | None] = {}
         self.tried: list[Template] = []
         self._symbols: dict[SSAValue, str] = {}
-        self._search = search_of(context)
+        self._search = stack_decisions(context)
 
     def takes(self, operation: GroupOp) -> bool:
         """Whether the pattern and the lowering of sequences allow a group."""
@@ -115,7 +115,7 @@ class Sequences:
             self.pattern.kind.check(template.work)
         except ValueError:
             return None
-        result = self._search.search_stack(template)
+        result = self._search(template)
         if result is not None:
             self.tried.append(template)
         return result

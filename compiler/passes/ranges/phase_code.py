@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -101,6 +102,7 @@ class PhaseCode:
 
     def _divided(self, work: Work, division: Division) -> Work:
         """The work with the cuts of a division: as one, or the stages of a sequence in parts."""
+        _check_parts(work, division.parts)
         if not work.stages or division.way is Way.TOGETHER:
             return replace(work, cut=division.cut, exchanges=None)
         stages = tuple(replace(stage, cut=None) for stage in work.stages)
@@ -185,6 +187,14 @@ class PhaseCode:
             return None
         found = search.search_stack(template)
         return None if found is None else found.best
+
+
+def _check_parts(work: Work, parts: Parts) -> None:
+    """ValueError unless parts are of all stages of a work, one after another, or there are none."""
+    places = [(begin, end) for begin, end, _ in parts]
+    borders = [0, *(end for _, end in places)]
+    if parts and (borders != sorted({*borders, len(work.stages)}) or places != [*pairwise(borders)]):
+        raise ValueError(f"parts {places}, expected all of its {len(work.stages)} stages")
 
 
 def _read(work: Work) -> Iterator[DdrTensor]:

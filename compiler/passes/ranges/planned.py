@@ -88,7 +88,7 @@ def _version(context: Context, code: PhaseCode, wanted: PlannedVersion, ranges: 
         raise ValueError(f"one is not right for the sizes that it is made for, {wanted.at}")
     try:
         version = version_at(context, code, anchor, right_for, wanted.number, division)
-    except (*DOES_NOT_FIT, GraphError, KeyError, IndexError) as error:
+    except (*DOES_NOT_FIT, GraphError, KeyError, IndexError, ValueError) as error:
         raise ValueError(f"the division of one, '{wanted.way}', is not possible: {error}") from None
     if wanted.used_for is None:
         return version
