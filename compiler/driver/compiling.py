@@ -14,7 +14,7 @@ from compiler.graph import GraphError
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.collector import seldom_collected
 
-from .estimates import check_one_chip, chosen_degrees, planned_degrees
+from .estimates import check_one_chip, chosen_degrees
 from .programs import EntryProgram, Program, Written
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def compile_entries(
     compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
-    from compiler.passes.compilation import context_of, default_dtype, made_in_stages, written_together
+    from compiler.evaluation.storage import default_dtype
+    from compiler.passes.compilation import context_of, made_in_stages, written_together
 
     found = with_states_of_entries(graphs, states or {})
     dtype = dtype or default_dtype(next(iter(found.values())))
@@ -146,14 +147,10 @@ def compile_graph(
     graph = graph if ranges is None else ranges.with_room(graph)
     given = None if plan is None else read_plan(plan)
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
-    begin: Callable[..., Context] = partial(
-        context_of, dtype=dtype, tiles=tiles, machine=machine, ranges=ranges, **options
-    )
+    options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)
     if parallel is not None or machine.chip_count > 1:
-        if given is None:
-            chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
-        else:
-            chosen = planned_degrees(graph, dtype, tiles, machine, parallel, begin, given)
+        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin, given)
         made_of = _compile_pipeline if chosen.pipelines else _compile_for_chips
         return made_of(chosen, machine, begin, after_pass, given)
     check_one_chip(given)

@@ -19,7 +19,7 @@ from asm.image.chips import REPLACED
 from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
 from compiler.codegen.program import Data, checksums
 from compiler.dialect.verifier import Verifier
-from compiler.evaluation.storage import STORAGE
+from compiler.evaluation.storage import compute_format, default_dtype
 from compiler.graph import Graph, GraphError
 from compiler.passes.ddr.chip_constants import BEGIN, PlacedConstants, same_code, with_chips, with_overlaid
 from compiler.passes.patterns import load_patterns
@@ -27,7 +27,6 @@ from compiler.search import EFFORTS, read_plan
 from compiler.search.chips import SENT, Degrees, PipelinedGraph, node_prices, pipelined_graph
 from compiler.search.plan import Plan, PlanMisfit
 from tx8isa.machine.description import Machine, load_machine
-from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
@@ -37,8 +36,6 @@ from .emit import Network, constants_of, entry_record, foreign_buffers, program_
 from .graph_operations import with_constants_as_inputs
 from .report import decisions, estimated_phases
 
-DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-"""Compute formats by the graph's float dtype, used when no format is chosen."""
 RESIDENCY = ("on", "off")
 """Whether values between groups may stay in the scratchpads."""
 _BARRIER_TILES = 64
@@ -100,26 +97,6 @@ def context_of(
         replaceable={name: graph.constants[name] for name in sorted(graph.replaceable)},
         ranges=ranges,
     )
-
-
-def default_dtype(graph: Graph) -> str:
-    """The compute format of the graph's first float tensor; fp32 if it has none."""
-    names = [tensor.dtype for tensor in (*graph.inputs, *graph.outputs) if tensor.is_float]
-    return DEFAULT_DTYPE[names[0]] if names else "fp32"
-
-
-def compute_format(dtype: str) -> Format:
-    """The format of a --dtype; GraphError for one that is not supported."""
-    if dtype == "int8":
-        wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
-        raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
-    if dtype == "auto":
-        raise GraphError(["--dtype auto: formats are chosen by tx8cc and tx8.compile, before they compile"])
-    if dtype not in STORAGE:
-        allowed = f"{', '.join(STORAGE)}, auto, and int8 with samples of the inputs"
-        near = hint(dtype, (*STORAGE, "auto", "int8"))
-        raise GraphError([f"unknown dtype '{dtype}'; allowed are {allowed}{near}"])
-    return Format.parse(dtype)
 
 
 def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass | None) -> ModuleOp:

@@ -269,12 +269,14 @@ def _check_places(
     places = [order.place[each] for each in groups]
     if len(places) < 2 or any(one >= other for one, other in pairwise(places)):
         raise ValueError("expected two groups or more, in the order of the program, each once")
-    for each in order.between(groups):
-        if isinstance(each, GroupOp | ControlOperation):
+    between = order.between(groups)
+    for each in found:
+        if each in between and isinstance(each, GroupOp | ControlOperation):
             raise ValueError(f"node '{each.node.data}' is between its groups and does not belong to it")
     if not grown:
-        for value in results_of(groups):
-            if value.owner is not groups[-1]:
-                raise ValueError(f"others need what node '{value.owner.node.data}' computes; expected grown")
+        needed = results_of(groups)
+        for each in groups[:-1]:
+            if any(value in needed for value in each.results):
+                raise ValueError(f"others need what node '{each.node.data}' computes; expected grown")
     elif not sequences.pattern.kind.grows:
         raise ValueError("sequences of this kind do not grow")

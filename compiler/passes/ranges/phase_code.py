@@ -43,7 +43,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class Division:
+class PhaseDivision:
     """How the work of a version is divided: ``cut`` as one, or ``parts`` of a sequence, each by its cut.
 
     Neither where the group or the lowering decides.
@@ -68,7 +68,7 @@ class PhaseCode:
     def node(self) -> str:
         return self.operation.node.data
 
-    def kernel(self, version: int, division: Division) -> Kernel:
+    def kernel(self, version: int, division: PhaseDivision) -> Kernel:
         """The code of a version, by its number; what ``generate`` raises."""
         prefix = f"p{self.number}v{version}" if version else f"p{self.number}"
         work, target = work_of(self.context, self.operation), replace(target_of(self.context), compact=True)
@@ -84,23 +84,23 @@ class PhaseCode:
         sequence = isinstance(self.operation, GroupOp) and kind_of_group(self.operation) is not None
         return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
 
-    def division(self, way: Way) -> Division:
+    def division(self, way: Way) -> PhaseDivision:
         """What a search at the domain's point decides; CapacityError if a sequence does not fit as one."""
         searched = way is not Way.DECIDED and way is not Way.RULE and bool(self.context.effort.total)
         if way is Way.TOGETHER:
             trial = self._search(self._known_work()) if searched else None
             if trial is None:
                 raise CapacityError([f"no division of '{self._known_work().name}' fits"])
-            return Division(way, trial.cut)
+            return PhaseDivision(way, trial.cut)
         if not searched:
-            return Division(way)
+            return PhaseDivision(way)
         work = self._known_work()
         if work.stages:
-            return Division(way, parts=self._best_parts(work))
+            return PhaseDivision(way, parts=self._best_parts(work))
         trial = self._search(work)
-        return Division(way, None if trial is None else trial.cut)
+        return PhaseDivision(way, None if trial is None else trial.cut)
 
-    def _divided(self, work: Work, division: Division) -> Work:
+    def _divided(self, work: Work, division: PhaseDivision) -> Work:
         """The work with the cuts of a division: as one, or the stages of a sequence in parts."""
         _check_parts(work, division.parts)
         if not work.stages or division.way is Way.TOGETHER:

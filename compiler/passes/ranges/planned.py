@@ -22,7 +22,7 @@ from compiler.search.plan import (
     planned,
 )
 
-from .phase_code import Division, PhaseCode, Way
+from .phase_code import PhaseCode, PhaseDivision, Way
 from .versions import Version, version_at
 
 
@@ -82,7 +82,7 @@ def _version(context: Context, code: PhaseCode, wanted: PlannedVersion, ranges: 
             where = f"{each.name}={wanted.at.get(each.name)}"
             raise ValueError(f"one is made for {where}, expected {each.least} to {each.most}: {OTHER}")
     parts = tuple((part.begin, part.end, cut_of_plan(part.cut)) for part in wanted.parts)
-    division = Division(Way(wanted.way), cut_of_plan(wanted.cut), parts)
+    division = PhaseDivision(Way(wanted.way), cut_of_plan(wanted.cut), parts)
     anchor, right_for = ranges.number(wanted.at), _points(wanted.right_for, ranges.count)
     if not right_for[anchor]:
         raise ValueError(f"one is not right for the sizes that it is made for, {wanted.at}")

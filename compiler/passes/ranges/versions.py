@@ -23,7 +23,7 @@ from compiler.search.cost import estimate, tiles_at_work
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
-from .phase_code import Division, PhaseCode, Way, sizes_of_phase
+from .phase_code import PhaseCode, PhaseDivision, Way, sizes_of_phase
 
 MOST_VERSIONS = 8
 """Versions of a phase."""
@@ -50,7 +50,7 @@ class Version:
     points: Array
     domain: Domain
     anchor: int
-    division: Division
+    division: PhaseDivision
     number: int
     right_for: Array
 
@@ -319,7 +319,7 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
 
 
 def version_at(
-    context: Context, code: PhaseCode, anchor: int, points: Array, number: int, division: Division | Way
+    context: Context, code: PhaseCode, anchor: int, points: Array, number: int, division: PhaseDivision | Way
 ) -> Version:
     """Code that is right at one of some points, with a division, or one that is searched there.
 
