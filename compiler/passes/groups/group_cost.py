@@ -1,6 +1,6 @@
 """Pass ``group_cost``: a search decides how the work of every group is divided.
 
-The candidates of each template are compared by their estimated cycles. A plan takes the place of the search.
+The candidates of each template are compared by their estimated cycles. With a plan nothing is searched.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ results only the stack uses are added one after another, and each sequence of gr
 stack. Its estimate is compared with those of its groups as they are, which ``group_cost`` found, and of the
 borders between them (``borders.py``). Among all possible stacks, those are made that together save the most
 cycles. At last groups grow into sequences that store several values (``growth.py``), where that saves time.
+A plan names the sequences instead, and has the cuts of all groups.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MOST_STATES = 64
 
 
 class GroupStackPass:
-    """Merges groups into stacks; nothing without search and plan, or if all values are to be in DDR."""
+    """Merges groups into stacks; without a plan nothing if nothing is searched, or all values are in DDR."""
 
     name = "group_stack"
 

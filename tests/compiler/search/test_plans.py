@@ -26,7 +26,7 @@ from growing_models import states as growing_states
 from network_draws import Setting, drawn, setting
 from onnx_models import imported
 from paths import ROOT
-from quantised_nets import byte_mlp
+from quantised_nets import bottlenecks, byte_mlp
 from range_models import encoder, perceptron, picture, recurrent_cell, text_line
 from replayed import FULL, Compile, assert_replayed, on_chips, on_one, over_ranges, plan_of
 from sharded_nets import mlp, normalized_first
@@ -81,8 +81,6 @@ def test_every_effort(seed: int, search: str, tmp_path: Path) -> None:
         pytest.param(windows(), {}, marks=pytest.mark.long),
         pytest.param(normalized_first(), {}, marks=pytest.mark.long),
         pytest.param(llama(), {}, marks=pytest.mark.long),
-        pytest.param(decoder(), {}, marks=pytest.mark.long),
-        pytest.param(byte_mlp(4, "uint8", 32, 256)[0], {}, marks=pytest.mark.long),
     ],
 )
 def test_every_kind_of_sequence(made: Graph, options: dict[str, str], tmp_path: Path) -> None:
@@ -90,7 +88,19 @@ def test_every_kind_of_sequence(made: Graph, options: dict[str, str], tmp_path: 
     assert bool(plan.get("sequences")) == (not options)
 
 
-@pytest.mark.parametrize("seed", [7, 3, pytest.param(11, marks=pytest.mark.long)])
+def test_updates_of_states(tmp_path: Path) -> None:
+    assert_replayed(on_one(decoder(), FULL), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("made", [byte_mlp(4, "uint8", 32, 256)[0], bottlenecks(3, 64, 16, 12, 12)[0]])
+def test_bytes(made: Any, tmp_path: Path) -> None:
+    """Products and convolutions of bytes in sequences."""
+    plan = assert_replayed(on_one(imported(made, tmp_path), FULL), tmp_path)
+    assert plan["sequences"]
+
+
+@pytest.mark.parametrize("seed", [7, 3, pytest.param(2, marks=pytest.mark.long)])
 def test_graphs_that_control_flow_executes(seed: int, tmp_path: Path) -> None:
     made = graph_of_bytes(ControlModel(seed).proto.SerializeToString(), "control")
     assert assert_replayed(on_one(made, Setting("fp16", 4, 0x300000, "fast")), tmp_path)["bodies"]
