@@ -16,6 +16,8 @@ from compiler.evaluation.states import with_states
 from compiler.frontend import load
 from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph
+from compiler.passes.groups import borders
+from compiler.passes.groups.layer_cost import LayerCost
 from compiler.search import Search, SearchResult, Template
 from compiler_harness import draw, graph
 from control_models import ControlModel
@@ -55,6 +57,16 @@ def test_groups_that_grow(seed: int, tmp_path: Path) -> None:
     "seed", [*range(0, 24, 4), *(pytest.param(s, marks=pytest.mark.long) for s in range(24, 150))]
 )
 def test_random_networks(seed: int, tmp_path: Path) -> None:
+    assert_replayed(random_network(seed, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("seed", [13, *(pytest.param(s, marks=pytest.mark.long) for s in range(200, 300, 3))])
+def test_groups_that_grow_as_far_as_they_can(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if every sequence saved time, and the larger a group the more."""
+    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
+    monkeypatch.setattr(LayerCost, "gain", lambda self, joint: len(joint.work.stages))
     assert_replayed(random_network(seed, tmp_path), tmp_path)
 
 
