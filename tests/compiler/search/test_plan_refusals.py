@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from compiler.driver import compile_graph
-from compiler.evaluation.sizes.texts import size_of_text
 from compiler.evaluation.states import with_states
 from compiler.graph import Graph, GraphError
 from compiler.search.chips import parsed_degrees
@@ -246,19 +245,6 @@ def test_a_plan_of_a_range_for_one_size(tmp_path: Path) -> None:
     refused(
         compiled, plan, tmp_path, "the plan is for a range of sizes, and the program for one: it was made for"
     )
-
-
-@pytest.mark.parametrize("text", ["n", "(n ceil 8)", "-(n sub 3)", "((n mul -2) max (past+new min 4))"])
-def test_sizes_and_their_texts(text: str) -> None:
-    assert str(size_of_text(text, ["n", "past+new"])) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["", "3", "m", "(n ceil 8", "(n root 8)", "(n ceil 8))", "(n ceil)", "--3", "n "]
-)
-def test_texts_that_are_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"'{text}' is no size of n")):
-        size_of_text(text, ["n"])
 
 
 # --- several chips ----------------------------------------------------------------------------------------
