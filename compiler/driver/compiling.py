@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from compiler.graph import GraphError
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.collector import seldom_collected
 
-from .estimates import chosen_degrees
+from .estimates import check_one_chip, chosen_degrees
 from .programs import EntryProgram, Program, Written
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def compile_entries(
     compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
-    from compiler.passes.compilation import context_of, default_dtype, made_in_stages, written_together
+    from compiler.evaluation.storage import default_dtype
+    from compiler.passes.compilation import context_of, made_in_stages, written_together
 
     found = with_states_of_entries(graphs, states or {})
     dtype = dtype or default_dtype(next(iter(found.values())))
@@ -85,31 +86,28 @@ def _shared_entries(
 
     plans: dict[str, Plan] = {}
     each = {
-        chips: _networks(chosen.graphs_at(places), begin, plans, spread=True)
-        for chips, places in chosen.places.items()
+        chips: _networks(chosen.graphs_at(places), begin, plans) for chips, places in chosen.places.items()
     }
     made = written_for_chips({chips: written_together(own) for chips, own in each.items()}, machine)
     return next(iter(each.values())), made
 
 
 def _networks(
-    graphs: Mapping[str, Graph], begin: Callable[..., Context], plans: dict[str, Plan], spread: bool = False
+    graphs: Mapping[str, Graph], begin: Callable[..., Context], plans: dict[str, Plan]
 ) -> dict[str, tuple[Context, ModuleOp]]:
     """The networks of a program after all passes; ``plans`` has the decisions about them, or gets them."""
-    from compiler.passes.compilation import run_passes
+    from compiler.passes.compilation import run_passes_alike, started
     from compiler.passes.report import decisions
 
     networks = {}
     for name, graph in graphs.items():
         try:
-            context = begin(graph, spread=spread)
-            context.prefix, context.plan = f"{name}.", plans.get(name)
-            module = run_passes(context, {}, None)
+            start = partial(started, begin, graph, f"{name}.")
+            networks[name] = run_passes_alike(start, plans.get(name), None, {}, None)
         except GraphError as error:
             raise GraphError([f"entry {name}: {problem}" for problem in error.messages]) from None
-        networks[name] = context, module
-        if name not in plans and (plan := decisions(context, module)).templates:
-            plans[name] = plan
+        if name not in plans:
+            plans[name] = decisions(*networks[name])
     return networks
 
 
@@ -135,25 +133,29 @@ def compile_graph(
     smaller machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
-    tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
-    groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that at the usual ones.
+    tried; a ``plan`` of an earlier compilation takes its place, and that of degrees. With ``residency`` off,
+    all values between groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that
+    at the usual ones.
     ``parallel`` says how the chips of a machine with several share the graph, by default as its model says,
     or else by the degrees with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
+    from compiler.search import read_plan
 
     machine = load_machine(None) if machine is None else machine
     graph = graph if ranges is None else ranges.with_room(graph)
-    options: dict[str, Any] = {"patterns": patterns, "search": search, "plan": plan}
-    options |= {"residency": residency, "ranges": ranges}
-    begin: Callable[..., Context] = partial(context_of, dtype=dtype, tiles=tiles, machine=machine, **options)
+    given = None if plan is None else read_plan(plan)
+    options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
+    options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)
     if parallel is not None or machine.chip_count > 1:
-        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin)
+        chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin, given)
         made_of = _compile_pipeline if chosen.pipelines else _compile_for_chips
-        return made_of(chosen, machine, begin, after_pass)
+        return made_of(chosen, machine, begin, after_pass, given)
+    check_one_chip(given)
     context = begin(graph)
-    context.search_progress = search_progress
+    context.plan, context.search_progress = given, search_progress
     timing: dict[str, float] = {}
     module = run_passes(context, timing, after_pass)
     start = time.perf_counter()
@@ -163,10 +165,14 @@ def compile_graph(
 
 
 def _compile_for_chips(
-    chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
+    chosen: ChosenDegrees,
+    machine: Machine,
+    begin: Callable[..., Context],
+    after_pass: AfterPass | None,
+    given: Plan | None,
 ) -> Program:
     """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
-    from compiler.passes.compilation import written_for_chips
+    from compiler.passes.compilation import run_passes_alike, started, written, written_for_chips
     from compiler.passes.report import report_of
 
     spread = chosen.spread
@@ -174,59 +180,47 @@ def _compile_for_chips(
     parts: dict[tuple[int, ...], Written] = {}
     first: tuple[Context, Report] | None = None
     for place, chips in spread.parts.items():
-        plans = [first[1].plan, None] if first is not None and first[1].plan.templates else [None]
-        like = next(iter(parts.values()))[0] if parts else None
-        after = after_pass if first is None else None
-        context, module, parts[chips] = _part(begin, spread.graph_of(place), plans, like, timing, after)
+        known, after = (None, after_pass) if first is None else (first[1].plan, None)
+        start = partial(started, begin, spread.graph_of(place))
+        context, module = run_passes_alike(start, known, given, timing, after)
+        parts[chips] = written(context, module)
         first = first or (context, report_of(context, module, parts[chips][2]))
     assert first is not None
-    start = time.perf_counter()
+    begun = time.perf_counter()
     made = written_for_chips(parts, machine)
-    timing["assemble"] = time.perf_counter() - start
-    report = replace(first[1], degrees=[*chosen.tried]) if chosen.tried else first[1]
+    timing["assemble"] = time.perf_counter() - begun
+    report = _of_chips(first[1], chosen, replace(first[1].plan, parallel=str(chosen.degrees)))
     return _program(spread.graph, first[0], made, timing, report, spread, chosen.tried)
 
 
-def _part(
-    begin: Callable[..., Context],
-    local: Graph,
-    plans: Sequence[Plan | None],
-    like: str | None,
-    timing: dict[str, float],
-    after_pass: AfterPass | None,
-) -> tuple[Context, ModuleOp, Written]:
-    """What chips with the same constants compute, by the first plan that gives the code of the text ``like``.
-
-    A plan saves the search. Groups that have grown step by step may not grow so again with it; then the
-    search finds for these chips what it found for the first. By the last plan if none gives that code.
-    """
-    from compiler.passes.compilation import run_passes, written
-    from compiler.passes.ddr.chip_constants import same_code
-
-    for plan in plans:
-        context = begin(local, spread=True)
-        context.plan = plan
-        module = run_passes(context, timing, after_pass)
-        made = written(context, module)
-        if like is None or same_code(made[0], like):
-            break
-    return context, module, made
+def _of_chips(report: Report, chosen: ChosenDegrees, plan: Plan) -> Report:
+    """A report with the degrees that were tried, and a plan."""
+    report = replace(report, plan=plan)
+    return replace(report, degrees=[*chosen.tried]) if chosen.tried else report
 
 
 def _compile_pipeline(
-    chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context], after_pass: AfterPass | None
+    chosen: ChosenDegrees,
+    machine: Machine,
+    begin: Callable[..., Context],
+    after_pass: AfterPass | None,
+    given: Plan | None,
 ) -> Program:
     """One program of several stages, each with a compilation for each set of its constants."""
     from compiler.passes.compilation import made_in_stages
-    from compiler.passes.report import report_of
+    from compiler.passes.report import decisions, report_of
+    from compiler.search.plan import FORMAT, Plan
 
     timing: dict[str, float] = {}
-    stages, made = made_in_stages(chosen.pipelines, machine, begin, timing, after_pass)
+    plans = () if given is None else given.stages
+    stages, made = made_in_stages(chosen.pipelines, machine, begin, timing, after_pass, plans)
     networks = [each[""] for each in stages]
     updates = [each for context, _ in networks for each in context.updates]
     report = replace(report_of(*networks[0], made[2]), states=updates)
-    report = replace(report, degrees=[*chosen.tried]) if chosen.tried else report
     pipeline = chosen.pipelines[""]
+    own = [decisions(*each) for each in networks]
+    plan = Plan(parallel=str(chosen.degrees), cuts=[*pipeline.cuts], templates={}, stages=own)
+    report = _of_chips(report, chosen, replace(plan, format=FORMAT))
     return _program(pipeline.graph, networks[0][0], made, timing, report, pipeline, chosen.tried)
 
 

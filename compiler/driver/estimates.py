@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Pipelines,
         PipelineTimes,
     )
+    from compiler.search.plan import Plan
 
 _OF_A_PART = re.compile(r"\.part\d+\b")
 """What the name of a phase says about the part of the batch."""
@@ -94,7 +95,7 @@ def estimate_graph(
 
 def _bytes_each(graph: Graph, dtype: str | None) -> int:
     """Bytes of a float in a compute format, by default that of a graph."""
-    from compiler.passes.compilation import compute_format, default_dtype
+    from compiler.evaluation.storage import compute_format, default_dtype
 
     return compute_format(dtype or default_dtype(graph)).bits // 8
 
@@ -142,12 +143,59 @@ def chosen_degrees(
     machine: Machine,
     parallel: Degrees | None,
     begin: Callable[..., Context],
+    plan: Plan | None = None,
 ) -> ChosenDegrees:
     """Graphs divided over the chips of a machine, by given degrees or by those that are estimated best.
 
-    The keys are names of entries; a single graph has an empty one.
+    The keys are names of entries; a single graph has an empty one, and may have a ``plan``.
     """
+    from compiler.search.chips import ChosenDegrees
+
+    if plan is not None:
+        parallel = _planned_degrees(plan, parallel)
+        if parallel.pp > 1:
+            return ChosenDegrees({}, (), {"": _planned_pipeline(graphs[""], machine, parallel, begin, plan)})
     return _chosen(_Prices(graphs, machine, begin), dtype, tiles, parallel)
+
+
+def check_one_chip(plan: Plan | None) -> None:
+    """PlanMisfit for a plan that is for several chips, where there is one."""
+    from compiler.search.plan import PlanMisfit
+
+    if plan is not None and plan.parallel:
+        raise PlanMisfit([f"the plan is for chips that share the graph by {plan.parallel}; here is one chip"])
+
+
+def _planned_degrees(plan: Plan, parallel: Degrees | None) -> Degrees:
+    """The degrees of a plan; PlanMisfit for one of one chip, and if others are given."""
+    from compiler.search.chips import parsed_degrees
+    from compiler.search.plan import PlanMisfit
+
+    if not plan.parallel:
+        raise PlanMisfit(["the plan is for one chip; here are several: make one with the same --chips"])
+    degrees = parsed_degrees(plan.parallel)
+    if parallel is not None and parallel != degrees:
+        fix = "give the same, or leave it out"
+        raise PlanMisfit([f"--parallel {parallel}: the plan is for {degrees}: {fix}"])
+    return degrees
+
+
+def _planned_pipeline(
+    graph: Graph, machine: Machine, degrees: Degrees, begin: Callable[..., Context], plan: Plan
+) -> PipelinedGraph:
+    """A graph in the stages of a plan; PlanMisfit if it cannot have them."""
+    from compiler.search.chips import uncut_pipeline
+    from compiler.search.plan import OTHER, PlanMisfit
+
+    context = begin(graph, spread=True)
+    whole = uncut_pipeline(graph, machine, degrees, context.compute.bits // 8, context.tiles)
+    cuts, nodes = plan.cuts, len(whole.part_graph((0, 0), 0).nodes)
+    counted = len(cuts) == degrees.pp + 1 and len(plan.stages) == degrees.pp
+    if not counted or cuts != sorted({0, nodes, *cuts}):
+        found = f"the plan's cuts {cuts} with {len(plan.stages)} plans"
+        wanted = f"expected {degrees.pp} stages from node 0 to {nodes}, and a plan of each"
+        raise PlanMisfit([f"{found}: {wanted}: {OTHER}"])
+    return replace(whole, cuts=tuple(cuts))
 
 
 def _chosen(prices: _Prices, dtype: str | None, tiles: int | None, parallel: Degrees | None) -> ChosenDegrees:

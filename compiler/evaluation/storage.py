@@ -7,11 +7,34 @@ import math
 import ml_dtypes
 import numpy as np
 
-from compiler.graph import Array
+from compiler.graph import Array, Graph, GraphError
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, widen
+from tx8isa.tools.suggestions import hint
 
 STORAGE = {fmt.token: fmt for fmt in (Format.FP32, Format.TF32, Format.FP16, Format.BF16)}
 """Storage formats by the names that users give them."""
+DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""Compute formats by the graph's float dtype, used when no format is chosen."""
+
+
+def default_dtype(graph: Graph) -> str:
+    """The compute format of the graph's first float tensor; fp32 if it has none."""
+    names = [tensor.dtype for tensor in (*graph.inputs, *graph.outputs) if tensor.is_float]
+    return DEFAULT_DTYPE[names[0]] if names else "fp32"
+
+
+def compute_format(dtype: str) -> Format:
+    """The format of a --dtype; GraphError for one that is not supported."""
+    if dtype == "int8":
+        wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
+        raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
+    if dtype == "auto":
+        raise GraphError(["--dtype auto: formats are chosen by tx8cc and tx8.compile, before they compile"])
+    if dtype not in STORAGE:
+        allowed = f"{', '.join(STORAGE)}, auto, and int8 with samples of the inputs"
+        near = hint(dtype, (*STORAGE, "auto", "int8"))
+        raise GraphError([f"unknown dtype '{dtype}'; allowed are {allowed}{near}"])
+    return Format.parse(dtype)
 
 
 def within_range(values: Array, fmt: Format) -> Array:

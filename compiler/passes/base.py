@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -14,6 +15,7 @@ from compiler.dialect.ops import (
     CastOp,
     ChannelNormOp,
     ControlOperation,
+    GroupOp,
     InputOp,
     LoadConstOp,
     NodeOperation,
@@ -34,6 +36,7 @@ from compiler.graph import Array, Graph, Node
 from compiler.lowering import LOWERINGS
 from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
+from compiler.search.plan import PlannedSequence, PlannedVersion
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 
@@ -119,13 +122,16 @@ class Context:
     """Values that the compute format cannot hold, as far as constants say it."""
     updates: list[StateUpdate] = field(default_factory=list)
     """How the states of the graph get their new values."""
-    steps: list[SearchResult] = field(default_factory=list)
-    """The decisions for sequences that were made, also of those that became a part of a group that grew."""
+    sequences: list[PlannedSequence] = field(default_factory=list)
+    """The sequences that were made, also those that became a part of a group that grew."""
+    versions: dict[str, list[PlannedVersion]] = field(default_factory=dict)
+    """The versions of the phases of a range, by the names of the phases."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 
-    def inside(self, node: Node, graph: Graph, prefix: str) -> Context:
-        """The context of a graph that a node of control flow executes."""
+    def inside(self, node: Node, number: int, prefix: str) -> Context:
+        """The context of a graph, by its number, that a node of control flow executes."""
+        graph = node.bodies[number]
         return Context(
             graph,
             self.machine,
@@ -137,7 +143,7 @@ class Context:
             patterns=self.patterns,
             residency=self.residency,
             effort=self.effort,
-            plan=self.plan,
+            plan=None if self.plan is None else self.plan.of_body(node.name, number),
             search_progress=self.search_progress,
         )
 
@@ -213,6 +219,27 @@ def computes(operation: TensorOperation) -> bool:
 def main_member(members: Sequence[TensorOperation]) -> TensorOperation:
     """The member that gives a group its name and its lowering: the first that is not a cast."""
     return next((member for member in members if not isinstance(member, CastOp)), members[0])
+
+
+def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
+    """The unique names of the phases, which statistics and reports use.
+
+    A phase has the name of the graph node of its main member; an operation that a pass inserted for this node
+    is appended to it.
+    """
+    counts, found = Counter[str](), set[str]()
+    for operation in phases:
+        first = main_member(operation.members) if isinstance(operation, GroupOp) else operation
+        name = operation.node.data
+        if not isinstance(first, NodeOperation):
+            name = f"{name}.{first.name.removeprefix('tx8be.')}"
+        counts[name] += 1
+        unique = name if counts[name] == 1 else f"{name}.{counts[name]}"
+        while unique in found:  # a node has the name of another one with a number
+            counts[name] += 1
+            unique = f"{name}.{counts[name]}"
+        found.add(unique)
+        yield unique
 
 
 def in_storage_order(array: Array, order: Order) -> Array:

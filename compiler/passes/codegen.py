@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.program import node_line
 from compiler.codegen.program import phase as phase_text
 from compiler.codegen.schedule.phases import ScheduledPhase, schedule
-from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.dialect.ops import ControlOperation, LoadConstOp, TensorOperation
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.movement.control import place_of_body
@@ -24,11 +23,13 @@ from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ddr.early_loads import came_early, early_bytes
 from compiler.passes.ranges.choice import chosen_version
 from compiler.passes.ranges.phase_code import PhaseCode
+from compiler.passes.ranges.planned import plan_of_version, versions_as_planned
 from compiler.passes.ranges.versions import Version, improve, join, versions_of
 from compiler.search import Trial
 from compiler.search.cost import tiles_at_work
+from compiler.search.plan import OTHER, PlanMisfit
 
-from .base import Context, main_member, operations
+from .base import Context, operations, phase_names
 from .work import symbol_of, target_of, work_of
 
 _ROUNDS = 3
@@ -44,6 +45,8 @@ class CodegenPass:
         if context.ranges is not None:
             self._run_ranges(context, module)
             return
+        if context.plan is not None and context.plan.versions:
+            raise PlanMisfit([f"the plan is for a range of sizes, and the program for one: {OTHER}"])
         settled = dict(settled_operands(module))
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         found = self._phases(context, settled, constants)
@@ -67,14 +70,13 @@ class CodegenPass:
         ranges = context.ranges.ranges
         settled = dict(settled_operands(module))
         searches: dict[str, Trial | None] = {}
-        codes = [
-            PhaseCode(context, number, operation, values, searches)
-            for number, (operation, values) in enumerate(settled.items())
-        ]
-        found = [versions_of(context, code) for code in codes]
-        phases = [*zip(codes, found, strict=True)]
-        improve(context, phases)
-        join(context, phases)
+        codes = {
+            name: PhaseCode(context, number, operation, values, searches)
+            for number, (name, (operation, values)) in enumerate(
+                zip(phase_names([*settled]), settled.items(), strict=True)
+            )
+        }
+        found = _versions(context, codes)
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]
@@ -83,9 +85,8 @@ class CodegenPass:
         usual = [versions[0].kernel for versions in found]
         point = ranges.number(ranges.usual)
         context.waiting = _waiting(context, settled, [versions[0].tiles_at_work(point) for versions in found])
-        names = list(phase_names([*settled]))
-        context.phases += _ranged_phases(context, list(zip(names, found, strict=True)), constants)
-        for name, operation, kernel in zip(names, settled, usual, strict=True):
+        context.phases += _ranged_phases(context, list(zip(codes, found, strict=True)), constants)
+        for name, operation, kernel in zip(codes, settled, usual, strict=True):
             if kernel.on_core:
                 context.on_core.add(name)
             _describe(operation, kernel)
@@ -134,6 +135,21 @@ class CodegenPass:
             return generate(prefix, work, target, waits, symbols)
         except DOES_NOT_FIT as overflow:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
+
+
+def _versions(context: Context, codes: Mapping[str, PhaseCode]) -> list[list[Version]]:
+    """The versions of the phases of a range, by name: those of a plan, or the best that are found."""
+    assert context.ranges is not None
+    if context.plan is not None:
+        found = versions_as_planned(context, codes, context.plan)
+    else:
+        found = [versions_of(context, code) for code in codes.values()]
+        phases = [*zip(codes.values(), found, strict=True)]
+        improve(context, phases)
+        join(context, phases)
+    for name, versions in zip(codes, found, strict=True):
+        context.versions[name] = [plan_of_version(each, context.ranges.ranges) for each in versions]
+    return found
 
 
 def _ranged_phases(
@@ -193,22 +209,6 @@ def _waiting(context: Context, operations: Collection[TensorOperation], tiles: S
         return range(0)
     first = meets.index(True)
     return range(max(tiles[:first], default=0), max(tiles[first:]))
-
-
-def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
-    """The unique names of the phases, which statistics and reports use.
-
-    A phase has the name of the graph node of its main member; an operation that a pass inserted for this node
-    is appended to it.
-    """
-    counts: Counter[str] = Counter()
-    for operation in phases:
-        first = main_member(operation.members) if isinstance(operation, GroupOp) else operation
-        name = operation.node.data
-        if not isinstance(first, NodeOperation):
-            name = f"{name}.{first.name.removeprefix('tx8be.')}"
-        counts[name] += 1
-        yield name if counts[name] == 1 else f"{name}.{counts[name]}"
 
 
 def _describe(operation: TensorOperation, kernel: Kernel) -> None:

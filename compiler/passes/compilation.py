@@ -19,15 +19,14 @@ from asm.image.chips import REPLACED
 from compiler.codegen import CONSTANTS_FILE, DEFAULT_TILES
 from compiler.codegen.program import Data, checksums
 from compiler.dialect.verifier import Verifier
-from compiler.evaluation.storage import STORAGE
+from compiler.evaluation.storage import compute_format, default_dtype
 from compiler.graph import Graph, GraphError
 from compiler.passes.ddr.chip_constants import BEGIN, PlacedConstants, same_code, with_chips, with_overlaid
 from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
 from compiler.search.chips import SENT, Degrees, PipelinedGraph, node_prices, pipelined_graph
-from compiler.search.plan import Plan
+from compiler.search.plan import Plan, PlanMisfit
 from tx8isa.machine.description import Machine, load_machine
-from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
@@ -37,8 +36,6 @@ from .emit import Network, constants_of, entry_record, foreign_buffers, program_
 from .graph_operations import with_constants_as_inputs
 from .report import decisions, estimated_phases
 
-DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-"""Compute formats by the graph's float dtype, used when no format is chosen."""
 RESIDENCY = ("on", "off")
 """Whether values between groups may stay in the scratchpads."""
 _BARRIER_TILES = 64
@@ -102,26 +99,6 @@ def context_of(
     )
 
 
-def default_dtype(graph: Graph) -> str:
-    """The compute format of the graph's first float tensor; fp32 if it has none."""
-    names = [tensor.dtype for tensor in (*graph.inputs, *graph.outputs) if tensor.is_float]
-    return DEFAULT_DTYPE[names[0]] if names else "fp32"
-
-
-def compute_format(dtype: str) -> Format:
-    """The format of a --dtype; GraphError for one that is not supported."""
-    if dtype == "int8":
-        wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
-        raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
-    if dtype == "auto":
-        raise GraphError(["--dtype auto: formats are chosen by tx8cc and tx8.compile, before they compile"])
-    if dtype not in STORAGE:
-        allowed = f"{', '.join(STORAGE)}, auto, and int8 with samples of the inputs"
-        near = hint(dtype, (*STORAGE, "auto", "int8"))
-        raise GraphError([f"unknown dtype '{dtype}'; allowed are {allowed}{near}"])
-    return Format.parse(dtype)
-
-
 def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass | None) -> ModuleOp:
     """The module after all passes, which is verified after each; ``timing`` gets the seconds of each."""
     module, verifier = ModuleOp([]), Verifier()
@@ -139,6 +116,36 @@ def run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass
         if after_pass is not None:
             after_pass(step.name, module)
     return module
+
+
+def run_passes_alike(
+    start: Callable[[], Context],
+    known: Plan | None,
+    given: Plan | None,
+    timing: dict[str, float],
+    after_pass: AfterPass | None,
+) -> tuple[Context, ModuleOp]:
+    """The context that ``start`` makes, and its module after all passes, with the decisions for other chips.
+
+    Where nothing is ``known`` of others, a plan that is ``given`` decides, or a search. The search also does
+    where other constants need other decisions.
+    """
+    context = start()
+    context.plan = given if known is None else known
+    try:
+        return context, run_passes(context, timing, after_pass)
+    except PlanMisfit:
+        if known is None:
+            raise
+    context = start()
+    return context, run_passes(context, timing, after_pass)
+
+
+def started(begin: Begin, graph: Graph, prefix: str = "") -> Context:
+    """The context of a graph that each of several chips computes; its symbols begin with ``prefix``."""
+    context = begin(graph, spread=True)
+    context.prefix = prefix
+    return context
 
 
 def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
@@ -247,9 +254,13 @@ def made_in_stages(
     begin: Begin,
     timing: dict[str, float],
     after_pass: AfterPass | None = None,
+    given: Sequence[Plan] = (),
 ) -> tuple[list[Networks], tuple[str, Bytes, Image]]:
-    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives."""
-    stages = compiled_stages(pipelines, begin, timing, after_pass)
+    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives.
+
+    ``given`` are plans of the stages of a single network.
+    """
+    stages = compiled_stages(pipelines, begin, timing, after_pass, given)
     start = time.perf_counter()
     made = written_in_stages(stages, machine)
     timing["assemble"] = time.perf_counter() - start
@@ -261,6 +272,7 @@ def compiled_stages(
     begin: Begin,
     timing: dict[str, float],
     after_pass: AfterPass | None,
+    given: Sequence[Plan] = (),
 ) -> list[StageSets]:
     """Each stage of pipelines, with a compilation for each set of its constants."""
     first = next(iter(pipelines.values()))
@@ -271,16 +283,15 @@ def compiled_stages(
         for chips, places in _sets(pipelines, number).items():
             networks = sets[chips] = {}
             for name, place in places.items():
-                context = begin(pipelines[name].stage_graph(place), spread=True)
-                context.prefix = f"{name}.s{number}." if name else f"s{number}."
-                context.plan = plans.get(name)
+                prefix = f"{name}.s{number}." if name else f"s{number}."
+                start = partial(started, begin, pipelines[name].stage_graph(place), prefix)
+                plan, after = given[number] if given else None, after_pass if chips[0] == 0 else None
                 try:
-                    module = run_passes(context, timing, after_pass if chips[0] == 0 else None)
+                    networks[name] = run_passes_alike(start, plans.get(name), plan, timing, after)
                 except GraphError as error:
                     raise _of_entry(name, error) from None
-                networks[name] = context, module
-                if name not in plans and (plan := decisions(context, module)).templates:
-                    plans[name] = plan
+                if name not in plans:
+                    plans[name] = decisions(*networks[name])
         stages.append(sets)
     return stages
 

@@ -150,8 +150,8 @@ class _Writer:
         elif node.bodies:
             number = len(self.context.bodies)
             found = self.context.bodies[node.name] = [
-                self.context.inside(node, body, f"{self.context.prefix}v.b{number}.{at}.")
-                for at, body in enumerate(node.bodies)
+                self.context.inside(node, at, f"{self.context.prefix}v.b{number}.{at}.")
+                for at in range(len(node.bodies))
             ]
             for context in found:
                 module = ModuleOp([])

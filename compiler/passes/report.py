@@ -20,10 +20,9 @@ from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, S
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial
 from compiler.search.chips import EstimatedPhase, Receiving, Sending, TriedDegrees
-from compiler.search.plan import Plan, PlannedCut, plan_of, planned
+from compiler.search.plan import FORMAT, Plan, PlannedCut, PlannedTemplate, planned
 
-from .base import Context, StateUpdate, computes, operations
-from .codegen import phase_names
+from .base import Context, StateUpdate, computes, operations, phase_names
 from .work import cut_of, operand_positions
 
 _LEAST_SHARE = 0.01
@@ -181,8 +180,24 @@ def _message(operation: TensorOperation) -> Sending | Receiving | None:
 
 def decisions(context: Context, module: ModuleOp) -> Plan:
     """The decisions of a compilation whose passes have run, for another one."""
-    contexts = [context, *(inner for _, inner, _ in context.all_regions(module))]
-    return plan_of([result for each in contexts for result in _results(each)])
+    results: list[SearchResult | None] = [*context.results] or [None] * len(context.templates)
+    chosen = {
+        template.key: PlannedTemplate(
+            template.work.name, planned(None if result is None else result.best.cut)
+        )
+        for template, result in zip(context.templates, results, strict=True)
+    }
+    bodies: dict[str, list[Plan]] = {}
+    for operation, inner, body in context.regions(module):
+        bodies.setdefault(operation.node.data, []).append(decisions(inner, body))
+    return Plan(
+        templates=chosen,
+        searched=bool(context.results),
+        sequences=context.sequences,
+        versions=context.versions,
+        sizes=[] if context.ranges is None else [*context.size_loads],
+        bodies=bodies,
+    )
 
 
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
@@ -197,14 +212,8 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         [template for each in contexts for template in _templates(each)],
         list(_ddr(image)),
         context.updates,
-        decisions(context, module),
+        msgspec.structs.replace(decisions(context, module), format=FORMAT),
     )
-
-
-def _results(context: Context) -> list[SearchResult]:
-    """The decisions that a plan keeps."""
-    others = (result for template, result in context.other_results if not template.work.stages)
-    return [*context.results, *context.steps, *others]
 
 
 def _phases(context: Context, module: ModuleOp, image: Image) -> Iterator[Phase]:

@@ -1,18 +1,31 @@
-"""Plans: the decisions of a search as a file. A program made from a plan needs no search."""
+"""Plans: the decisions of a compilation as a file. A program made from a plan needs no search.
+
+A plan says what was decided and not what it costs. Cycles are estimated again where a program depends on
+them; the estimate of the same code is the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from compiler.graph import GraphError
 from compiler.lowering.record import Cut
 
-from .search import SearchResult
+FORMAT = 2
+"""The version of this layout."""
+OTHER = "it was made for another graph or other options"
+"""Why a plan does not fit."""
 
-_FORMAT = 1
+Runs = list[tuple[int, int]]
+"""Numbers in ascending order: those from the first of each pair to before the second."""
+
+
+class PlanMisfit(GraphError):
+    """A plan does not fit what is compiled."""
 
 
 class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -27,29 +40,92 @@ class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class PlannedTemplate(msgspec.Struct, forbid_unknown_fields=True):
-    """The decision for one template: a cut, or None for the lowering's own rule, and the expected cycles.
+    """How the groups of a template are divided: a cut, or None for the lowering's own rule.
 
-    ``ends`` are the least and the most cycles over the ranges of the machine's figures, if they are known.
+    ``node`` is a node of one of them, for the reader.
     """
 
+    node: str
     cut: PlannedCut | None
-    cycles: int
-    ends: tuple[int, int] | None = None
 
 
-class Plan(msgspec.Struct, forbid_unknown_fields=True):
-    """The decisions of a compilation, by the keys of the templates."""
+class PlannedSequence(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Groups that became one, by their names, in order.
 
-    format: int
+    A group has the name of its phase before there are sequences, and a sequence that of its first group.
+    ``kind`` is the table of the patterns that allows it. ``grown``: others may need what is between its
+    groups, and it is at the place of the first of them.
+    """
+
+    kind: str
+    groups: list[str]
+    grown: bool = False
+
+
+class PlannedPart(msgspec.Struct, forbid_unknown_fields=True):
+    """Stages of a sequence, from ``begin`` to before ``end``, that a version computes as one."""
+
+    begin: int
+    end: int
+    cut: PlannedCut | None
+
+
+class PlannedVersion(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Code of a phase for some sizes of a range.
+
+    ``number`` is what its symbols are told apart by, ``at`` the sizes that it is made for. ``way`` says who
+    divides it: the group's own cut (decided), another ``cut`` (together, searched), ``parts`` of a sequence,
+    or the lowering (rule). ``right_for`` are the combinations of sizes, by number, for which its code has to
+    be right, and ``used_for`` those for which it is chosen; None: for all, and for all for which it is right.
+    """
+
+    number: int
+    at: dict[str, int]
+    way: Literal["decided", "together", "searched", "rule"]
+    cut: PlannedCut | None = None
+    parts: list[PlannedPart] = []
+    right_for: Runs | None = None
+    used_for: Runs | None = None
+
+
+class Plan(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """The decisions about a graph, and about those that control flow in it executes.
+
+    ``format``: only the outermost plan of a file has it. ``templates`` are by key. ``searched``: whether
+    cycles were estimated. ``sequences`` are in the order in which they were made. ``versions`` are those of
+    each phase of a range of sizes, by name, and ``sizes`` those that the program computes, in the order of
+    its table. ``bodies`` are the plans of the graphs of a node. ``parallel`` are the degrees by which chips
+    share the graph; where these are stages of a pipeline, ``cuts`` are the first node of each and the end,
+    and ``stages`` their plans.
+    """
+
+    format: int | UnsetType = UNSET
+    parallel: str = ""
+    cuts: list[int] = []
     templates: dict[str, PlannedTemplate]
+    searched: bool = True
+    sequences: list[PlannedSequence] = []
+    versions: dict[str, list[PlannedVersion]] = {}
+    sizes: list[str] = []
+    bodies: dict[str, list[Plan]] = {}
+    stages: list[Plan] = []
 
     def decision(self, key: str, node: str) -> PlannedTemplate:
         """The decision for a template; GraphError when the plan has none, with the name of a node of it."""
         if key not in self.templates:
-            raise GraphError(
-                [f"the plan has no entry for node '{node}': it was made for another graph or other options"]
-            )
+            raise PlanMisfit([f"the plan has no entry for node '{node}': {OTHER}"])
         return self.templates[key]
+
+    def of_body(self, node: str, number: int) -> Plan:
+        """The plan of a graph that a node executes; empty where there is none, as of a node that goes."""
+        found = self.bodies.get(node, [])
+        return found[number] if number < len(found) else Plan(templates={})
+
+
+class _Head(msgspec.Struct):
+    """What every layout of a plan has."""
+
+    format: int
 
 
 def planned(cut: Cut | None) -> PlannedCut | None:
@@ -57,13 +133,9 @@ def planned(cut: Cut | None) -> PlannedCut | None:
     return None if cut is None else PlannedCut(dict(cut.tiles), dict(cut.sizes), dict(cut.choices))
 
 
-def plan_of(results: Iterable[SearchResult]) -> Plan:
-    """The plan that has the decisions of a search."""
-    chosen = {
-        result.key: PlannedTemplate(planned(result.best.cut), result.best.cycles or 0, result.best.ends)
-        for result in results
-    }
-    return Plan(_FORMAT, chosen)
+def cut_of_plan(cut: PlannedCut | None) -> Cut | None:
+    """A cut that a plan has."""
+    return None if cut is None else cut.cut()
 
 
 def plan_text(plan: Plan) -> str:
@@ -73,10 +145,12 @@ def plan_text(plan: Plan) -> str:
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file; GraphError if the file is not a plan."""
+    text = path.read_bytes()
     try:
-        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        found = msgspec.json.decode(text, type=_Head).format
+        if found != FORMAT:
+            fix = "write it again with --save-plan"
+            raise GraphError([f"{path}: plan of format {found}; known is {FORMAT}: {fix}"])
+        return msgspec.json.decode(text, type=Plan)
     except msgspec.DecodeError as error:
         raise GraphError([f"{path}: not a plan: {error}"]) from None
-    if plan.format != _FORMAT:
-        raise GraphError([f"{path}: plan of format {plan.format}; known is {_FORMAT}"])
-    return plan

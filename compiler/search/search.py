@@ -177,6 +177,10 @@ class Search:
             return trial
         return self._at_ends(trial, kernel)
 
+    def priced(self, template: Template, cut: Cut | None) -> Trial:
+        """The cycles of a cut that was decided; what ``generate`` raises if it does not fit."""
+        return self._priced(template, cut)[0]
+
     def _at_ends(self, trial: Trial, kernel: Kernel) -> Trial:
         return trial if self.at_ends is None else replace(trial, ends=self.at_ends(kernel))
 
@@ -186,9 +190,12 @@ class Search:
             self.progress(self._done, self._all, self._tried)
         self._tried += 1
         try:
-            kernel = generate("p", replace(template.work, cut=cut), template.target)
+            return self._priced(template, cut)
         except (*DOES_NOT_FIT, CapacityError) as error:
             return Trial(cut, None, problem=str(error)), None
+
+    def _priced(self, template: Template, cut: Cut | None) -> tuple[Trial, Kernel]:
+        kernel = generate("p", replace(template.work, cut=cut), template.target)
         return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
 
 

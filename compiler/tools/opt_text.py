@@ -46,7 +46,7 @@ REBUILT = ("templates",)
 """Fields that are computed from the module."""
 FINAL = (
     *("phases", "on_core", "waiting", "data", "used"),
-    *("results", "steps", "other_results", "updates", "replaceable", "wide"),
+    *("results", "sequences", "versions", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads; only the driver does."""
 INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol")

@@ -1,41 +1,60 @@
 """Pass ``group_cost``: a search decides how the work of every group is divided.
 
-The candidates of each template are compared by their estimated cycles. A plan takes the place of the search.
+The candidates of each template are compared by their estimated cycles. With a plan nothing is searched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.dialect.ops import GroupOp
-from compiler.graph import GraphError
-from compiler.lowering.generate import DOES_NOT_FIT, generate
-from compiler.lowering.record import Cut
+from compiler.lowering.generate import DOES_NOT_FIT
 from compiler.passes.base import Context, operations
 from compiler.passes.work import cut_attribute
 from compiler.search import Plan, Search, SearchResult, Template, Trial
 from compiler.search.cost import Estimates
+from compiler.search.plan import OTHER, PlanMisfit, cut_of_plan
 
 
 class GroupCostPass:
-    """Writes cut, estimate and spm_size of groups; nothing with effort ``off`` and without a plan."""
+    """Writes cut, estimate and spm_size of groups; nothing with effort ``off``, or with a plan.
+
+    A plan says which groups become sequences: pass ``group_stack`` writes its decisions when these are made.
+    """
 
     name = "group_cost"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        if context.plan is not None:
-            plan = context.plan
-            context.results = [_planned(plan, template) for template in context.templates]
-        elif context.effort.total:
-            search = search_of(context)
-            search.progress = context.search_progress
-            context.results = search.run(context.templates)
-        for operation in operations(module):
-            if isinstance(operation, GroupOp) and operation.template is not None and context.results:
-                write_decision(operation, context.results[operation.template.value.data].best)
+        if context.plan is not None or not context.effort.total:
+            return
+        search = search_of(context)
+        search.progress = context.search_progress
+        context.results = search.run(context.templates)
+        _write_decisions(context, module)
+
+
+def decide_as_planned(context: Context, module: ModuleOp, plan: Plan) -> None:
+    """Divide all groups as a plan says; PlanMisfit for a plan that does not fit."""
+    for template in context.templates:
+        plan.decision(template.key, template.work.name)
+    keys = {template.key for template in context.templates}
+    for key, decision in plan.templates.items():
+        if key not in keys:
+            raise PlanMisfit(
+                [f"the plan has an entry for node '{decision.node}' that nothing needs: {OTHER}"]
+            )
+    if plan.searched:
+        search = search_of(context)
+        context.results = [_planned(plan, template, search) for template in context.templates]
+        _write_decisions(context, module)
+
+
+def _write_decisions(context: Context, module: ModuleOp) -> None:
+    for operation in operations(module):
+        if isinstance(operation, GroupOp) and operation.template is not None:
+            write_decision(operation, context.results[operation.template.value.data].best)
 
 
 def search_of(context: Context) -> Search:
@@ -45,40 +64,28 @@ def search_of(context: Context) -> Search:
     return Search(estimates.cycles, context.effort, at_ends=at_ends, ahead=estimates.ahead)
 
 
-def _planned(plan: Plan, template: Template) -> SearchResult:
+def _planned(plan: Plan, template: Template, search: Search) -> SearchResult:
     """The decision of a plan; GraphError when the template's lowering cannot use it."""
-    decision = plan.decision(template.key, template.work.name)
-    cut: Cut | None = decision.cut.cut() if decision.cut is not None else None
-    trial = Trial(cut, decision.cycles, _spm_bytes(template, cut), ends=decision.ends)
-    return SearchResult(template.key, trial, (trial,))
-
-
-def _spm_bytes(template: Template, cut: Cut | None) -> int:
-    """The bytes of the scratchpad that the code for a cut needs; GraphError if the cut is not possible."""
-    work = replace(template.work, cut=cut)
+    cut, work = cut_of_plan(plan.decision(template.key, template.work.name).cut), template.work
     try:
-        return generate("p", work, template.target).spm_bytes
+        trial = search.priced(template, cut)
     except DOES_NOT_FIT as overflow:
         problem = str(overflow)
     except (KeyError, ValueError) as error:
         problem = f"its lowering does not know this division: {error}"
-    raise GraphError([f"the plan's entry for node '{work.name}' ({work.op}) cannot be used: {problem}"])
+    else:
+        return SearchResult(template.key, trial, (trial,))
+    raise PlanMisfit([f"the plan's entry for node '{work.name}' ({work.op}) cannot be used: {problem}"])
 
 
 def stack_decisions(context: Context) -> Callable[[Template], SearchResult | None]:
-    """A function that decides how a stack is divided: by a search, or as the plan says.
-
-    It returns None if no candidate fits, or if the plan does not have the stack.
-    """
-    if context.plan is None:
-        return search_of(context).search_stack
-    plan = context.plan
-    return lambda template: _planned(plan, template) if template.key in plan.templates else None
+    """A search that decides how a sequence is divided; None if no candidate fits."""
+    return search_of(context).search_stack
 
 
 def with_ends(context: Context, template: Template, result: SearchResult) -> SearchResult:
     """The result of a search for a stack that is made, with its cycles at the ends of the range."""
-    return result if context.plan is not None else search_of(context).with_ends(template, result)
+    return search_of(context).with_ends(template, result)
 
 
 def write_decision(group: GroupOp, best: Trial) -> None:

@@ -9,11 +9,12 @@ results only the stack uses are added one after another, and each sequence of gr
 stack. Its estimate is compared with those of its groups as they are, which ``group_cost`` found, and of the
 borders between them (``borders.py``). Among all possible stacks, those are made that together save the most
 cycles. At last groups grow into sequences that store several values (``growth.py``), where that saves time.
+A plan names the sequences instead, and has the cuts of all groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,16 +22,17 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.passes.base import Context, operations
+from compiler.passes.patterns import SequencePattern
 from compiler.passes.work import unaliased
 from compiler.search import SearchResult, Template, Trial
 
 from .borders import Borders
 from .boundaries import Promise, StackSpan, near, some
-from .group_cost import with_ends
+from .group_cost import decide_as_planned, with_ends
 from .group_mapping import GroupMappingPass
 from .growth import grown
 from .layer_cost import LEAST_BARRIERS
-from .sequences import Joint, Sequences
+from .sequences import GroupNames, Joint, Sequences, make_as_planned
 from .views import users_of
 
 _SUM = "Int8Sum"
@@ -39,16 +41,22 @@ _MOST_STATES = 64
 
 
 class GroupStackPass:
-    """Merges groups into stacks; nothing without search and plan, or if all values are to be in DDR."""
+    """Merges groups into stacks; without a plan nothing if nothing is searched, or all values are in DDR."""
 
     name = "group_stack"
 
     def run(self, context: Context, module: ModuleOp) -> None:
         patterns = context.patterns.sequences if context.patterns is not None and context.residency else ()
-        if not patterns or (context.plan is None and not context.effort.total):
-            return
-        decided = _decided(context, module)
-        kinds = [Sequences(context, pattern, decided) for pattern in patterns]
+        if context.plan is not None:
+            kinds = _kinds(context, module, patterns, {})
+            make_as_planned(module, kinds, context.plan)
+            GroupMappingPass().run(context, module)
+            decide_as_planned(context, module, context.plan)
+        elif patterns and context.effort.total:
+            self._search(context, module, _kinds(context, module, patterns, _decided(context, module)))
+
+    def _search(self, context: Context, module: ModuleOp, kinds: Sequence[Sequences]) -> None:
+        """Make the sequences that save most."""
         made = _Stacker(context, kinds, list(operations(module))).best_stacks()
         for stack in made:
             stack.sequences.make(stack.joint)
@@ -56,7 +64,6 @@ class GroupStackPass:
         for sequences in kinds:
             if sequences.pattern.kind.grows:
                 results += grown(context, module, sequences)
-        context.steps += results
         keys = {result.key for result in results}
         known = list(zip(context.templates, context.results, strict=False)) + [
             (template, with_ends(context, template, result) if template.key in keys else result)
@@ -66,6 +73,14 @@ class GroupStackPass:
         GroupMappingPass().run(context, module)
         if context.results:
             _assign_results(context, known)
+
+
+def _kinds(
+    context: Context, module: ModuleOp, patterns: Iterable[SequencePattern], decided: dict[GroupOp, Trial]
+) -> list[Sequences]:
+    """The sequences that patterns allow; they know the names of the groups, and what was decided of them."""
+    names = GroupNames(module)
+    return [Sequences(context, pattern, decided, names) for pattern in patterns]
 
 
 def _decided(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
@@ -158,7 +173,7 @@ class _Candidates:
 
     def _first_tried(self) -> set[StackSpan]:
         """All, or some if they are more than the effort allows; of those that may grow, none at first."""
-        if self.sequences.context.plan is not None or self.pattern.kind.longest:
+        if self.pattern.kind.longest:
             return set(self.found)
         if self.pattern.kind.grows:
             return set()

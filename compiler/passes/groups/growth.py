@@ -6,21 +6,20 @@ joined that save the most cycles, again and again, until none saves any.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, LoadConstOp, TensorOperation
 from compiler.dialect.types import stored_bytes
 from compiler.passes.base import Context, operations
 from compiler.search import SearchResult
 
 from .borders import Borders
-from .dependences import RunOrder, in_order
+from .dependences import RunOrder
 from .layer_cost import LayerCost, RowPrices
-from .sequences import Joint, Sequences
+from .sequences import Joint, Sequences, can_grow, move_to_first
 from .views import state_edges, users_of
 
 _MOST_AROUND = 6
@@ -36,7 +35,8 @@ def grown(context: Context, module: ModuleOp, sequences: Sequences) -> list[Sear
     """Let the groups of a module grow; the decisions for those that were made, also on the way to others."""
     growth, made = _Growth(context, module, sequences), list[SearchResult]()
     while (best := growth.best()) is not None:
-        growth.make(best)
+        found = list(operations(module))
+        move_to_first(found, best.groups, sequences.make(best, grown=True))
         made.append(best.result)
     return made
 
@@ -54,7 +54,7 @@ class _Growth:
     def best(self) -> Joint | None:
         """The groups that save the most cycles as one, of those that are tried."""
         found = list(operations(self.module))
-        possible = {each for each in found if isinstance(each, GroupOp) and self._can_grow(each)}
+        possible = {each for each in found if isinstance(each, GroupOp) and can_grow(self.sequences, each)}
         candidates = self._candidates(found, possible)
         if not candidates:
             return None
@@ -87,14 +87,8 @@ class _Growth:
         new = [each for each in candidates if each not in self.known]
         new.sort(key=lambda each: (-cost.layers_saved(each), -candidates[each]))
         for each in new:
-            more = self.context.plan is not None or len(self.sequences.by_key) < self.most
+            more = len(self.sequences.by_key) < self.most
             self.known[each] = self.sequences.searched(each, borders, more)
-
-    def _can_grow(self, group: GroupOp) -> bool:
-        """Whether a group can be a part of another; one that makes the new value of a state cannot."""
-        users = (user for value in group.results for user in users_of(value))
-        states = any(isinstance(user, OutputOp) and user.state is not None for user in users)
-        return not states and self.sequences.takes(group)
 
     def _candidates(self, found: Sequence[TensorOperation], possible: set[GroupOp]) -> dict[_Groups, int]:
         """Groups that can be one, in their order, with the bytes of a value that they are around.
@@ -112,21 +106,6 @@ class _Growth:
 
     def _is_short(self, groups: Sequence[GroupOp]) -> bool:
         return sum(len(self.sequences.stages_of(each)) for each in groups) <= self.sequences.pattern.most
-
-    def make(self, joint: Joint) -> None:
-        """Replace the groups by one, where the first of them was, or behind what it needs."""
-        found = list(operations(self.module))
-        made = self.sequences.make(joint)
-        block = made.parent_block()
-        assert block is not None
-        at_place = [
-            made if each is joint.groups[0] else each for each in found if each not in joint.groups[1:]
-        ]
-        ordered = in_order([each for each in at_place if each.parent_block() is block], defaultdict(set))
-        assert ordered is not None
-        for operation in ordered:
-            block.detach_op(operation)
-        block.add_ops(ordered)
 
 
 def _around_values(

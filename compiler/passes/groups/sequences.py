@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from compiler.dialect.ops import GroupOp, TensorOperation
+from compiler.dialect.ops import ControlOperation, GroupOp, OutputOp, TensorOperation
 from compiler.lowering.record import Work
-from compiler.passes.base import Context, is_alias
+from compiler.passes.base import Context, is_alias, operations, phase_names
 from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
 from compiler.passes.work import stages_of_group, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, Trial, signature, template_key
+from compiler.search.plan import OTHER, Plan, PlanMisfit, PlannedSequence
 
 from .borders import Borders
+from .dependences import RunOrder, in_order
 from .group_cost import stack_decisions, with_ends, write_decision
 from .grouping import Members, dissolve, group
-from .views import users_of
+from .views import state_edges, users_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +36,41 @@ class Joint:
     result: SearchResult
 
 
+class GroupNames:
+    """The groups of a module by the names that they have in plans.
+
+    A group has the name of its phase before there are sequences, a sequence that of its first group.
+    """
+
+    def __init__(self, module: ModuleOp) -> None:
+        groups = [operation for operation in operations(module) if isinstance(operation, GroupOp)]
+        self.groups = dict(zip(phase_names(groups), groups, strict=True))
+        self._names = {each: name for name, each in self.groups.items()}
+
+    def joined(self, groups: Sequence[GroupOp], made: GroupOp) -> list[str]:
+        """Give a sequence its name; the names of its groups, which are none any more."""
+        names = [self._names.pop(each) for each in groups]
+        for name in names:
+            del self.groups[name]
+        self.groups[names[0]], self._names[made] = made, names[0]
+        return names
+
+
 class Sequences:
     """The sequences that a pattern allows.
 
     ``decided`` has what a search decided for groups; groups that are made get their decisions there.
     """
 
-    def __init__(self, context: Context, pattern: SequencePattern, decided: dict[GroupOp, Trial]) -> None:
-        self.context, self.pattern, self.decided = context, pattern, decided
+    def __init__(
+        self, context: Context, pattern: SequencePattern, decided: dict[GroupOp, Trial], names: GroupNames
+    ) -> None:
+        self.context, self.pattern, self.decided, self.names = context, pattern, decided, names
         self.stages: dict[GroupOp, list[Work]] = {}
         """The works of groups: of those that were made here, of the groups that they were made of."""
         self.by_key: dict[str, SearchResult | None] = {}
         self.tried: list[Template] = []
-        self._names: dict[SSAValue, str] = {}
+        self._symbols: dict[SSAValue, str] = {}
         self._search = stack_decisions(context)
 
     def takes(self, operation: GroupOp) -> bool:
@@ -61,16 +87,19 @@ class Sequences:
 
     def symbol(self, value: SSAValue) -> str:
         """A name in place of the symbol of a value in DDR, in whatever shape."""
-        return self._names.setdefault(unaliased(value), f"v.{len(self._names)}")
+        return self._symbols.setdefault(unaliased(value), f"v.{len(self._symbols)}")
+
+    def work(self, groups: Sequence[GroupOp]) -> Work:
+        """The work of groups as one."""
+        works = [work for each in groups for work in self.stages_of(each)]
+        return together(self.pattern.kind, works, {self.symbol(value) for value in results_of(groups)})
 
     def searched(self, groups: Sequence[GroupOp], borders: Borders, more: bool = True) -> Joint | None:
         """What a search says of these groups; None if they cannot be one, or if that does not fit.
 
         Without ``more`` it only says what it knows of equal ones.
         """
-        works = [work for each in groups for work in self.stages_of(each)]
-        work = together(self.pattern.kind, works, {self.symbol(value) for value in results_of(groups)})
-        target = target_of(self.context)
+        work, target = self.work(groups), target_of(self.context)
         template = Template(template_key(signature(work, target)), work, target)
         if more and template.key not in self.by_key:
             self.by_key[template.key] = self._searched(template)
@@ -98,11 +127,20 @@ class Sequences:
             assert result is not None
             yield template, result
 
-    def make(self, joint: Joint) -> GroupOp:
-        """Replace groups by one group, at the place of the last of them."""
-        groups, target = joint.groups, target_of(self.context)
-        template = Template(joint.result.key, joint.work, target)
+    def make(self, joint: Joint, grown: bool = False) -> GroupOp:
+        """Replace groups by one group with the decisions about it, at the place of the last of them."""
+        template = Template(joint.result.key, joint.work, target_of(self.context))
         best = with_ends(self.context, template, joint.result).best  # others are compared with it
+        made = self.join(joint.groups, grown)
+        write_decision(made, best)
+        self.decided[made] = best
+        return made
+
+    def join(self, groups: Sequence[GroupOp], grown: bool = False) -> GroupOp:
+        """Replace groups by one group, at the place of the last of them.
+
+        ``grown``: the plan says that others may need what is between them.
+        """
         works = [work for each in groups for work in self.stages_of(each)]
         names = {
             value: self.symbol(outer)
@@ -119,11 +157,34 @@ class Sequences:
         made = group(members, self.pattern.tag)
         if self.pattern.kind.operators == (ANY,):
             made.attributes["stages"] = DenseArrayBase.from_list(i64, counts)
-        write_decision(made, best)
-        self.decided[made], self.stages[made] = best, works
+        self.stages[made] = works
         for outer, value in zip(made.results, made.made, strict=True):
-            self._names[outer] = names[value]
+            self._symbols[outer] = names[value]
+        planned = PlannedSequence(self.pattern.kind.table, self.names.joined(groups, made), grown)
+        self.context.sequences.append(planned)
         return made
+
+
+def can_grow(sequences: Sequences, group: GroupOp) -> bool:
+    """Whether a group can be a part of another; one that makes the new value of a state cannot."""
+    users = (user for value in group.results for user in users_of(value))
+    states = any(isinstance(user, OutputOp) and user.state is not None for user in users)
+    return not states and sequences.takes(group)
+
+
+def move_to_first(found: Sequence[TensorOperation], groups: Sequence[GroupOp], made: GroupOp) -> None:
+    """Move what groups became to where the first of them was, or behind what it needs.
+
+    ``found`` are the operations before. The groups must have none between them.
+    """
+    block = made.parent_block()
+    assert block is not None
+    at_place = [made if each is groups[0] else each for each in found if each not in groups[1:]]
+    ordered = in_order([each for each in at_place if each.parent_block() is block], defaultdict(set))
+    assert ordered is not None
+    for operation in ordered:
+        block.detach_op(operation)
+    block.add_ops(ordered)
 
 
 def results_of(groups: Collection[GroupOp]) -> list[SSAValue]:
@@ -168,3 +229,54 @@ def _aliases(each: GroupOp, groups: Sequence[GroupOp]) -> Members:
         if value.owner in groups:
             found += way
     return list(dict.fromkeys(found))
+
+
+def make_as_planned(module: ModuleOp, kinds: Sequence[Sequences], plan: Plan) -> None:
+    """Make the sequences of a plan, one after another; PlanMisfit for one that is not possible."""
+    by_kind = {each.pattern.kind.table: each for each in kinds}
+    for number, wanted in enumerate(plan.sequences, 1):
+        try:
+            if wanted.kind not in by_kind:
+                allowed = ", ".join(by_kind) or "none"
+                raise ValueError(f"kinds that --patterns and --residency allow: {allowed}")
+            _make_as_planned(module, by_kind[wanted.kind], wanted)
+        except ValueError as problem:
+            what = f"the plan's sequence {number} ({wanted.kind}: {', '.join(wanted.groups)})"
+            raise PlanMisfit([f"{what} cannot be made: {problem}"]) from None
+
+
+def _make_as_planned(module: ModuleOp, sequences: Sequences, wanted: PlannedSequence) -> None:
+    """Make a sequence; ValueError if it is not possible."""
+    known = sequences.names.groups
+    for name in wanted.groups:
+        if name not in known:
+            raise ValueError(f"there is no group '{name}': {OTHER}")
+        if not sequences.takes(known[name]) or (wanted.grown and not can_grow(sequences, known[name])):
+            raise ValueError(f"group '{name}' cannot be a part of it: {OTHER}")
+    groups, found = [known[name] for name in wanted.groups], list(operations(module))
+    _check_places(sequences, groups, wanted.grown, found)
+    sequences.pattern.kind.check(sequences.work(groups))
+    made = sequences.join(groups, wanted.grown)
+    if wanted.grown:
+        move_to_first(found, groups, made)
+
+
+def _check_places(
+    sequences: Sequences, groups: Sequence[GroupOp], grown: bool, found: Sequence[TensorOperation]
+) -> None:
+    """ValueError unless groups can be one where they are."""
+    order = RunOrder(found, state_edges(found)) if grown else RunOrder(found, defaultdict(set))
+    places = [order.place[each] for each in groups]
+    if len(places) < 2 or any(one >= other for one, other in pairwise(places)):
+        raise ValueError("expected two groups or more, in the order of the program, each once")
+    between = order.between(groups)
+    for each in found:
+        if each in between and isinstance(each, GroupOp | ControlOperation):
+            raise ValueError(f"node '{each.node.data}' is between its groups and does not belong to it")
+    if not grown:
+        needed = results_of(groups)
+        for each in groups[:-1]:
+            if any(value in needed for value in each.results):
+                raise ValueError(f"others need what node '{each.node.data}' computes; expected grown")
+    elif not sequences.pattern.kind.grows:
+        raise ValueError("sequences of this kind do not grow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -23,8 +24,8 @@ from compiler.passes.work import kind_of_group, symbol_of, target_of, together, 
 from compiler.search.search import Template, Trial
 from compiler.search.signature import signature, template_key
 
-Part = tuple[int, int, Trial]
-"""Stages of a sequence from one to before another, and how they are divided."""
+Parts = tuple[tuple[int, int, Cut | None], ...]
+"""Stages of a sequence from one to before another, and how they are divided; for all stages."""
 _LONGEST_PART = 6
 """Stages of a part that is tried."""
 
@@ -41,6 +42,18 @@ class Way(Enum):
     RULE = "rule"
 
 
+@dataclass(frozen=True)
+class PhaseDivision:
+    """How the work of a version is divided: ``cut`` as one, or ``parts`` of a sequence, each by its cut.
+
+    Neither where the group or the lowering decides.
+    """
+
+    way: Way
+    cut: Cut | None = None
+    parts: Parts = ()
+
+
 @dataclass
 class PhaseCode:
     """Generates the code of a phase for ``context.domain``; ``searches`` has what was searched."""
@@ -55,17 +68,15 @@ class PhaseCode:
     def node(self) -> str:
         return self.operation.node.data
 
-    def kernel(self, version: int, way: Way) -> Kernel:
+    def kernel(self, version: int, division: PhaseDivision) -> Kernel:
         """The code of a version, by its number; what ``generate`` raises."""
         prefix = f"p{self.number}v{version}" if version else f"p{self.number}"
         work, target = work_of(self.context, self.operation), replace(target_of(self.context), compact=True)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
-        if way is Way.DECIDED:
-            return generate(prefix, work, target, waits, settled)
-        if way is Way.TOGETHER:
-            return generate(prefix, self._together(work), target, waits, settled)
-        work = self._divided(work, way is Way.SEARCHED)
-        return (generate_stages if work.stages else generate)(prefix, work, target, waits, settled)
+        if division.way is not Way.DECIDED:
+            work = self._divided(work, division)
+        in_parts = work.stages and division.way in (Way.SEARCHED, Way.RULE)
+        return (generate_stages if in_parts else generate)(prefix, work, target, waits, settled)
 
     @property
     def ways(self) -> tuple[Way, ...]:
@@ -73,23 +84,30 @@ class PhaseCode:
         sequence = isinstance(self.operation, GroupOp) and kind_of_group(self.operation) is not None
         return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
 
-    def _together(self, work: Work) -> Work:
-        """A sequence with the cut of a search at the point of the domain; CapacityError if there is none."""
-        trial = self._search(self._known_work()) if self.context.effort.total else None
-        if trial is None:
-            raise CapacityError([f"no division of '{work.name}' fits"])
-        return replace(work, cut=trial.cut, exchanges=None)
-
-    def _divided(self, work: Work, searched: bool) -> Work:
-        """The work with the cut of a search at the point of the domain, or none; a sequence in parts."""
-        searched = searched and bool(self.context.effort.total)
+    def division(self, way: Way) -> PhaseDivision:
+        """What a search at the domain's point decides; CapacityError if a sequence does not fit as one."""
+        searched = way is not Way.DECIDED and way is not Way.RULE and bool(self.context.effort.total)
+        if way is Way.TOGETHER:
+            trial = self._search(self._known_work()) if searched else None
+            if trial is None:
+                raise CapacityError([f"no division of '{self._known_work().name}' fits"])
+            return PhaseDivision(way, trial.cut)
+        if not searched:
+            return PhaseDivision(way)
+        work = self._known_work()
         if work.stages:
-            stages = tuple(replace(stage, cut=None) for stage in work.stages)
-            parts = self._best_parts(self._known_work()) if searched else ()
-            made = tuple(self._part(stages[begin:end], trial.cut) for begin, end, trial in parts)
-            return replace(work, stages=made or stages, cut=None, exchanges=None)
-        trial = self._search(self._known_work()) if searched else None
-        return replace(work, cut=None if trial is None else trial.cut)
+            return PhaseDivision(way, parts=self._best_parts(work))
+        trial = self._search(work)
+        return PhaseDivision(way, None if trial is None else trial.cut)
+
+    def _divided(self, work: Work, division: PhaseDivision) -> Work:
+        """The work with the cuts of a division: as one, or the stages of a sequence in parts."""
+        _check_parts(work, division.parts)
+        if not work.stages or division.way is Way.TOGETHER:
+            return replace(work, cut=division.cut, exchanges=None)
+        stages = tuple(replace(stage, cut=None) for stage in work.stages)
+        made = tuple(self._part(stages[begin:end], cut) for begin, end, cut in division.parts)
+        return replace(work, stages=made or stages, cut=None, exchanges=None)
 
     def _part(self, stages: Sequence[Work], cut: Cut | None) -> Work:
         """Stages one after another in the scratchpads, or one by itself."""
@@ -100,19 +118,19 @@ class PhaseCode:
         assert kind is not None
         return together(kind, stages, cut=cut)
 
-    def _best_parts(self, sequence: Work) -> tuple[Part, ...]:
+    def _best_parts(self, sequence: Work) -> Parts:
         """The parts of a sequence that are expected to take the fewest cycles, one after another.
 
         None where a stage does not fit as a part by itself.
         """
         stages = sequence.stages
-        best: list[tuple[int, tuple[Part, ...]] | None] = [(0, ())]
+        best: list[tuple[int, Parts] | None] = [(0, ())]
         for end in range(1, len(stages) + 1):
-            found: list[tuple[int, tuple[Part, ...]]] = []
+            found: list[tuple[int, Parts]] = []
             for begin in range(end):
                 before, trial = best[begin], self._part_trial(sequence, begin, end)
                 if before is not None and trial is not None:
-                    found.append((before[0] + (trial.cycles or 0), (*before[1], (begin, end, trial))))
+                    found.append((before[0] + (trial.cycles or 0), (*before[1], (begin, end, trial.cut))))
             best.append(min(found, key=lambda each: each[0], default=None))
         return () if best[-1] is None else best[-1][1]
 
@@ -169,6 +187,14 @@ class PhaseCode:
             return None
         found = search.search_stack(template)
         return None if found is None else found.best
+
+
+def _check_parts(work: Work, parts: Parts) -> None:
+    """ValueError unless parts are of all stages of a work, one after another, or there are none."""
+    places = [(begin, end) for begin, end, _ in parts]
+    borders = [0, *(end for _, end in places)]
+    if parts and (borders != sorted({*borders, len(work.stages)}) or places != [*pairwise(borders)]):
+        raise ValueError(f"parts {places}, expected all of its {len(work.stages)} stages")
 
 
 def _read(work: Work) -> Iterator[DdrTensor]:

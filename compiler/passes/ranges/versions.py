@@ -23,7 +23,7 @@ from compiler.search.cost import estimate, tiles_at_work
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
-from .phase_code import PhaseCode, Way, sizes_of_phase
+from .phase_code import PhaseCode, PhaseDivision, Way, sizes_of_phase
 
 MOST_VERSIONS = 8
 """Versions of a phase."""
@@ -41,13 +41,22 @@ _UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsize
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Code of a phase, the points for which it is, and that for which it was made, divided in a way."""
+    """Code of a phase, the points for which it is, and that for which it was made, with a division.
+
+    ``number`` is in its symbols, and ``right_for`` are the points for which it had to be right.
+    """
 
     kernel: Kernel
     points: Array
     domain: Domain
     anchor: int
-    way: Way
+    division: PhaseDivision
+    number: int
+    right_for: Array
+
+    def for_points(self, points: Array) -> Version:
+        """The version where it is for fewer points."""
+        return replace(self, points=points)
 
     def cycles(self, machine: Machine, point: int) -> int:
         """The estimated cycles at a point."""
@@ -124,7 +133,7 @@ def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) ->
     for (code, versions), before in zip(phases, cycles, strict=True):
         for other in versions[1:]:
             try:
-                new = _version(context, code, other.anchor, every, 0, other.way)
+                new = _version(context, code, other.anchor, every, 0, other.division.way)
             except GraphError:
                 continue
             more = new.cycles(context.machine, usual) - before if new.points.all() else room
@@ -216,8 +225,8 @@ def _add(context: Context, faster: _FasterVersion, end: int) -> None:
     beyond[usual] = False
     left = old.points & ~beyond
     at = found.index(old)
-    found[at : at + 1] = [replace(old, points=left)] if left.any() else []
-    found.append(replace(new, points=beyond))
+    found[at : at + 1] = [old.for_points(left)] if left.any() else []
+    found.append(new.for_points(beyond))
 
 
 def _factors(context: Context, code: PhaseCode) -> Sequence[str]:
@@ -295,12 +304,10 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
 
     Where it does not fit for the largest sizes, it is for smaller ones.
     """
-    assert context.ranges is not None
-    symbols, points = context.ranges.ranges.points, left
+    points = left
     while True:
-        domain = context.domain = Domain(symbols, anchor, points, context.size_loads)
         try:
-            kernel = code.kernel(number, way)
+            return version_at(context, code, anchor, points, number, way)
         except (*DOES_NOT_FIT, GraphError) as error:
             points = _smaller(anchor, points)
             if points.sum() < 2:
@@ -309,11 +316,24 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
             if isinstance(error, Tx8Error):
                 raise
             raise _refusal(context, code.node, "its code has been written for known sizes only") from error
-        else:
-            domain.complete = True
-            return Version(kernel, domain.alive, domain, anchor, way)
-        finally:
-            context.domain = None
+
+
+def version_at(
+    context: Context, code: PhaseCode, anchor: int, points: Array, number: int, division: PhaseDivision | Way
+) -> Version:
+    """Code that is right at one of some points, with a division, or one that is searched there.
+
+    Raises what ``generate`` does, and what code raises that has never seen a size.
+    """
+    assert context.ranges is not None
+    domain = context.domain = Domain(context.ranges.ranges.points, anchor, points, context.size_loads)
+    try:
+        division = code.division(division) if isinstance(division, Way) else division
+        kernel = code.kernel(number, division)
+    finally:
+        context.domain = None
+    domain.complete = True
+    return Version(kernel, domain.alive, domain, anchor, division, number, points)
 
 
 def _smaller(anchor: int, points: Array) -> Array:

@@ -28,6 +28,7 @@ from .pipelines import (
     pipelined_graph,
     stage_form,
     timeline,
+    uncut_pipeline,
 )
 from .spread import SpreadGraph, spread_graph
 from .written import said_degrees
@@ -60,4 +61,5 @@ __all__ = [
     "spread_graph",
     "stage_form",
     "timeline",
+    "uncut_pipeline",
 ]

@@ -6,7 +6,7 @@ import argparse
 
 from tx8isa.tools.command_line import mesh
 
-_OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "calibrate", "plan")
+_OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "calibrate")
 _OF_A_PROGRAM = (
     *("run", "check", "verify_nodes", "text_only", "json"),
     *("report", "plan", "save_plan", "calibrate", "print_ir_after"),

@@ -301,19 +301,6 @@ def test_a_plan_makes_the_same_stacks(tmp_path: Path, stacks_only: str) -> None:
     assert planned.text == program.text
 
 
-def test_a_plan_without_a_stack_makes_none(tmp_path: Path, stacks_only: str) -> None:
-    program = compile_graph(PAIR, "fp16", 4, patterns=stacks_only)
-    assert program.report is not None
-    number = next(phase.template for phase in program.report.phases if phase.tag == "stacked")
-    assert number is not None
-    plan = json.loads(plan_text(program.report.plan))
-    del plan["templates"][program.report.templates[number].key]
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
-    planned = compile_graph(PAIR, "fp16", 4, patterns=stacks_only, plan=tmp_path / "plan.json")
-    assert planned.report is not None
-    assert "stacked" not in [phase.tag for phase in planned.report.phases]
-
-
 def test_a_plan_whose_cut_of_a_stack_is_wrong(tmp_path: Path, stacks_only: str) -> None:
     program = compile_graph(PAIR, "fp16", 4, patterns=stacks_only)
     assert program.report is not None

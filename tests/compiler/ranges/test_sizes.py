@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from compiler.evaluation.sizes.formulas import (
     found_formula,
     rounded_formula,
 )
+from compiler.evaluation.sizes.texts import size_of_text
 from tx8isa.numbers.division import ceil_div, round_up
 
 POINTS = np.arange(1, 41, dtype=np.int64)
@@ -129,3 +132,16 @@ def test_a_rounded_quotient_is_found_for_all_sizes(factor: int, offset: int, div
 def test_numbers_that_no_rounded_quotient_gives() -> None:
     points = [{"n": size} for size in (8, 9, 20, 40)]
     assert rounded_formula([3, 1, 4, 1], points, {"n": np.arange(8, 41)}) is None
+
+
+@pytest.mark.parametrize("text", ["n", "(n ceil 8)", "-(n sub 3)", "((n mul -2) max (past+new min 4))"])
+def test_sizes_and_their_texts(text: str) -> None:
+    assert str(size_of_text(text, ["n", "past+new"])) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "m", "(n ceil 8", "(n root 8)", "(n ceil 8))", "(n ceil)", "--3", "n "]
+)
+def test_texts_that_are_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"'{text}' is no size of n")):
+        size_of_text(text, ["n"])

@@ -14,7 +14,7 @@ from asm.image import Dimension
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.graph import GraphError
 from compiler.passes.ranges import versions
-from compiler.passes.ranges.phase_code import Way
+from compiler.passes.ranges.phase_code import PhaseDivision, Way
 from compiler.passes.ranges.versions import Version, improve, join
 
 RANGES = Ranges((Dimension("width", 1, 10, 100), Dimension("batch", 1, 1, 4)))
@@ -38,7 +38,7 @@ class PricedVersion(Version):
 
 def version(points: Any, price: Cycles) -> Version:
     nothing: Any = None
-    return PricedVersion(nothing, points, nothing, MOST, Way.SEARCHED, price)
+    return PricedVersion(nothing, points, nothing, MOST, PhaseDivision(Way.SEARCHED), 0, points, price)
 
 
 def settled(

@@ -1,4 +1,4 @@
-"""The search for a division of the work: what it tries, what it chooses, and how plans repeat it."""
+"""The search for a division of the work: what it tries and what it chooses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError, Tensor
 from compiler.lowering.record import LOWERINGS, ChainNode, Cut, Lowering, Step, Work
 from compiler.operators.record import Call
-from compiler.search import EFFORTS, Effort, Search, Template, search, signature, template_key
-from compiler.search.plan import plan_of, plan_text, read_plan
+from compiler.search import EFFORTS, Effort, Search, Template, signature, template_key
 from compiler_harness import draw, graph, small_machine
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -221,35 +220,6 @@ def test_what_cannot_be_compared_is_not_taken_for_equal() -> None:
         signature(replace(BASE, call=replace(call(), attrs={"what": object()})), TARGET)
 
 
-def test_a_plan_says_what_was_decided(tmp_path: Path) -> None:
-    found = Search(slice_bytes, Effort(100, 100, 100)).run([template()])
-    path = tmp_path / "plan.json"
-    path.write_text(plan_text(plan_of(found)))
-    decision = read_plan(path).decision(found[0].key, "node")
-    assert decision.cut is not None
-    assert decision.cut.cut() == found[0].best.cut
-    assert decision.cycles == 95_904
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "plan.json: not a plan: Input data was truncated"),
-        ('{"format": 1}', "plan.json: not a plan: Object missing required field `templates`"),
-        ('{"format": 2, "templates": {}}', "plan.json: plan of format 2; known is 1"),
-        (
-            '{"format": 1, "templates": {"k": {"cut": {"tile": {}}, "cycles": 1}}}',
-            "not a plan: Object contains unknown field `tile`",
-        ),
-    ],
-)
-def test_files_that_hold_no_plan(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text(text)
-    with pytest.raises(GraphError, match=message):
-        read_plan(path)
-
-
 def network() -> Graph:
     nodes = [
         ("Softmax", ["x"], ["s"], {}),
@@ -260,23 +230,6 @@ def network() -> Graph:
         ("Softmax", ["d"], ["y"], {}),
     ]
     return graph(nodes, {"x": (200, 192)}, {"v": draw(192, 192), "w": draw(192, 192, seed=6)})
-
-
-def test_a_plan_gives_the_same_program_without_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched = compile_graph(network(), "fp16", search="full")
-    assert searched.report is not None
-    path = tmp_path / "plan.json"
-    path.write_text(plan_text(searched.report.plan))
-
-    def none(*given: object) -> list[object]:
-        raise AssertionError("a search in spite of the plan")
-
-    monkeypatch.setattr(search.Search, "run", none)
-    again = compile_graph(network(), "fp16", plan=path)
-    assert again.text == searched.text
-    assert again.constants == searched.constants
 
 
 def test_the_search_is_deterministic() -> None:
@@ -311,32 +264,6 @@ def test_whatever_is_chosen_computes_the_same(effort: str) -> None:
     program = compile_graph(made, "fp16", 4, small_machine(0x20000), search=effort)
     outcome = check(program, {name: 0.1 * x for name, x in random_inputs(made, {}, 1).items()})
     assert outcome.ok, outcome.verdicts
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda plan: plan["templates"].clear(),
-            "the plan has no entry for node '.*': it was made for another",
-        ),
-        (
-            lambda plan: [
-                entry.update(cut={"sizes": {"elephants": 3}}) for entry in plan["templates"].values()
-            ],
-            r"entry for node '.*' \(.*\) cannot be used: its lowering does not know this division",
-        ),
-    ],
-)
-def test_a_plan_for_something_else(tmp_path: Path, change: object, message: str) -> None:
-    report = compile_graph(network(), "fp16").report
-    assert report is not None
-    plan = json.loads(plan_text(report.plan))
-    change(plan)  # type: ignore[operator]
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps(plan))
-    with pytest.raises(GraphError, match=message):
-        compile_graph(network(), "fp16", plan=path)
 
 
 def test_an_unknown_effort() -> None:
