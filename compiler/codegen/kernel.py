@@ -18,7 +18,7 @@ from .phase import Constant, Origin, Scratch, Target
 from .registers import TILE, Registers
 from .registers.branches import exit_unless, shorten_exit, shorten_turn
 from .spilling import Spills
-from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
+from .spm import Copies, InstructionSpan, PhaseBuffers, SpmBuffer
 from .tree import (
     STEP_OF_CONDITION,
     Argument,
@@ -82,8 +82,14 @@ class Kernel:
     early: int = 0  # bytes of weights that the phase begins with; more can be loaded before it
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
+    again: Callable[[Copies], Kernel] | None = None
+    """Generates the code once more for copies of buffers that are decided; what ``generate`` raises."""
+    copies: Copies | None = None
+    """Which buffers have second copies, if that is decided."""
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
+    _turning: dict[Variable, int] = field(default_factory=dict)
+    """The loops of these variables."""
     count: int = 0  # engine instructions so far
     _counted: int = 0  # lines of code that ``_instructions_since`` has counted
     _synchronized_at: int = -1  # value of ``count`` when all tiles met last
@@ -92,7 +98,9 @@ class Kernel:
     """The value of each variable. An instruction that reads the variable uses the buffers in that value."""
 
     def __post_init__(self) -> None:
-        self.registers = Registers(self.out, self.spills, remembering=self.target.compact)
+        self.spm.settle(self.copies, self.target.compact)
+        apart = "" if self.copies is None else self.copies.apart
+        self.registers = Registers(self.out, self.spills, remembering=self.target.compact, apart=apart)
         self._body = self.tree
         self.tile: Value = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
@@ -105,8 +113,11 @@ class Kernel:
         read its operands. A buffer whose content is needed after an iteration must be declared outside of
         the loop.
         """
-        parity = self._parity
-        buffer = SpmBuffer(self._unique(name), size, self.scope, doubled=parity is not None, node=self.node)
+        parity, symbol = self._parity, self._unique(name)
+        if self.copies is not None and symbol not in self.copies.doubled:
+            parity = None
+        turning = -1 if parity is None else self._turning[parity]
+        buffer = SpmBuffer(symbol, size, self.scope, doubled=parity is not None, node=self.node, turning=turning)
         self.spm.buffers.append(buffer)
         first = Address(buffer.symbol, 0, buffer)
         return first if parity is None else first + Slot(buffer, parity)
@@ -235,7 +246,7 @@ class Kernel:
         with self.registers.scope():
             index = self.registers.counter(start, bounds(start)[0], highest(count) - 1)
             limit = self.registers.keep(count)
-            parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
+            parity = self._new_parity(number, ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
             sometimes = ever(bounds(start)[1] >= bounds(count)[0])
             first = self.exit_unless(index, limit, end) if sometimes else None
@@ -244,7 +255,7 @@ class Kernel:
             with self._inside(loop, number, parity):
                 yield index
             if parity is not None:
-                self.registers.invert(parity)
+                self.registers.take_turns(parity)
             self.registers.add(index, step)
             last = self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
@@ -298,11 +309,16 @@ class Kernel:
         self.registers.depth -= not loop.condition
         self.scope, self._body, self._parity = outside
 
-    def _new_parity(self, iterations: int) -> Variable | None:
-        """A variable that is 0 and -1 in turns; None for a loop of at most one iteration."""
-        if always(iterations < 2):
+    def _new_parity(self, loop: int, iterations: int) -> Variable | None:
+        """A variable that is 0 and -1 in turns, or 0 and the distance of all second copies.
+
+        None for a loop of at most one iteration, and for one that is known to need no copies.
+        """
+        if always(iterations < 2) or (self.copies is not None and loop not in self.copies.loops):
             return None
-        return self.registers.counter(0, -1, 0)
+        parity = self.registers.turns()
+        self._turning[parity] = loop
+        return parity
 
     def exit_unless(self, index: Value, limit: Value, end: str) -> int:
         """Jump to ``end`` unless ``index`` < ``limit``; the number of the line with the branch."""

@@ -23,6 +23,7 @@ from compiler.lowering.movement.control import place_of_body
 from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ddr.early_loads import came_early, early_bytes
 from compiler.passes.ranges.choice import chosen_version
+from compiler.passes.ranges.finishing import finished
 from compiler.passes.ranges.phase_code import PhaseCode
 from compiler.passes.ranges.versions import Version, improve, join, versions_of
 from compiler.search import Trial
@@ -75,6 +76,8 @@ class CodegenPass:
         phases = [*zip(codes, found, strict=True)]
         improve(context, phases)
         join(context, phases)
+        for code, versions in phases:
+            versions[:] = [finished(context, code, version) for version in versions]
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]

@@ -26,6 +26,7 @@ from compiler.passes.ddr.shared_states import shared_states
 from compiler.passes.extents import constant_in, most_shape
 from compiler.passes.layouts.move_const import bank_threshold
 from compiler.passes.ranges.declarations import declarations, found_declarations
+from compiler.passes.ranges.literals import with_literals
 from compiler.passes.ranges.table import SizeTable
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
@@ -155,7 +156,7 @@ def _with_sizes(
     data.out.lines.extend(declared)
     table = SizeTable(context.size_loads, words)
     start = start + table.code(context.ranges.ranges.names, words)
-    return start, [table.resolved(lines) for lines in code]
+    return with_literals(start, [table.resolved(lines) for lines in code])
 
 
 def _constants_of(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:

@@ -33,6 +33,7 @@ from compiler.evaluation.sizes import Size
 
 from .contents import RegisterContents
 from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
+from .sums import Sums
 
 _State = tuple[list[str], int, int, int, dict[str, int]]
 """Free registers, how many are missing, spilled values that are alive, how many values are kept, and how many
@@ -51,6 +52,8 @@ class SizeLoad(NamedTuple):
         return instruction_text("ld", f"{self.target}, {SIZE_PREFIX}{text}")
 
 
+_FAR = 1 << 40
+"""The distance of two copies of a buffer is less."""
 SIZE_PREFIX = "%size "
 """Begins the operand of a load of a size; the text of the program has its place in the table instead."""
 
@@ -66,13 +69,20 @@ class Registers:
     """
 
     def __init__(
-        self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None, remembering: bool = False
+        self,
+        out: Emitter,
+        spills: Spills,
+        free: tuple[str, ...] | None = None,
+        remembering: bool = False,
+        apart: str = "",
     ) -> None:
         self.out = out
         self._free = list(POOL if free is None else free)
         self.spills = spills
         self.contents = RegisterContents(out) if remembering else None
         """What registers hold; None if that is not remembered."""
+        self._sums = None if self.contents is None else Sums(self.contents.holds, bool(apart))
+        self._apart = apart
         self._uses: dict[str, int] = {}
         """How many more uses than one a register has, whose value was found in it."""
         self.depth = 0
@@ -139,7 +149,7 @@ class Registers:
             return self._keep(Variable(self.operand(value), *bounds(value)))
         if once or is_cheap(value):
             return value
-        return self._store(self.compute(value), *bounds(value))
+        return self._store(self.compute(self._shortest(value)), *bounds(value))
 
     def counter(self, start: Value, low: int, high: int) -> Variable:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
@@ -175,9 +185,18 @@ class Registers:
         with self.scope():
             self._change(variable, "add", self.operand(step))
 
-    def invert(self, variable: Variable) -> None:
-        """Invert the bits of a variable."""
-        self._change(variable, "not")
+    def turns(self) -> Variable:
+        """A variable that chooses between the copies of buffers: 0 and -1, or 0 and their distance, in turns."""
+        low, high = (-_FAR, _FAR) if self._apart else (-1, 0)
+        return self.counter(0, low, high)
+
+    def take_turns(self, variable: Variable) -> None:
+        """Let such a variable choose the other copy."""
+        if not self._apart:
+            self._change(variable, "not")
+            return
+        with self.scope():
+            self._change(variable, "xor", self._load("li", self._apart))
 
     def _change(self, variable: Variable, mnemonic: str, *operands: str) -> None:
         with self.scope():
@@ -268,8 +287,15 @@ class Registers:
 
     # --- values that are used in the next instruction ----------------------------------------------------
 
+    def _shortest(self, value: Value) -> Value:
+        """The same value in the form that takes the least code here, where code is to be small."""
+        return value if self._sums is None else self._sums.simplest(value)
+
     def operand(self, value: Value) -> str:
         """The register that holds the value, for instructions that read it."""
+        return self._read(self._shortest(value))
+
+    def _read(self, value: Value) -> str:
         if self.contents is None or (isinstance(value, Variable) and not isinstance(value, SpilledVariable)):
             return self.compute(value)
         if isinstance(value, int) and value == 0:
@@ -310,7 +336,7 @@ class Registers:
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)
-        parity = self.operand(value.parity)
+        parity = self._read(value.parity)
         self.out.instruction("and", target, target, parity)
         self._release(value.parity, parity)
         return target
@@ -321,13 +347,13 @@ class Registers:
         return target
 
     def _operation(self, value: Operation) -> str:
-        left = self.operand(value.left)
+        left = self._read(value.left)
         immediate = with_immediate(value.op, value.right)
         if immediate is not None:
             target = self._target(value.left, left)
             self.out.instruction(immediate[0], target, left, str(immediate[1]))
             return target
-        right = self.operand(value.right)
+        right = self._read(value.right)
         target = self._target(value.left, left, value.op in ("min", "max"))
         if value.op in ("min", "max"):
             self._choose(value.op, target, left, right)

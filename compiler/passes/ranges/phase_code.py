@@ -57,7 +57,10 @@ class PhaseCode:
 
     def kernel(self, version: int, way: Way) -> Kernel:
         """The code of a version, by its number; what ``generate`` raises."""
-        prefix = f"p{self.number}v{version}" if version else f"p{self.number}"
+        return self.kernel_of(f"p{self.number}v{version}" if version else f"p{self.number}", way)
+
+    def kernel_of(self, prefix: str, way: Way) -> Kernel:
+        """The code whose symbols begin with ``prefix``; what ``generate`` raises."""
         work, target = work_of(self.context, self.operation), replace(target_of(self.context), compact=True)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if way is Way.DECIDED:

@@ -1,0 +1,65 @@
+"""The last code of versions: for their own points alone, with copies of buffers at one distance.
+
+Which points a version is for is known when all versions are there, and which buffers have second copies when
+they are placed. What had to be left open until then takes no instructions any more.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from compiler.codegen.spm import Copies
+from compiler.evaluation.sizes import Domain
+from compiler.graph import GraphError
+from compiler.lowering.generate import DOES_NOT_FIT
+from compiler.passes.base import Context
+
+from .phase_code import PhaseCode
+from .versions import Version
+
+
+def finished(context: Context, code: PhaseCode, version: Version) -> Version:
+    """The version with the smallest code that was found, right for the same points."""
+    found = _for_its_points(context, code, version) or version
+    copies = found.kernel.spm.found_copies()
+    for symbol in (f"{found.kernel.prefix}.apart", "") if copies.doubled else ("",):
+        other = _again(found, replace(copies, apart=symbol))
+        if other is not None:
+            return other
+    return found
+
+
+def _for_its_points(context: Context, code: PhaseCode, version: Version) -> Version | None:
+    """The version without what other points need; None where it would be for fewer."""
+    assert context.ranges is not None
+    if not version.points[version.anchor]:
+        return None
+    domain = Domain(context.ranges.ranges.points, version.anchor, version.points, context.size_loads)
+    context.domain = domain
+    try:
+        kernel = code.kernel_of(version.kernel.prefix, version.way)
+    except (*DOES_NOT_FIT, GraphError):
+        return None
+    finally:
+        context.domain = None
+    if (domain.alive != version.points).any():
+        return None
+    domain.complete = True
+    return replace(version, kernel=kernel, domain=domain)
+
+
+def _again(version: Version, copies: Copies) -> Version | None:
+    """The version with copies of buffers that are decided; None where they do not fit."""
+    domain, generate = version.domain, version.kernel.again
+    alive = domain.alive
+    if generate is None:
+        return None
+    domain.complete = False
+    with suppress(*DOES_NOT_FIT):
+        kernel = generate(copies)
+        if (domain.alive == alive).all():
+            domain.complete = True
+            return replace(version, kernel=kernel)
+    domain.alive, domain.complete = alive, True
+    return None
