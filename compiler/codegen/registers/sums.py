@@ -8,13 +8,14 @@ as few instructions as there are variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from asm.instructions.constants import load_constant
 from compiler.codegen.expr import Address, Key, Operation, Slot, SpilledVariable, Value, Variable, bounds, key_of
-from compiler.evaluation.sizes import Size, always
+from compiler.evaluation.sizes import Size, always, largest, least
 
 from .names import IMMEDIATES, with_immediate
 
@@ -25,6 +26,8 @@ _INSTRUCTION, _NEW_SIZE = 4, 12
 """Bytes of an instruction, and about those for another size in the shape program."""
 _CONSTANT = 8
 """Bytes of the instructions for a number that is not short or an address, or of one and its place in a table."""
+_DEEPEST = 4
+"""Minima and maxima of which both sides are looked at."""
 _CHOICE = 12
 """Bytes of the instructions of a minimum or maximum."""
 
@@ -50,18 +53,21 @@ class _Sum:
         number: Any = other.number * factor
         return _Sum(terms, self.number + number)
 
-    def bounds(self) -> tuple[Any, Any]:
-        """The least and largest value that it can have; ValueError where a factor has no known sign."""
+    def without(self, key: Key) -> _Sum:
+        """This sum without one of its atoms."""
+        return _Sum({each: term for each, term in self.terms.items() if each != key}, self.number)
+
+    def least(self) -> Any:
+        """The least value that it can have as far as atoms say; ValueError where a factor has no known sign."""
         low: Any = self.number
-        high: Any = self.number
         for atom, factor in self.terms.values():
-            least, most = bounds(atom)
+            lowest, most = bounds(atom)
             if always(factor < 0):
-                least, most = most, least
+                lowest = most
             elif not always(factor >= 0):
                 raise ValueError
-            low, high = low + least * factor, high + most * factor
-        return low, high
+            low = low + lowest * factor
+        return low
 
 
 class Sums:
@@ -74,6 +80,14 @@ class Sums:
         self._is_held, self._apart = is_held, apart
         self._loaded: set[int] = set()
         """Sizes that the code has loaded, by their identity."""
+        self._alive: list[Variable] = []
+        """Variables whose values are known, in the order in which they have become known."""
+        self._known: dict[Variable, _Sum] = {}
+        """Their values as sums of other atoms."""
+        self._choices: dict[Variable, Operation] = {}
+        """Those that are a minimum or maximum."""
+        self._variables: dict[Key, Variable] = {}
+        """The variable that has the value of an operation that is no sum."""
 
     def simplest(self, value: Value) -> Value:
         """An expression with the same value that takes the fewest bytes where it is computed now."""
@@ -85,9 +99,15 @@ class Sums:
 
     def _shortest(self, value: Value) -> Value:
         try:
-            return min([value, *_forms(self._sum(value))], key=self._bytes)
+            return min([value, *self._all_forms(value)], key=self._bytes)
         except (ValueError, OverflowError):  # a number that leaves 64 bits
             return value
+
+    def _all_forms(self, value: Value) -> Iterator[Value]:
+        plain, rooted = self._sum(value), self._sum(value, rooted=True)
+        yield from _forms(plain)
+        if rooted.terms.keys() != plain.terms.keys():
+            yield from _forms(rooted)
 
     def _with_turns(self, value: Value) -> Value:
         """The expression with variables in place of the distances of second copies that they are."""
@@ -122,18 +142,96 @@ class Sums:
         own = _CHOICE if value.op in ("min", "max") else _INSTRUCTION
         return self._bytes(value.left) + self._bytes(value.right) + own
 
+    # --- what is known of variables -----------------------------------------------------------------------
+
+    @property
+    def mark(self) -> int:
+        """The number of variables that are known here."""
+        return len(self._alive)
+
+    def forget_since(self, mark: int) -> None:
+        """The variables that have become known since then are not in use any more."""
+        for variable in self._alive[mark:]:
+            del self._known[variable]
+            self._choices.pop(variable, None)
+        self._variables = {key: found for key, found in self._variables.items() if found in self._known}
+        del self._alive[mark:]
+
+    def forget(self, variable: Variable) -> None:
+        """A variable gets another value: that of others is not known from it any more."""
+        for other, total in self._known.items():
+            if any(variable in key.variables for key in total.terms):
+                self._known[other] = _Sum({key_of(other): (other, 1)}, 0)
+                self._choices.pop(other, None)
+
+    def define(self, variable: Variable, value: Value) -> None:
+        """A variable has a value as long as it is in use."""
+        own = _Sum({key_of(variable): (variable, 1)}, 0)
+        with suppress(ValueError, OverflowError):
+            total = self._sum(self._with_turns(value), rooted=True)
+            atom = _single(total)
+            if isinstance(atom, Operation):
+                total = own
+                if atom.op in ("min", "max"):
+                    self._choices[variable] = atom
+                same = self._variables.setdefault(key_of(atom), variable)
+                if same is not variable:
+                    total = self._known[same]
+            own = total
+        self._known[variable] = own
+        self._alive.append(variable)
+
+    def number(self, value: Value) -> int | None:
+        """The number that a value always is, None if it is not known."""
+        if isinstance(value, int) or not isinstance(value, Operation):
+            return value if isinstance(value, int) else None
+        with suppress(ValueError, OverflowError):
+            total = self._sum(self._with_turns(value), rooted=True)
+            if not total.terms and isinstance(total.number, int):
+                return total.number
+        return None
+
+    def is_below(self, value: Value, other: Value) -> bool | None:
+        """Whether a value is always below another one, or never; None if neither is known."""
+        with suppress(ValueError, OverflowError):
+            apart = self._sum(other, rooted=True).plus(self._sum(value, rooted=True), -1)
+            if always(self._least(apart) > 0):
+                return True
+            if always(self._least(_Sum({}, 0).plus(apart, -1)) >= 0):
+                return False
+        return None
+
+    def _least(self, total: _Sum, depth: int = 0) -> Any:
+        """The least value that a sum can have; ValueError if none is known."""
+        found = total.least()
+        for key, (atom, factor) in total.terms.items():
+            choice = self._choices.get(atom, atom) if isinstance(atom, Variable) else atom
+            if depth == _DEEPEST or not isinstance(factor, int) or not isinstance(choice, Operation):
+                continue
+            if choice.op in ("min", "max"):
+                others = total.without(key)
+                sides = (self._sum(side, rooted=True) for side in (choice.left, choice.right))
+                ends = [self._least(others.plus(side, factor), depth + 1) for side in sides]
+                either = least(*ends) if (choice.op == "min") == (factor > 0) else largest(*ends)
+                return largest(found, either)
+        return found
+
     # --- expressions as sums ------------------------------------------------------------------------------
 
-    def _sum(self, value: Value) -> _Sum:
-        """The sum that an expression is; ValueError or OverflowError where a number leaves 64 bits."""
+    def _sum(self, value: Value, rooted: bool = False) -> _Sum:
+        """The sum that an expression is; ``rooted``: with what is known of variables in their place.
+
+        ValueError or OverflowError where a number leaves 64 bits.
+        """
         if isinstance(value, int | Size):
             return _Sum({}, value)
         if isinstance(value, Address):
             symbol = Address(value.symbol, 0, value.buffer)
             return _Sum({key_of(symbol): (symbol, 1)}, value.offset)
         if not isinstance(value, Operation):
-            return _Sum({key_of(value): (value, 1)}, 0)
-        left, right = self._sum(value.left), self._sum(value.right)
+            own = _Sum({key_of(value): (value, 1)}, 0)
+            return self._known.get(value, own) if rooted and isinstance(value, Variable) else own
+        left, right = self._sum(value.left, rooted), self._sum(value.right, rooted)
         if value.op in ("add", "sub"):
             return left.plus(right, 1 if value.op == "add" else -1)
         if value.op == "or":  # of numbers of 16 bits in one word: none has bits where another one has some
@@ -143,52 +241,58 @@ class Sums:
             return _Sum({}, 0).plus(left, factor)
         if value.op == "mul" and not left.terms:
             return _Sum({}, 0).plus(right, left.number)
-        known = _choice(value.op, left, right) if value.op in ("min", "max") else _part(value.op, left, right)
-        return self._atom(value, left, right) if known is None else known
+        known = self._known_result(value, left, right)
+        return self._atom(value, left, right, rooted) if known is None else known
 
-    def _atom(self, value: Operation, left: _Sum, right: _Sum) -> _Sum:
-        """An operation that is no sum, of the operands in their shortest forms."""
-        operands = [
-            min([operand, *_forms(each)], key=self._bytes)
-            for operand, each in ((value.left, left), (value.right, right))
-        ]
+    def _known_result(self, value: Operation, left: _Sum, right: _Sum) -> _Sum | None:
+        """The result of an operation where it is known what that is a sum of."""
+        with suppress(ValueError, OverflowError):
+            if value.op in ("min", "max"):
+                is_below = self.is_below(value.left, value.right)
+                is_above = self.is_below(value.right, value.left)
+                if is_below or is_above is False:
+                    return left if value.op == "min" else right
+                if is_above or is_below is False:
+                    return right if value.op == "min" else left
+            if value.op in ("div", "rem") and not right.terms and isinstance(right.number, int):
+                return self._part(value.op, left, right.number)
+        return None
+
+    def _part(self, op: str, left: _Sum, divisor: int) -> _Sum | None:
+        """The quotient or remainder where the divisor is a factor of all that is not less than it."""
+        if not isinstance(left.number, int):
+            return None
+        whole, parts = _Sum({}, left.number // divisor), _Sum({}, left.number % divisor)
+        for key, (atom, factor) in left.terms.items():
+            if isinstance(factor, int) and factor % divisor == 0:
+                whole = whole.plus(_Sum({key: (atom, factor // divisor)}, 0))
+            else:
+                parts = parts.plus(_Sum({key: (atom, factor)}, 0))
+        room = _Sum({}, divisor - 1).plus(parts, -1)
+        if not always(self._least(parts) >= 0) or not always(self._least(room) >= 0):
+            return None
+        return whole if op == "div" else parts
+
+    def _atom(self, value: Operation, left: _Sum, right: _Sum, rooted: bool) -> _Sum:
+        """An operation that is no sum, of the operands in their shortest forms, or in one form everywhere."""
+        if rooted:
+            operands = [next(_forms(each)) for each in (left, right)]
+        else:
+            operands = [
+                min([operand, *_forms(each)], key=self._bytes)
+                for operand, each in ((value.left, left), (value.right, right))
+            ]
         atom = Operation(value.op, *operands, value.low, value.high)
         return _Sum({key_of(atom): (atom, 1)}, 0)
 
 
-def _choice(op: str, left: _Sum, right: _Sum) -> _Sum | None:
-    """The minimum or maximum where it is known which of the two it is."""
-    try:
-        low, high = left.plus(right, -1).bounds()
-    except ValueError:
+def _single(total: _Sum) -> Value | None:
+    """The atom that a sum is alone."""
+    terms = list(total.terms.values())
+    if len(terms) != 1 or not isinstance(total.number, int) or total.number:
         return None
-    if always(high <= 0):
-        return left if op == "min" else right
-    if always(low >= 0):
-        return right if op == "min" else left
-    return None
-
-
-def _part(op: str, left: _Sum, right: _Sum) -> _Sum | None:
-    """The quotient or remainder where the divisor is a factor of all that is not less than it."""
-    divisor = right.number
-    if op not in ("div", "rem") or right.terms or not isinstance(divisor, int):
-        return None
-    if not isinstance(left.number, int):
-        return None
-    whole, parts = _Sum({}, left.number // divisor), _Sum({}, left.number % divisor)
-    for key, (atom, factor) in left.terms.items():
-        if isinstance(factor, int) and factor % divisor == 0:
-            whole = whole.plus(_Sum({key: (atom, factor // divisor)}, 0))
-        else:
-            parts = parts.plus(_Sum({key: (atom, factor)}, 0))
-    try:
-        low, high = parts.bounds()
-    except ValueError:
-        return None
-    if not always(low >= 0) or not always(high < divisor):
-        return None
-    return whole if op == "div" else parts
+    atom, factor = terms[0]
+    return atom if isinstance(factor, int) and factor == 1 else None
 
 
 # --- sums as expressions ----------------------------------------------------------------------------------

@@ -35,9 +35,9 @@ from .contents import RegisterContents
 from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
 from .sums import Sums
 
-_State = tuple[list[str], int, int, int, dict[str, int]]
-"""Free registers, how many are missing, spilled values that are alive, how many values are kept, and how many
-more uses registers have."""
+_State = tuple[list[str], int, int, int, dict[str, int], int]
+"""Free registers, how many are missing, spilled values that are alive, how many values are kept, how many
+more uses registers have, and of how many variables the values are known."""
 
 
 class SizeLoad(NamedTuple):
@@ -129,11 +129,14 @@ class Registers:
         return _Scope(self)
 
     def _state(self) -> _State:
-        return list(self._free), self._missing, self._words, len(self._kept), dict(self._uses)
+        known = 0 if self._sums is None else self._sums.mark
+        return list(self._free), self._missing, self._words, len(self._kept), dict(self._uses), known
 
     def _restore(self, state: _State) -> None:
-        self._free, self._missing, self._words, kept, self._uses = state
+        self._free, self._missing, self._words, kept, self._uses, known = state
         del self._kept[kept:]
+        if self._sums is not None:
+            self._sums.forget_since(known)
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
 
@@ -143,13 +146,27 @@ class Registers:
         A value that is spilled is in the stack; one that is cheap, or is used but ``once``, is returned as it
         is, to be computed where it is used.
         """
-        if isinstance(value, Variable):
-            return value
+        number = value if isinstance(value, Variable) else self._number(value)
+        if number is not None:
+            return number
         if not self._is_spilled():
-            return self._keep(Variable(self.operand(value), *bounds(value)))
+            return self._known(self._keep(Variable(self.operand(value), *bounds(value))), value)
         if once or is_cheap(value):
             return value
-        return self._store(self.compute(self._shortest(value)), *bounds(value))
+        return self._known(self._store(self.compute(self._shortest(value)), *bounds(value)), value)
+
+    def _number(self, value: Value) -> int | None:
+        """The number that an expression turns out to be where code is to be small."""
+        return None if self._sums is None or isinstance(value, int) else self._sums.number(value)
+
+    def _known(self, variable: Variable, value: Value) -> Variable:
+        if self._sums is not None:
+            self._sums.define(variable, value)
+        return variable
+
+    def is_below(self, value: Value, other: Value) -> bool | None:
+        """Whether a value is always below another one, or never, where code is to be small."""
+        return None if self._sums is None else self._sums.is_below(value, other)
 
     def counter(self, start: Value, low: int, high: int) -> Variable:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
@@ -207,8 +224,9 @@ class Registers:
         self._forget(variable)
 
     def _forget(self, variable: Variable) -> None:
-        if self.contents is not None:
+        if self.contents is not None and self._sums is not None:
             self.contents.forget(variable)
+            self._sums.forget(variable)
 
     def _is_spilled(self) -> bool:
         """Whether the next value that is kept leaves the registers."""
