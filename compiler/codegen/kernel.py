@@ -15,8 +15,9 @@ from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
 from .moves import within_scratchpad
 from .phase import Constant, Origin, Scratch, Target
-from .registers import TILE, Registers
+from .registers import TILE, RegisterContents, Registers, Sums
 from .registers.branches import exit_unless, shorten_exit, shorten_turn
+from .registers.turns import Turns
 from .spilling import Spills
 from .spm import Copies, InstructionSpan, PhaseBuffers, SpmBuffer
 from .tree import (
@@ -88,8 +89,6 @@ class Kernel:
     """Which buffers have second copies, if that is decided."""
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
-    _turning: dict[Variable, int] = field(default_factory=dict)
-    """The loops of these variables."""
     count: int = 0  # engine instructions so far
     _counted: int = 0  # lines of code that ``_instructions_since`` has counted
     _synchronized_at: int = -1  # value of ``count`` when all tiles met last
@@ -98,9 +97,12 @@ class Kernel:
     """The value of each variable. An instruction that reads the variable uses the buffers in that value."""
 
     def __post_init__(self) -> None:
-        self.spm.settle(self.copies, self.target.compact)
+        self.spm.settle(self.copies, self.target.smallest)
         apart = "" if self.copies is None else self.copies.apart
-        self.registers = Registers(self.out, self.spills, remembering=self.target.compact, apart=apart)
+        contents = RegisterContents(self.out) if self.target.compact else None
+        sums = Sums(contents, bool(apart)) if contents is not None and self.target.smallest else None
+        self.registers = Registers(self.out, self.spills, contents=contents, sums=sums, apart=apart)
+        self._turns = Turns(self.registers, self.copies)
         self._body = self.tree
         self.tile: Value = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
@@ -113,10 +115,8 @@ class Kernel:
         read its operands. A buffer whose content is needed after an iteration must be declared outside of
         the loop.
         """
-        parity, symbol = self._parity, self._unique(name)
-        if self.copies is not None and symbol not in self.copies.doubled:
-            parity = None
-        turning = -1 if parity is None else self._turning[parity]
+        symbol = self._unique(name)
+        parity, turning = self._turns.of(symbol, self._parity)
         buffer = SpmBuffer(symbol, size, self.scope, doubled=parity is not None, node=self.node, turning=turning)
         self.spm.buffers.append(buffer)
         first = Address(buffer.symbol, 0, buffer)
@@ -246,9 +246,10 @@ class Kernel:
         with self.registers.scope():
             index = self.registers.counter(start, bounds(start)[0], highest(count) - 1)
             limit = self.registers.keep(count)
-            parity = self._new_parity(number, ceil_div(highest(count) - bounds(start)[0], step))
+            parity = self._turns.variable(number, ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
             sometimes = ever(bounds(start)[1] >= bounds(count)[0])
+            sometimes = sometimes and not self.registers.is_below(start, count)
             first = self.exit_unless(index, limit, end) if sometimes else None
             self.registers.label_of_loop(begin)
             loop = Loop(index, start, count, step, line, parity)
@@ -268,7 +269,8 @@ class Kernel:
     @contextmanager
     def if_below(self, index: Value, below: Value) -> Iterator[None]:
         """The code of the body runs if ``index`` < ``below``; without a branch where that is known."""
-        if always(bounds(index)[1] < bounds(below)[0]):
+        is_below = self.registers.is_below(index, below)
+        if is_below or always(bounds(index)[1] < bounds(below)[0]):
             with self.registers.scope():
                 yield
             return
@@ -285,8 +287,10 @@ class Kernel:
             loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
                 yield
+            if is_below is False:
+                self.out.erase(branch)
             self.registers.join(end, skipped)
-            shorten_exit(self.registers, branch, end)
+            shorten_exit(self.registers, None if is_below is False else branch, end)
         self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:
@@ -308,17 +312,6 @@ class Kernel:
             yield
         self.registers.depth -= not loop.condition
         self.scope, self._body, self._parity = outside
-
-    def _new_parity(self, loop: int, iterations: int) -> Variable | None:
-        """A variable that is 0 and -1 in turns, or 0 and the distance of all second copies.
-
-        None for a loop of at most one iteration, and for one that is known to need no copies.
-        """
-        if always(iterations < 2) or (self.copies is not None and loop not in self.copies.loops):
-            return None
-        parity = self.registers.turns()
-        self._turning[parity] = loop
-        return parity
 
     def exit_unless(self, index: Value, limit: Value, end: str) -> int:
         """Jump to ``end`` unless ``index`` < ``limit``; the number of the line with the branch."""

@@ -6,7 +6,9 @@ holds.
 
 from __future__ import annotations
 
+from .contents import RegisterContents
 from .names import IMMEDIATES, POOL, STACK, TILE, ZERO, with_immediate
+from .sums import Sums
 from .values import SIZE_PREFIX, Registers, SizeLoad
 
 __all__ = [
@@ -16,7 +18,9 @@ __all__ = [
     "STACK",
     "TILE",
     "ZERO",
+    "RegisterContents",
     "Registers",
     "SizeLoad",
+    "Sums",
     "with_immediate",
 ]

@@ -7,7 +7,7 @@ as few instructions as there are variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +17,7 @@ from asm.instructions.constants import load_constant
 from compiler.codegen.expr import Address, Key, Operation, Slot, SpilledVariable, Value, Variable, bounds, key_of
 from compiler.evaluation.sizes import Size, always, largest, least
 
+from .contents import RegisterContents
 from .names import IMMEDIATES, with_immediate
 
 _MOST = 1 << 62
@@ -71,13 +72,13 @@ class _Sum:
 
 
 class Sums:
-    """Chooses how expressions are computed; ``is_held`` says whether a register holds a value.
+    """Chooses how expressions are computed, by what registers hold.
 
     ``apart``: the variables that choose between two copies of buffers are the distance of the second copies.
     """
 
-    def __init__(self, is_held: Callable[[Key], bool], apart: bool) -> None:
-        self._is_held, self._apart = is_held, apart
+    def __init__(self, contents: RegisterContents, apart: bool) -> None:
+        self._is_held, self._apart = contents.holds, apart
         self._loaded: set[int] = set()
         """Sizes that the code has loaded, by their identity."""
         self._alive: list[Variable] = []
@@ -201,6 +202,13 @@ class Sums:
                 return False
         return None
 
+    def _is_least(self, left: _Sum, right: _Sum) -> bool | None:
+        """Whether a sum is never above another one, or never below it; None if neither is known."""
+        apart = right.plus(left, -1)
+        if always(self._least(apart) >= 0):
+            return True
+        return False if always(self._least(_Sum({}, 0).plus(apart, -1)) >= 0) else None
+
     def _least(self, total: _Sum, depth: int = 0) -> Any:
         """The least value that a sum can have; ValueError if none is known."""
         found = total.least()
@@ -241,19 +249,16 @@ class Sums:
             return _Sum({}, 0).plus(left, factor)
         if value.op == "mul" and not left.terms:
             return _Sum({}, 0).plus(right, left.number)
-        known = self._known_result(value, left, right)
+        known = self._known_result(value, left, right, rooted)
         return self._atom(value, left, right, rooted) if known is None else known
 
-    def _known_result(self, value: Operation, left: _Sum, right: _Sum) -> _Sum | None:
+    def _known_result(self, value: Operation, left: _Sum, right: _Sum, rooted: bool) -> _Sum | None:
         """The result of an operation where it is known what that is a sum of."""
         with suppress(ValueError, OverflowError):
             if value.op in ("min", "max"):
-                is_below = self.is_below(value.left, value.right)
-                is_above = self.is_below(value.right, value.left)
-                if is_below or is_above is False:
-                    return left if value.op == "min" else right
-                if is_above or is_below is False:
-                    return right if value.op == "min" else left
+                ends = (left, right) if rooted else [self._sum(v, True) for v in (value.left, value.right)]
+                is_least = self._is_least(*ends)
+                return None if is_least is None else left if is_least == (value.op == "min") else right
             if value.op in ("div", "rem") and not right.terms and isinstance(right.number, int):
                 return self._part(value.op, left, right.number)
         return None

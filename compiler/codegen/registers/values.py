@@ -73,16 +73,16 @@ class Registers:
         out: Emitter,
         spills: Spills,
         free: tuple[str, ...] | None = None,
-        remembering: bool = False,
+        contents: RegisterContents | None = None,
+        sums: Sums | None = None,
         apart: str = "",
     ) -> None:
         self.out = out
         self._free = list(POOL if free is None else free)
         self.spills = spills
-        self.contents = RegisterContents(out) if remembering else None
+        self.contents = contents
         """What registers hold; None if that is not remembered."""
-        self._sums = None if self.contents is None else Sums(self.contents.holds, bool(apart))
-        self._apart = apart
+        self._sums, self._apart = sums, apart
         self._uses: dict[str, int] = {}
         """How many more uses than one a register has, whose value was found in it."""
         self.depth = 0
@@ -102,6 +102,10 @@ class Registers:
     def free(self) -> tuple[str, ...]:
         """The registers that hold no value."""
         return tuple(self._free)
+
+    def limit(self, free: tuple[str, ...]) -> None:
+        """Use only some registers, in code without values as yet."""
+        self._free = list(free)
 
     def take(self) -> str:
         """Allocate a free register; one that does not exist if there is none."""
@@ -224,8 +228,9 @@ class Registers:
         self._forget(variable)
 
     def _forget(self, variable: Variable) -> None:
-        if self.contents is not None and self._sums is not None:
+        if self.contents is not None:
             self.contents.forget(variable)
+        if self._sums is not None:
             self._sums.forget(variable)
 
     def _is_spilled(self) -> bool:

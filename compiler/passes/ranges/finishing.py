@@ -21,7 +21,9 @@ from .versions import Version
 
 def finished(context: Context, code: PhaseCode, version: Version) -> Version:
     """The version with the smallest code that was found, right for the same points."""
-    found = _for_its_points(context, code, version) or version
+    found = _for_its_points(context, code, version)
+    if found is None:
+        return version
     copies = found.kernel.spm.found_copies()
     for symbol in (f"{found.kernel.prefix}.apart", "") if copies.doubled else ("",):
         other = _again(found, replace(copies, apart=symbol))
@@ -33,12 +35,10 @@ def finished(context: Context, code: PhaseCode, version: Version) -> Version:
 def _for_its_points(context: Context, code: PhaseCode, version: Version) -> Version | None:
     """The version without what other points need; None where it would be for fewer."""
     assert context.ranges is not None
-    if not version.points[version.anchor]:
-        return None
     domain = Domain(context.ranges.ranges.points, version.anchor, version.points, context.size_loads)
     context.domain = domain
     try:
-        kernel = code.kernel_of(version.kernel.prefix, version.way)
+        kernel = code.kernel_of(version.kernel.prefix, version.way, smallest=True)
     except (*DOES_NOT_FIT, GraphError):
         return None
     finally:

@@ -59,9 +59,10 @@ class PhaseCode:
         """The code of a version, by its number; what ``generate`` raises."""
         return self.kernel_of(f"p{self.number}v{version}" if version else f"p{self.number}", way)
 
-    def kernel_of(self, prefix: str, way: Way) -> Kernel:
+    def kernel_of(self, prefix: str, way: Way, smallest: bool = False) -> Kernel:
         """The code whose symbols begin with ``prefix``; what ``generate`` raises."""
-        work, target = work_of(self.context, self.operation), replace(target_of(self.context), compact=True)
+        work = work_of(self.context, self.operation)
+        target = replace(target_of(self.context), compact=True, smallest=smallest)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if way is Way.DECIDED:
             return generate(prefix, work, target, waits, settled)
