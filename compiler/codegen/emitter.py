@@ -56,9 +56,9 @@ class Emitter:
         self._lines[line] = ScalarLine(mnemonic, (*branch.operands[:-1], label))
         self._lines[line + 1 : line + 1 + removed] = [""] * removed
 
-    def erase(self, line: int) -> None:
-        """Let the lines from a number on be empty."""
-        self._lines[line:] = [""] * (self.count - line)
+    def erase(self, first: int, end: int) -> None:
+        """Let the lines from ``first`` to before ``end`` be empty."""
+        self._lines[first:end] = [""] * (end - first)
 
     def since(self, line: int) -> list[object]:
         """The lines from a number on."""

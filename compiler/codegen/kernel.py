@@ -15,9 +15,8 @@ from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
 from .moves import within_scratchpad
 from .phase import Constant, Origin, Scratch, Target
-from .registers import TILE, RegisterContents, Registers, Sums
+from .registers import TILE, Turns, registers_for
 from .registers.branches import exit_unless, shorten_exit, shorten_turn
-from .registers.turns import Turns
 from .spilling import Spills
 from .spm import Copies, InstructionSpan, PhaseBuffers, SpmBuffer
 from .tree import (
@@ -83,10 +82,8 @@ class Kernel:
     early: int = 0  # bytes of weights that the phase begins with; more can be loaded before it
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
-    again: Callable[[Copies], Kernel] | None = None
-    """Generates the code once more for copies of buffers that are decided; what ``generate`` raises."""
-    copies: Copies | None = None
-    """Which buffers have second copies, if that is decided."""
+    copies: Copies | None = None  # which buffers have second ones, if that is decided
+    again: Callable[[Copies], Kernel] | None = None  # generates the code once more when it is decided
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
     count: int = 0  # engine instructions so far
@@ -98,10 +95,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.spm.settle(self.copies, self.target.smallest)
-        apart = "" if self.copies is None else self.copies.apart
-        contents = RegisterContents(self.out) if self.target.compact else None
-        sums = Sums(contents, bool(apart)) if contents is not None and self.target.smallest else None
-        self.registers = Registers(self.out, self.spills, contents=contents, sums=sums, apart=apart)
+        self.registers = registers_for(self.target, self.out, self.spills, self.copies)
         self._turns = Turns(self.registers, self.copies)
         self._body = self.tree
         self.tile: Value = Variable(TILE, 0, self.target.tiles - 1)
@@ -117,7 +111,7 @@ class Kernel:
         """
         symbol = self._unique(name)
         parity, turning = self._turns.of(symbol, self._parity)
-        buffer = SpmBuffer(symbol, size, self.scope, doubled=parity is not None, node=self.node, turning=turning)
+        buffer = SpmBuffer(symbol, size, self.scope, node=self.node, turning=turning)
         self.spm.buffers.append(buffer)
         first = Address(buffer.symbol, 0, buffer)
         return first if parity is None else first + Slot(buffer, parity)
@@ -249,14 +243,13 @@ class Kernel:
             parity = self._turns.variable(number, ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
             sometimes = ever(bounds(start)[1] >= bounds(count)[0])
-            sometimes = sometimes and not self.registers.is_below(start, count)
+            sometimes = sometimes and not self.registers.forms.is_below(start, count)
             first = self.exit_unless(index, limit, end) if sometimes else None
             self.registers.label_of_loop(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
                 yield index
-            if parity is not None:
-                self.registers.take_turns(parity)
+            self._turns.change(parity)
             self.registers.add(index, step)
             last = self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
@@ -269,7 +262,7 @@ class Kernel:
     @contextmanager
     def if_below(self, index: Value, below: Value) -> Iterator[None]:
         """The code of the body runs if ``index`` < ``below``; without a branch where that is known."""
-        is_below = self.registers.is_below(index, below)
+        is_below = self.registers.forms.is_below(index, below)
         if is_below or always(bounds(index)[1] < bounds(below)[0]):
             with self.registers.scope():
                 yield
@@ -287,10 +280,8 @@ class Kernel:
             loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
                 yield
-            if is_below is False:
-                self.out.erase(branch)
             self.registers.join(end, skipped)
-            shorten_exit(self.registers, None if is_below is False else branch, end)
+            shorten_exit(self.registers, branch, end, is_reached=is_below is not False)
         self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:

@@ -33,8 +33,8 @@ class SpmBuffer:
     ``first`` and ``last`` number the first and the last instruction that use it. ``scope`` are the loops in
     which it was declared: in a loop inside of them it is alive from the loop's beginning to its end.
     ``node``: the graph node for which it was declared, if the phase says so.
-    ``doubled``: it is declared in a loop that can use two copies in turns; ``second`` is the address of the
-    second copy if there was room for one.
+    ``turning`` numbers the loop that can use two copies in turns, if there is one; ``second`` is the address
+    of the second copy if there was room for it.
     """
 
     symbol: str
@@ -43,15 +43,18 @@ class SpmBuffer:
     first: int = -1
     last: int = -1
     address: int = -1
-    doubled: bool = False
     second: int = -1
     node: str = ""
     turning: int = -1
-    """The number of the loop that uses two copies in turns."""
 
     @cached_property
     def span(self) -> int:
         return round_up(max(self.size, 1), LINE_BYTES)
+
+    @property
+    def doubled(self) -> bool:
+        """Whether a loop can use two copies of it in turns."""
+        return self.turning >= 0
 
     @property
     def distance_symbol(self) -> str:
@@ -204,8 +207,9 @@ class PhaseBuffers:
         and the largest copies are given up, one by one.
         """
         problem = SpmOverflow("")
-        for self._reuse, doubled in self._ways_to_place():
-            for self._placed_grain in sorted({self.grain, LINE_BYTES}, reverse=True):
+        for reuse, doubled in self._ways_to_place():
+            for grain in sorted({self.grain, LINE_BYTES}, reverse=True):
+                self._reuse, self._placed_grain = reuse, grain
                 try:
                     self._place(capacity, doubled, fixed)
                     return

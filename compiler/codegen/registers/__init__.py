@@ -6,10 +6,10 @@ holds.
 
 from __future__ import annotations
 
-from .contents import RegisterContents
 from .names import IMMEDIATES, POOL, STACK, TILE, ZERO, with_immediate
-from .sums import Sums
-from .values import SIZE_PREFIX, Registers, SizeLoad
+from .size_load import SIZE_PREFIX, SizeLoad
+from .turns import Turns, registers_for
+from .values import Registers
 
 __all__ = [
     "IMMEDIATES",
@@ -18,9 +18,9 @@ __all__ = [
     "STACK",
     "TILE",
     "ZERO",
-    "RegisterContents",
     "Registers",
     "SizeLoad",
-    "Sums",
+    "Turns",
+    "registers_for",
     "with_immediate",
 ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
-from compiler.codegen.emitter import Emitter, instruction_text
+from compiler.codegen.emitter import Emitter
 from compiler.codegen.expr import (
     Address,
     Key,
@@ -32,30 +31,13 @@ from compiler.codegen.spilling import (
 from compiler.evaluation.sizes import Size
 
 from .contents import RegisterContents
+from .forms import Forms
 from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
-from .sums import Sums
+from .size_load import SizeLoad
 
 _State = tuple[list[str], int, int, int, dict[str, int], int]
 """Free registers, how many are missing, spilled values that are alive, how many values are kept, how many
 more uses registers have, and of how many variables the values are known."""
-
-
-class SizeLoad(NamedTuple):
-    """The instruction that loads a size, which the program has computed at its start, into a register."""
-
-    target: str
-    size: Size
-
-    def __str__(self) -> str:
-        text = str(self.size)
-        self.size.domain.loads[text] = self.size
-        return instruction_text("ld", f"{self.target}, {SIZE_PREFIX}{text}")
-
-
-_FAR = 1 << 40
-"""The distance of two copies of a buffer is less."""
-SIZE_PREFIX = "%size "
-"""Begins the operand of a load of a size; the text of the program has its place in the table instead."""
 
 
 class Registers:
@@ -64,25 +46,24 @@ class Registers:
     Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Where there
     is no free register a shortage is noted in ``spills``, and the code is of no use.
 
-    ``remembering``: an operand that a register still holds is not computed again. That takes fewer
+    ``contents``: an operand that a register still holds is not computed again. That takes fewer
     instructions, and registers that are in use as little as otherwise: a free one may be taken at any time.
+    ``forms`` chooses how values are computed.
     """
 
     def __init__(
         self,
         out: Emitter,
         spills: Spills,
-        free: tuple[str, ...] | None = None,
         contents: RegisterContents | None = None,
-        sums: Sums | None = None,
-        apart: str = "",
+        forms: Forms | None = None,
     ) -> None:
         self.out = out
-        self._free = list(POOL if free is None else free)
+        self._free = list(POOL)
         self.spills = spills
         self.contents = contents
         """What registers hold; None if that is not remembered."""
-        self._sums, self._apart = sums, apart
+        self.forms = Forms() if forms is None else forms
         self._uses: dict[str, int] = {}
         """How many more uses than one a register has, whose value was found in it."""
         self.depth = 0
@@ -104,7 +85,7 @@ class Registers:
         return tuple(self._free)
 
     def limit(self, free: tuple[str, ...]) -> None:
-        """Use only some registers, in code without values as yet."""
+        """Use only some registers; none holds a value as yet."""
         self._free = list(free)
 
     def take(self) -> str:
@@ -133,14 +114,13 @@ class Registers:
         return _Scope(self)
 
     def _state(self) -> _State:
-        known = 0 if self._sums is None else self._sums.mark
-        return list(self._free), self._missing, self._words, len(self._kept), dict(self._uses), known
+        kept, uses = len(self._kept), dict(self._uses)
+        return list(self._free), self._missing, self._words, kept, uses, self.forms.mark
 
     def _restore(self, state: _State) -> None:
         self._free, self._missing, self._words, kept, self._uses, known = state
         del self._kept[kept:]
-        if self._sums is not None:
-            self._sums.forget_since(known)
+        self.forms.forget_since(known)
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
 
@@ -150,27 +130,19 @@ class Registers:
         A value that is spilled is in the stack; one that is cheap, or is used but ``once``, is returned as it
         is, to be computed where it is used.
         """
-        number = value if isinstance(value, Variable) else self._number(value)
-        if number is not None:
+        if isinstance(value, Variable):
+            return value
+        if (number := self.forms.number(value)) is not None:
             return number
         if not self._is_spilled():
             return self._known(self._keep(Variable(self.operand(value), *bounds(value))), value)
         if once or is_cheap(value):
             return value
-        return self._known(self._store(self.compute(self._shortest(value)), *bounds(value)), value)
-
-    def _number(self, value: Value) -> int | None:
-        """The number that an expression turns out to be where code is to be small."""
-        return None if self._sums is None or isinstance(value, int) else self._sums.number(value)
+        return self._known(self._store(self.compute(self.forms.simplest(value)), *bounds(value)), value)
 
     def _known(self, variable: Variable, value: Value) -> Variable:
-        if self._sums is not None:
-            self._sums.define(variable, value)
+        self.forms.define(variable, value)
         return variable
-
-    def is_below(self, value: Value, other: Value) -> bool | None:
-        """Whether a value is always below another one, or never, where code is to be small."""
-        return None if self._sums is None else self._sums.is_below(value, other)
 
     def counter(self, start: Value, low: int, high: int) -> Variable:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
@@ -206,18 +178,13 @@ class Registers:
         with self.scope():
             self._change(variable, "add", self.operand(step))
 
-    def turns(self) -> Variable:
-        """A variable that chooses between the copies of buffers: 0 and -1, or 0 and their distance, in turns."""
-        low, high = (-_FAR, _FAR) if self._apart else (-1, 0)
-        return self.counter(0, low, high)
-
-    def take_turns(self, variable: Variable) -> None:
-        """Let such a variable choose the other copy."""
-        if not self._apart:
+    def invert(self, variable: Variable, number: str = "") -> None:
+        """Invert the bits of a variable, or those that a number has."""
+        if not number:
             self._change(variable, "not")
             return
         with self.scope():
-            self._change(variable, "xor", self._load("li", self._apart))
+            self._change(variable, "xor", self._load("li", number))
 
     def _change(self, variable: Variable, mnemonic: str, *operands: str) -> None:
         with self.scope():
@@ -230,8 +197,7 @@ class Registers:
     def _forget(self, variable: Variable) -> None:
         if self.contents is not None:
             self.contents.forget(variable)
-        if self._sums is not None:
-            self._sums.forget(variable)
+        self.forms.forget(variable)
 
     def _is_spilled(self) -> bool:
         """Whether the next value that is kept leaves the registers."""
@@ -310,13 +276,9 @@ class Registers:
 
     # --- values that are used in the next instruction ----------------------------------------------------
 
-    def _shortest(self, value: Value) -> Value:
-        """The same value in the form that takes the least code here, where code is to be small."""
-        return value if self._sums is None else self._sums.simplest(value)
-
     def operand(self, value: Value) -> str:
         """The register that holds the value, for instructions that read it."""
-        return self._read(self._shortest(value))
+        return self._read(self.forms.simplest(value))
 
     def _read(self, value: Value) -> str:
         if self.contents is None or (isinstance(value, Variable) and not isinstance(value, SpilledVariable)):

@@ -1,8 +1,8 @@
 """Literals: addresses and numbers that several instructions make, in a table behind the code.
 
-An instruction of an engine contains its addresses and numbers. Where it takes them from registers instead, as in
-code for a range of sizes, the core makes them: an address in DDR takes four instructions, a number of 32 bits
-two. Loaded from a table each takes one.
+An instruction of an engine contains its addresses and numbers. Where it takes them from registers instead, as
+in code for a range of sizes, the core makes them: an address in DDR takes four instructions, a number of 32
+bits two. Loaded from a table each takes one.
 """
 
 from __future__ import annotations

@@ -188,7 +188,9 @@ class _SizeCode:
         target = self._new(self._names.of(size))
         del self._used[-2:]
         self._out.instruction("addi", target, left, str(divisor - 1))
-        self._out.instruction(*(form[0], target, target, str(form[1])) if form else ("divu", target, target, right))
+        self._out.instruction(
+            *(form[0], target, target, str(form[1])) if form else ("divu", target, target, right)
+        )
         return target
 
     def _operand(self, value: int | Size) -> str:

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 
 from compiler.codegen.registers import POOL
 
-_PURE = frozenset("mv li la neg not add addi sub mul slli srli and andi or ori xor divu remu slt xori".split())
+_PURE = frozenset(
+    (
+        *("mv", "li", "la", "neg", "not", "add", "addi", "sub", "mul", "divu", "remu", "slli", "srli"),
+        *("and", "andi", "or", "ori", "xor", "xori", "slt"),
+    )
+)
 """Instructions that do nothing but to write the first operand."""
 _LOADS = re.compile(r"l(d|w|wu) .*\((tp|gp|sp)\)")
 """Loads of what the program itself has written."""
-_BRANCHES = frozenset("beq bne blt bge ble bgt bltu bgeu beqz bnez blez bgez j".split())
+_BRANCHES = frozenset(
+    ("beq", "bne", "blt", "bge", "ble", "bgt", "bltu", "bgeu", "beqz", "bnez", "blez", "bgez", "j")
+)
 _NAMES = frozenset(POOL)
 _WORD = re.compile(r"[\w.%+-]+")
 
