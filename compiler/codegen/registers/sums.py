@@ -61,7 +61,7 @@ class Sums(Forms):
 
     def _shortest(self, value: Value) -> Value:
         try:
-            return min([value, *self._all_forms(value)], key=self._bytes)
+            return min([value, *self._all_forms(value)], key=lambda form: (self._bytes(form), _is_made(form)))
         except (ValueError, OverflowError):  # a number that leaves 64 bits
             return value
 
@@ -246,3 +246,8 @@ class Sums(Forms):
             ]
         atom = Operation(value.op, *operands, value.low, value.high)
         return LinearSum({key_of(atom): (atom, 1)}, 0)
+
+
+def _is_made(value: Value) -> bool:
+    """Whether a value is computed of others."""
+    return isinstance(value, Operation)

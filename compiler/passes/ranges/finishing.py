@@ -11,17 +11,17 @@ from dataclasses import replace
 
 from compiler.codegen.spm import Copies
 from compiler.evaluation.sizes import Domain
-from compiler.graph import GraphError
+from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
 from compiler.passes.base import Context
 
 from .phase_code import PhaseCode
-from .versions import Version
+from .versions import UNTRACED, Version
 
 
 def finished(context: Context, code: PhaseCode, version: Version) -> Version:
     """The version with the smallest code that was found, right for the same points."""
-    found = _for_its_points(context, code, version)
+    found = _smallest(context, code, version)
     if found is None:
         return version
     copies = found.kernel.spm.found_copies()
@@ -32,10 +32,21 @@ def finished(context: Context, code: PhaseCode, version: Version) -> Version:
     return found
 
 
-def _for_its_points(context: Context, code: PhaseCode, version: Version) -> Version | None:
-    """The version without what other points need; None where it would be for fewer."""
-    assert context.ranges is not None
-    domain = Domain(context.ranges.ranges.points, version.anchor, version.points, context.size_loads)
+def _smallest(context: Context, code: PhaseCode, version: Version) -> Version | None:
+    """The version in small code: without what other points need, if that is possible.
+
+    A sequence may be divided in a way of which it is only known that it is right for more points.
+    """
+    with suppress(*UNTRACED):
+        found = _made_for(context, code, version, version.points)
+        if found is not None:
+            return found
+    return _made_for(context, code, version, version.domain.first)
+
+
+def _made_for(context: Context, code: PhaseCode, version: Version, points: Array) -> Version | None:
+    """The version in small code, made for some points; None where it is not right for those it has."""
+    domain = Domain(version.domain.symbols, version.anchor, points, context.size_loads)
     context.domain = domain
     try:
         kernel = code.kernel_of(version.kernel.prefix, version.way, smallest=True)
@@ -43,7 +54,7 @@ def _for_its_points(context: Context, code: PhaseCode, version: Version) -> Vers
         return None
     finally:
         context.domain = None
-    if (domain.alive != version.points).any():
+    if (version.points & ~domain.alive).any():
         return None
     domain.complete = True
     return replace(version, kernel=kernel, domain=domain)
@@ -58,7 +69,7 @@ def _again(version: Version, copies: Copies) -> Version | None:
     domain.complete = False
     with suppress(*DOES_NOT_FIT):
         kernel = generate(copies)
-        if (domain.alive == alive).all():
+        if not (version.points & ~domain.alive).any():
             domain.complete = True
             return replace(version, kernel=kernel)
     domain.alive, domain.complete = alive, True

@@ -30,17 +30,17 @@ class SizeTable:
     def __init__(self, loads: Mapping[str, Size], more: Sequence[Size]) -> None:
         self.sizes: dict[str, Size] = {}
         names, every = _Names(), (*loads.values(), *more)
-        for part in (part for size in every for part in _parts(size)):
-            names.of(part)
+        parts = [(part, names.of(part)) for size in every for part in _parts(size)]
         uses = Counter[str]()
         for size in every:
             _count(size, uses, names)
         wanted = set(map(names.of, every))
-        for size in every:
-            for part in _parts(size):
-                text = names.of(part)
-                if text in wanted or part.op == "symbol" or uses[text] > 1 or _depth(part) % _DEEP == 0:
-                    self.sizes.setdefault(text, part)
+        for part, text in parts:
+            if part.op == "symbol" or uses[text] > 1 or _depth(part) % _DEEP == 0:
+                wanted.add(text)
+        for part, text in parts:
+            if text in wanted:
+                self.sizes.setdefault(text, part)
         self.bytes = round_up(len(self.sizes) * SHAPE_WORD, 16)
         if self.bytes > 2 * _REACH:
             most = 2 * _REACH // SHAPE_WORD
