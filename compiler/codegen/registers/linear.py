@@ -159,6 +159,6 @@ def _product(value: Value, factor: Number) -> Value:
     if isinstance(factor, int) and factor == 1:
         return value
     if isinstance(value, int | Size):
-        number: Any = value
-        return number * factor
+        product: Value = value * factor
+        return product
     return Operation("mul", value, factor, -_MOST, _MOST)

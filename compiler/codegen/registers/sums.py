@@ -238,13 +238,11 @@ class Sums(Forms):
     def _atom(self, value: Operation, left: LinearSum, right: LinearSum, rooted: bool) -> LinearSum:
         """An operation that is no sum, of the operands in their shortest forms, or in one form everywhere."""
         if rooted:
-            operands = [next(forms_of(each)) for each in (left, right)]
+            one, other = next(forms_of(left)), next(forms_of(right))
         else:
-            operands = [
-                min([operand, *forms_of(each)], key=self._bytes)
-                for operand, each in ((value.left, left), (value.right, right))
-            ]
-        atom = Operation(value.op, *operands, value.low, value.high)
+            one = min([value.left, *forms_of(left)], key=self._bytes)
+            other = min([value.right, *forms_of(right)], key=self._bytes)
+        atom = Operation(value.op, one, other, value.low, value.high)
         return LinearSum({key_of(atom): (atom, 1)}, 0)
 
 

@@ -135,14 +135,13 @@ class Registers:
         if (number := self.forms.number(value)) is not None:
             return number
         if not self._is_spilled():
-            return self._known(self._keep(Variable(self.operand(value), *bounds(value))), value)
-        if once or is_cheap(value):
+            kept = self._keep(Variable(self.operand(value), *bounds(value)))
+        elif once or is_cheap(value):
             return value
-        return self._known(self._store(self.compute(self.forms.simplest(value)), *bounds(value)), value)
-
-    def _known(self, variable: Variable, value: Value) -> Variable:
-        self.forms.define(variable, value)
-        return variable
+        else:
+            kept = self._store(self.compute(self.forms.simplest(value)), *bounds(value))
+        self.forms.define(kept, value)
+        return kept
 
     def counter(self, start: Value, low: int, high: int) -> Variable:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""

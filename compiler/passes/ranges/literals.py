@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from asm.instructions.constants import load_constant
@@ -47,14 +48,12 @@ def with_literals(start: Sequence[str], code: Sequence[Sequence[str]]) -> tuple[
     entries = _entries(Counter(found))
     if not entries:
         return list(start), [list(lines) for lines in code]
-    size = sum(literal.bytes for literal, _ in entries)
-    bias = min(size, _REACH)
-    places: dict[_Literal, int] = {}
-    for literal, _ in entries:
-        places[literal] = sum(each.bytes for each in places) - bias
-    loads = {literal: f"{place}({_BASE})" for literal, place in places.items()}
+    literals = [literal for literal, _ in entries]
+    bias = min(sum(each.bytes for each in literals), _REACH)
+    begins = accumulate((each.bytes for each in literals[:-1]), initial=-bias)
+    loads = {each: f"{begin}({_BASE})" for each, begin in zip(literals, begins, strict=True)}
     changed = [[_changed(line, numbers, loads) for line in lines] for lines in code]
-    return [*start, *_table([*places], bias)], changed
+    return [*start, *_table(literals, bias)], changed
 
 
 def _numbers(lines: Iterable[str]) -> dict[str, int]:
