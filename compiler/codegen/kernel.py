@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from compiler.evaluation.sizes import Size, always, ever, most
+from compiler.evaluation.sizes import Size, always, most
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -229,6 +229,7 @@ class Kernel:
     @contextmanager
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> Iterator[Value]:
         """The code of the body for each value from ``start`` to before ``count``, a loop unless it is one."""
+        count = self.registers.forms.settled(count)
         if always(count == 1) and always(start == 0):
             with self.registers.scope():
                 yield 0
@@ -242,9 +243,8 @@ class Kernel:
             limit = self.registers.keep(count)
             parity = self._turns.variable(number, ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
-            sometimes = ever(bounds(start)[1] >= bounds(count)[0])
-            sometimes = sometimes and not self.registers.forms.is_below(start, count)
-            first = self.exit_unless(index, limit, end) if sometimes else None
+            runs = self.registers.forms.is_below(start, count) or always(bounds(start)[1] < bounds(count)[0])
+            first = None if runs else self.exit_unless(index, limit, end)
             self.registers.label_of_loop(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):

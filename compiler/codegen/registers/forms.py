@@ -30,6 +30,11 @@ class Forms:
         """The number that a value always is, None if it is not known."""
         return None
 
+    def settled(self, value: Value) -> Value:
+        """The number that a value always is, if it is known, otherwise the value."""
+        number = self.number(value)
+        return value if number is None else number
+
     def is_below(self, value: Value, other: Value) -> bool | None:
         """Whether a value is always below another one, or never; None if neither is known."""
         return None

@@ -66,7 +66,7 @@ def _again(version: Version, copies: Copies) -> Version | None:
     alive = domain.alive
     if generate is None:
         return None
-    domain.complete = False
+    domain.alive, domain.complete = domain.first, False
     with suppress(*DOES_NOT_FIT):
         kernel = generate(copies)
         if not (version.points & ~domain.alive).any():
