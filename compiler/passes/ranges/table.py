@@ -12,8 +12,8 @@ from compiler.evaluation.sizes import Size
 from compiler.graph import GraphError
 from tx8isa.numbers.division import round_up
 
-BASE = "tp"
-"""Holds the address of the table of sizes, in the stack of the tile, throughout the program."""
+BASES = ("tp", "ra")
+"""Hold addresses in the table of sizes, which is in the stack of the tile, throughout the program."""
 _REACH = 2048
 """Bytes that a load reaches before and after an address."""
 _BLOCK = "a7"
@@ -42,15 +42,20 @@ class SizeTable:
             if text in wanted:
                 self.sizes.setdefault(text, part)
         self.bytes = round_up(len(self.sizes) * SHAPE_WORD, 16)
-        if self.bytes > 2 * _REACH:
-            most = 2 * _REACH // SHAPE_WORD
+        if self.bytes > 2 * _REACH * len(BASES):
+            most = 2 * _REACH * len(BASES) // SHAPE_WORD
             raise GraphError([f"the program needs {len(self.sizes)} sizes; at most {most} are possible"])
-        self.bias = min(self.bytes, _REACH)
+        self._middles = [min(self.bytes, begin + _REACH) for begin in range(0, self.bytes, 2 * _REACH)]
         self._names, self._uses, self._counts = names, uses, Counter[str]()
         self._elsewhere: set[str] = set()
         """Sizes that are computed where they are needed."""
-        self.places = {text: f"{at * SHAPE_WORD - self.bias}({BASE})" for at, text in enumerate(self.sizes)}
+        self.places = {text: self._place_at(at * SHAPE_WORD) for at, text in enumerate(self.sizes)}
         self._texts = {text: names.of(size) for text, size in loads.items()}
+
+    def _place_at(self, offset: int) -> str:
+        """The operand for what is so many bytes from the beginning of the table."""
+        number = offset // (2 * _REACH)
+        return f"{offset - self._middles[number]}({BASES[number]})"
 
     def resolved(self, phases: Sequence[Sequence[str]]) -> list[list[str]]:
         """The lines of phases with the places of the sizes that they load.
@@ -90,8 +95,9 @@ class SizeTable:
         """
         out = Emitter()
         out.comment("sizes of the run")
-        out.instruction("addi", STACK, STACK, str(-self.bytes)) if self.bytes <= _REACH else self._far(out)
-        self._base(out)
+        _move(out, STACK, -self.bytes)
+        for base, middle in zip(BASES, self._middles, strict=False):
+            _move(out, base, middle)
         out.instruction("la", _BLOCK, f"%core({SHAPE_BLOCK})")
         core = _SizeCode(out, self.places, self._names)
         for text, size in self.sizes.items():
@@ -110,16 +116,14 @@ class SizeTable:
             out.label("1")
         return _without_unused_stores(out.lines, phases)
 
-    def _base(self, out: Emitter) -> None:
-        """The address in the middle of the table."""
-        near = min(self.bias, _REACH - SHAPE_WORD)
-        out.instruction("addi", BASE, STACK, str(near))
-        if self.bias > near:
-            out.instruction("addi", BASE, BASE, str(self.bias - near))
 
-    def _far(self, out: Emitter) -> None:
-        out.instruction("li", "t0", str(-self.bytes))
-        out.instruction("add", STACK, STACK, "t0")
+def _move(out: Emitter, register: str, distance: int) -> None:
+    """An address so far from the stack pointer."""
+    if distance in IMMEDIATES:
+        out.instruction("addi", register, STACK, str(distance))
+        return
+    out.instruction("li", "t0", str(distance))
+    out.instruction("add", register, STACK, "t0")
 
 
 def _without_unused_stores(lines: Sequence[str], phases: Sequence[Sequence[str]]) -> list[str]:
@@ -131,7 +135,7 @@ def _without_unused_stores(lines: Sequence[str], phases: Sequence[Sequence[str]]
 def _place(line: str) -> str:
     """The place in the table to which a load or store refers; empty for another place."""
     place = line.partition("#")[0].split()[-1]
-    return place if place.endswith(f"({BASE})") else ""
+    return place if place.endswith(tuple(f"({base})" for base in BASES)) else ""
 
 
 class _Names:

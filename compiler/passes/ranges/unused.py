@@ -19,7 +19,7 @@ _PURE = frozenset(
     )
 )
 """Instructions that do nothing but to write the first operand."""
-_LOADS = re.compile(r"l(d|w|wu) .*\((tp|gp|sp)\)")
+_LOADS = re.compile(r"l(d|w|wu) .*\((tp|ra|gp|sp)\)")
 """Loads of what the program itself has written."""
 _BRANCHES = frozenset(
     ("beq", "bne", "blt", "bge", "ble", "bgt", "bltu", "bgeu", "beqz", "bnez", "blez", "bgez", "j")

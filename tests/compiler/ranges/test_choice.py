@@ -16,6 +16,7 @@ from compiler.codegen.program import SHAPE_WORD
 from compiler.codegen.registers import SIZE_PREFIX
 from compiler.evaluation.sizes import Domain, Size, chosen, dimension, largest, least
 from compiler.evaluation.sizes.ranges import Ranges
+from compiler.graph import GraphError
 from compiler.passes.ranges.choice import chosen_version
 from compiler.passes.ranges.table import SizeTable
 from core_steps import interpret
@@ -79,6 +80,12 @@ def domain_of_ranges() -> Domain:
     return Domain(RANGES.points, 17, np.ones(RANGES.count, bool))
 
 
+def address_of(place: str, registers: dict[str, int]) -> int:
+    """The address that an operand of a load means."""
+    offset, _, base = place.rstrip(")").partition("(")
+    return registers[base] + int(offset)
+
+
 def assert_phases_load(sizes: Sequence[Any], times: int, points: Iterable[int]) -> SizeTable:
     """Each size is what it should be where phases load it; the table of the sizes."""
     table = SizeTable({str(size): size for size in sizes}, [])
@@ -87,7 +94,11 @@ def assert_phases_load(sizes: Sequence[Any], times: int, points: Iterable[int]) 
     for at in points:
         given = {name: int(values[at]) for name, values in RANGES.points.items()}
         memory = {f"{SHAPE_WORD * number}(a7)": given[name] for number, name in enumerate(RANGES.names)}
-        interpret(lines, {"sp": 4096, "tp": 0}, memory)
+        state = {"sp": 1 << 16}
+        interpret(lines, state, memory)
+        addresses = [address_of(place, state) for place in table.places.values()]
+        assert addresses == [state["sp"] + SHAPE_WORD * number for number in range(len(addresses))]
+        assert state["sp"] + table.bytes == 1 << 16
         for size, phase in zip(sizes, phases, strict=True):
             registers: dict[str, int] = {}
             interpret(phase, registers, memory)
@@ -102,6 +113,24 @@ def test_phases_load_what_the_sizes_are(make: Callable[[Any, Any], list[Any]], t
     domain = domain_of_ranges()
     sizes = [each for each in make(dimension(domain, "width"), dimension(domain, "batch")) if each]
     assert len(assert_phases_load(sizes, times, range(0, RANGES.count, 7)).sizes) > 26
+
+
+def test_many_sizes_take_a_second_register() -> None:
+    domain = domain_of_ranges()
+    n, b = dimension(domain, "width"), dimension(domain, "batch")
+    sizes = [n * factor + b for factor in range(2, 1020)]
+    table = assert_phases_load(sizes, 2, [0, RANGES.count - 1])
+    assert {place.partition("(")[2] for place in table.places.values()} == {"tp)", "ra)"}
+    offsets = {int(place.partition("(")[0]) for place in table.places.values()}
+    assert offsets <= set(range(-2048, 2048))
+
+
+def test_too_many_sizes_are_refused() -> None:
+    domain = domain_of_ranges()
+    n, b = dimension(domain, "width"), dimension(domain, "batch")
+    sizes = [n * factor + b * b for factor in range(2, 1040)]
+    with pytest.raises(GraphError, match=r"the program needs 10\d\d sizes; at most 1024 are possible"):
+        SizeTable({str(size): size for size in sizes}, [])
 
 
 FORMULAS = st.recursive(
