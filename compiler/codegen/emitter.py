@@ -56,6 +56,10 @@ class Emitter:
         self._lines[line] = ScalarLine(mnemonic, (*branch.operands[:-1], label))
         self._lines[line + 1 : line + 1 + removed] = [""] * removed
 
+    def erase(self, first: int, end: int) -> None:
+        """Let the lines from ``first`` to before ``end`` be empty."""
+        self._lines[first:end] = [""] * (end - first)
+
     def since(self, line: int) -> list[object]:
         """The lines from a number on."""
         return self._lines[line:]

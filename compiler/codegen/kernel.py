@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from compiler.evaluation.sizes import Size, always, ever, most
+from compiler.evaluation.sizes import Size, always, most
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -15,10 +15,10 @@ from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
 from .moves import within_scratchpad
 from .phase import Constant, Origin, Scratch, Target
-from .registers import TILE, Registers
+from .registers import TILE, Turns, registers_for
 from .registers.branches import exit_unless, shorten_exit, shorten_turn
 from .spilling import Spills
-from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
+from .spm import Copies, InstructionSpan, PhaseBuffers, SpmBuffer
 from .tree import (
     STEP_OF_CONDITION,
     Argument,
@@ -82,6 +82,8 @@ class Kernel:
     early: int = 0  # bytes of weights that the phase begins with; more can be loaded before it
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
+    copies: Copies | None = None  # which buffers have second ones, if that is decided
+    again: Callable[[Copies], Kernel] | None = None  # generates the code once more when it is decided
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
     count: int = 0  # engine instructions so far
@@ -92,7 +94,9 @@ class Kernel:
     """The value of each variable. An instruction that reads the variable uses the buffers in that value."""
 
     def __post_init__(self) -> None:
-        self.registers = Registers(self.out, self.spills, remembering=self.target.compact)
+        self.spm.settle(self.copies, self.target.smallest)
+        self.registers = registers_for(self.target, self.out, self.spills, self.copies)
+        self._turns = Turns(self.registers, self.copies)
         self._body = self.tree
         self.tile: Value = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
@@ -105,8 +109,9 @@ class Kernel:
         read its operands. A buffer whose content is needed after an iteration must be declared outside of
         the loop.
         """
-        parity = self._parity
-        buffer = SpmBuffer(self._unique(name), size, self.scope, doubled=parity is not None, node=self.node)
+        symbol = self._unique(name)
+        parity, turning = self._turns.of(symbol, self._parity)
+        buffer = SpmBuffer(symbol, size, self.scope, node=self.node, turning=turning)
         self.spm.buffers.append(buffer)
         first = Address(buffer.symbol, 0, buffer)
         return first if parity is None else first + Slot(buffer, parity)
@@ -224,6 +229,7 @@ class Kernel:
     @contextmanager
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> Iterator[Value]:
         """The code of the body for each value from ``start`` to before ``count``, a loop unless it is one."""
+        count = self.registers.forms.settled(count)
         if always(count == 1) and always(start == 0):
             with self.registers.scope():
                 yield 0
@@ -235,16 +241,15 @@ class Kernel:
         with self.registers.scope():
             index = self.registers.counter(start, bounds(start)[0], highest(count) - 1)
             limit = self.registers.keep(count)
-            parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
+            parity = self._turns.variable(number, ceil_div(highest(count) - bounds(start)[0], step))
             self.spm.loops.append(InstructionSpan(self.count))
-            sometimes = ever(bounds(start)[1] >= bounds(count)[0])
-            first = self.exit_unless(index, limit, end) if sometimes else None
+            runs = self.registers.forms.is_below(start, count) or always(bounds(start)[1] < bounds(count)[0])
+            first = None if runs else self.exit_unless(index, limit, end)
             self.registers.label_of_loop(begin)
             loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
                 yield index
-            if parity is not None:
-                self.registers.invert(parity)
+            self._turns.change(parity)
             self.registers.add(index, step)
             last = self.exit_unless(index, limit, end)
             self.out.instruction("j", begin)
@@ -257,7 +262,8 @@ class Kernel:
     @contextmanager
     def if_below(self, index: Value, below: Value) -> Iterator[None]:
         """The code of the body runs if ``index`` < ``below``; without a branch where that is known."""
-        if always(bounds(index)[1] < bounds(below)[0]):
+        is_below = self.registers.forms.is_below(index, below)
+        if is_below or always(bounds(index)[1] < bounds(below)[0]):
             with self.registers.scope():
                 yield
             return
@@ -275,7 +281,7 @@ class Kernel:
             with self._inside(loop, number, self._parity):
                 yield
             self.registers.join(end, skipped)
-            shorten_exit(self.registers, branch, end)
+            shorten_exit(self.registers, branch, end, is_reached=is_below is not False)
         self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:
@@ -297,12 +303,6 @@ class Kernel:
             yield
         self.registers.depth -= not loop.condition
         self.scope, self._body, self._parity = outside
-
-    def _new_parity(self, iterations: int) -> Variable | None:
-        """A variable that is 0 and -1 in turns; None for a loop of at most one iteration."""
-        if always(iterations < 2):
-            return None
-        return self.registers.counter(0, -1, 0)
 
     def exit_unless(self, index: Value, limit: Value, end: str) -> int:
         """Jump to ``end`` unless ``index`` < ``limit``; the number of the line with the branch."""

@@ -23,7 +23,8 @@ def _tx81() -> Machine:
 class Target:
     """What code is generated for: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip.
 
-    ``compact``: the kernel core computes nothing again that a register still holds.
+    ``compact``: the kernel core computes nothing again that a register still holds. ``smallest``: besides,
+    it computes each value in the way that takes the fewest instructions, which takes the compiler longer.
     """
 
     tiles: int
@@ -31,6 +32,7 @@ class Target:
     compute: Format
     machine: Machine = field(default_factory=_tx81)
     compact: bool = False
+    smallest: bool = False
 
     @property
     def stack_bytes(self) -> int:

@@ -5,9 +5,10 @@ Buffers are placed by best fit over live ranges: from the first to the last inst
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.division import round_up
@@ -15,6 +16,8 @@ from tx8isa.numbers.layouts import LINE_BYTES
 
 from .best_fit import best_gap
 
+_SMALL_GRAIN = 4096
+"""The core makes a multiple of this in one instruction, another address in two."""
 RESERVED_BYTES = 8192
 """Bytes that lowerings leave beside their slices for small buffers and for lines that are not filled."""
 
@@ -30,8 +33,8 @@ class SpmBuffer:
     ``first`` and ``last`` number the first and the last instruction that use it. ``scope`` are the loops in
     which it was declared: in a loop inside of them it is alive from the loop's beginning to its end.
     ``node``: the graph node for which it was declared, if the phase says so.
-    ``doubled``: it is declared in a loop that can use two copies in turns; ``second`` is the address of the
-    second copy if there was room for one.
+    ``turning`` numbers the loop that can use two copies in turns, if there is one; ``second`` is the address
+    of the second copy if there was room for it.
     """
 
     symbol: str
@@ -40,13 +43,18 @@ class SpmBuffer:
     first: int = -1
     last: int = -1
     address: int = -1
-    doubled: bool = False
     second: int = -1
     node: str = ""
+    turning: int = -1
 
     @cached_property
     def span(self) -> int:
         return round_up(max(self.size, 1), LINE_BYTES)
+
+    @property
+    def doubled(self) -> bool:
+        """Whether a loop can use two copies of it in turns."""
+        return self.turning >= 0
 
     @property
     def distance_symbol(self) -> str:
@@ -66,10 +74,14 @@ class SpmBuffer:
 
 @dataclass
 class SpmAllocator:
-    """Places buffers in ``capacity`` bytes; two that are alive at the same time never overlap."""
+    """Places buffers in ``capacity`` bytes; two that are alive at the same time never overlap.
 
-    capacity: int
+    Addresses are multiples of ``grain``.
+    """
+
+    capacity: float
     placed: list[SpmBuffer] = field(default_factory=list)
+    grain: int = LINE_BYTES
 
     def place(self, buffers: Sequence[SpmBuffer], doubled: Sequence[SpmBuffer] = ()) -> None:
         """Give every buffer its address, the largest first; those in ``doubled`` get a second one as well.
@@ -85,16 +97,40 @@ class SpmAllocator:
         for original, copy in zip(originals, copies, strict=True):
             original.second = copy.address
 
+    def place_apart(self, buffers: Sequence[SpmBuffer], doubled: Sequence[SpmBuffer]) -> None:
+        """The same with one distance from each first copy to the second."""
+        originals = [buffer for buffer in doubled if buffer.first >= 0]
+        alone = SpmAllocator(inf, grain=self.grain)
+        alone.place(originals)
+        distance = alone.end
+        first, last = min(buffer.first for buffer in originals), max(buffer.last for buffer in originals)
+        begin = self._address(SpmBuffer("for two copies", 2 * distance, first=first, last=last))
+        for buffer in originals:
+            buffer.address += begin
+            buffer.second = buffer.address + distance
+            self.placed += [buffer, replace(buffer, address=buffer.second)]
+        self.place([buffer for buffer in buffers if buffer not in originals])
+
     def _address(self, buffer: SpmBuffer) -> int:
         """The start of the smallest gap that holds the buffer throughout its live range."""
         alive = [other for other in self.placed if other.first <= buffer.last and buffer.first <= other.last]
-        taken = ((other.address, other.address + other.span) for other in alive)
-        address = best_gap(taken, buffer.span, self.capacity)
+        grain = self.grain
+        taken = (
+            (other.address - other.address % grain, round_up(other.address + other.span, grain))
+            for other in alive
+        )
+        address = best_gap(taken, round_up(buffer.span, grain), self.capacity)
         if address is None:
             raise SpmOverflow(
                 f"buffer {buffer.symbol} of {buffer.span} bytes does not fit the {self.capacity} bytes of SPM"
             )
         return address
+
+    @property
+    def end(self) -> int:
+        """The first multiple of the grain behind all buffers."""
+        ends = (round_up(buffer.address + buffer.span, self.grain) for buffer in self.placed)
+        return max(ends, default=0)
 
 
 @dataclass
@@ -124,13 +160,39 @@ class FixedBuffers:
 NONE_FIXED = FixedBuffers({})
 
 
+@dataclass(frozen=True)
+class Copies:
+    """Which buffers of a phase have second copies, by their symbols, and the loops that use them in turns.
+
+    ``reuse``: bytes are used again in a loop. ``apart``: the symbol of the distance that all of them have.
+    """
+
+    doubled: frozenset[str]
+    loops: frozenset[int]
+    reuse: bool
+    apart: str = ""
+
+
 @dataclass
 class PhaseBuffers:
-    """The buffers of a phase, and the instructions and loops that use them."""
+    """The buffers of a phase, and the instructions and loops that use them.
+
+    ``copies``: which of them have second ones, if that is decided. ``grain``: addresses are multiples of it
+    where there is room.
+    """
 
     buffers: list[SpmBuffer] = field(default_factory=list)
     loops: list[InstructionSpan] = field(default_factory=list)
+    copies: Copies | None = None
+    grain: int = LINE_BYTES
     _uses: list[tuple[SpmBuffer, int, tuple[int, ...]]] = field(default_factory=list)
+    _placed_grain: int = LINE_BYTES
+    _reuse: bool = False
+    _fixed: Collection[SpmBuffer] = ()
+
+    def settle(self, copies: Copies | None, small: bool) -> None:
+        """Which buffers have second copies, if that is decided, and whether the code is to be small."""
+        self.copies, self.grain = copies, _SMALL_GRAIN if small else LINE_BYTES
 
     def use(self, buffer: SpmBuffer, instruction: int, scope: tuple[int, ...]) -> None:
         """Record that an instruction inside the loops ``scope`` uses a buffer."""
@@ -144,17 +206,23 @@ class PhaseBuffers:
         If that does not fit, outer loops give up copies; then bytes are used again after a buffer's last use,
         and the largest copies are given up, one by one.
         """
+        problem = SpmOverflow("")
         for reuse, doubled in self._ways_to_place():
-            try:
-                self._place(capacity, reuse, doubled, fixed)
-                return
-            except SpmOverflow:
-                continue
-        self._place(capacity, True, [], fixed)
+            for grain in sorted({self.grain, LINE_BYTES}, reverse=True):
+                self._reuse, self._placed_grain = reuse, grain
+                try:
+                    self._place(capacity, doubled, fixed)
+                    return
+                except SpmOverflow as overflow:
+                    problem = overflow
+        raise problem
 
     def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
         """Whether bytes are used again in a loop, and the buffers with second copies; the best way first."""
         doubled = [buffer for buffer in self.buffers if buffer.doubled]
+        if self.copies is not None:
+            yield self.copies.reuse, doubled
+            return
         for depth in sorted({len(buffer.scope) for buffer in doubled}):
             doubled = [buffer for buffer in doubled if len(buffer.scope) >= depth]
             yield False, doubled
@@ -162,28 +230,35 @@ class PhaseBuffers:
         for span in sorted({buffer.span for buffer in doubled}, reverse=True):
             yield True, [buffer for buffer in doubled if buffer.span < span]
         yield False, []
+        yield True, []
 
-    def _place(self, capacity: int, reuse: bool, doubled: list[SpmBuffer], fixed: FixedBuffers) -> None:
+    def _place(self, capacity: int, doubled: list[SpmBuffer], fixed: FixedBuffers) -> None:
         for buffer in self.buffers:
             buffer.first = buffer.last = buffer.address = buffer.second = -1
         for buffer, instruction, scope in self._uses:
-            depth = len(buffer.scope) if reuse else 0
+            depth = len(buffer.scope) if self._reuse else 0
             if len(scope) > depth:
                 loop = self.loops[scope[depth]]
                 buffer.use(loop.first, loop.last)
             else:
                 buffer.use(instruction, instruction)
+        self._fixed = fixed.addresses
         for buffer, address in fixed.addresses.items():
             buffer.address = address
             buffer.use(0, fixed.until)
         free = [buffer for buffer in self.buffers if buffer not in fixed.addresses]
         doubled = [buffer for buffer in doubled if buffer not in fixed.addresses]
-        SpmAllocator(capacity, list(fixed.addresses)).place(free, doubled)
+        allocator = SpmAllocator(capacity, list(fixed.addresses), self._placed_grain)
+        if self.copies is not None and self.copies.apart:
+            allocator.place_apart(free, doubled)
+        else:
+            allocator.place(free, doubled)
 
     def mirror(self, capacity: int) -> None:
         """Count the addresses from the end of the scratchpad instead of its beginning."""
         for buffer in self.placed:
-            end = capacity - buffer.span
+            grain = LINE_BYTES if buffer in self._fixed else self._placed_grain
+            end = capacity - round_up(buffer.span, grain)
             buffer.address = end - buffer.address
             buffer.second = end - buffer.second if buffer.second >= 0 else -1
 
@@ -209,4 +284,14 @@ class PhaseBuffers:
     def definitions(self) -> list[str]:
         """The lines of assembly that define the symbols of the buffers."""
         lines = [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in self.placed]
-        return lines + [f"        .equ {b.distance_symbol}, {b.distance}" for b in self.placed if b.doubled]
+        doubled = [b for b in self.placed if b.doubled]
+        lines += [f"        .equ {b.distance_symbol}, {b.distance}" for b in doubled]
+        if self.copies is not None and self.copies.apart:
+            lines.append(f"        .equ {self.copies.apart}, {doubled[0].distance}")
+        return lines
+
+    def found_copies(self) -> Copies:
+        """Which buffers have second copies as they are placed."""
+        doubled = [buffer for buffer in self.placed if buffer.second >= 0]
+        symbols, loops = {buffer.symbol for buffer in doubled}, {buffer.turning for buffer in doubled}
+        return Copies(frozenset(symbols), frozenset(loops), self._reuse)

@@ -9,7 +9,7 @@ from functools import partial
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
-from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.spm import Copies, SpmOverflow
 from compiler.graph import CapacityError
 from tx8isa.errors import Tx8Error
 
@@ -98,19 +98,26 @@ def attempt(
     """
     made: list[Kernel] = []
 
-    def make(spills: Spills, reordering: bool) -> Kernel:
-        kernel = Kernel(prefix, target, budget, synchronized, settled, spills=spills, reordering=reordering)
+    def make(spills: Spills, reordering: bool, copies: Copies | None) -> Kernel:
+        kernel = Kernel(
+            prefix, target, budget, synchronized, settled, spills=spills, reordering=reordering, copies=copies
+        )
         made.append(kernel)
         _write(kernel, work, separately)
         kernel.place_buffers()
         return kernel
 
+    def fitted(reordering: bool, copies: Copies | None = None) -> Kernel:
+        kernel = fitting(partial(make, reordering=reordering, copies=copies), spilling)
+        kernel.again = partial(fitted, reordering)
+        return kernel
+
     try:
-        return fitting(partial(make, reordering=True), spilling)
+        return fitted(reordering=True)
     except DOES_NOT_FIT:
         if not made[-1].reordered:
             raise
-        return fitting(partial(make, reordering=False), spilling)
+        return fitted(reordering=False)
 
 
 def _write(kernel: Kernel, work: Work, separately: bool) -> None:

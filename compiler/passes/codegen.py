@@ -22,6 +22,7 @@ from compiler.lowering.movement.control import place_of_body
 from compiler.passes.ddr.barrier_opt import settled_operands
 from compiler.passes.ddr.early_loads import came_early, early_bytes
 from compiler.passes.ranges.choice import chosen_version
+from compiler.passes.ranges.finishing import finished
 from compiler.passes.ranges.phase_code import PhaseCode
 from compiler.passes.ranges.planned import plan_of_version, versions_as_planned
 from compiler.passes.ranges.versions import Version, improve, join, versions_of
@@ -76,7 +77,10 @@ class CodegenPass:
                 zip(phase_names([*settled]), settled.items(), strict=True)
             )
         }
-        found = _versions(context, codes)
+        found = [
+            [finished(context, code, version) for version in versions]
+            for code, versions in zip(codes.values(), _versions(context, codes), strict=True)
+        ]
         constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
         for kernel in (version.kernel for versions in found for version in versions):
             context.data += [*kernel.constants, *kernel.scratches]

@@ -26,7 +26,9 @@ from compiler.passes.ddr.shared_states import shared_states
 from compiler.passes.extents import constant_in, most_shape
 from compiler.passes.layouts.move_const import bank_threshold
 from compiler.passes.ranges.declarations import declarations, found_declarations
+from compiler.passes.ranges.literals import with_literals
 from compiler.passes.ranges.table import SizeTable
+from compiler.passes.ranges.unused import without_unused
 from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
@@ -154,8 +156,10 @@ def _with_sizes(
     declared, words = declarations(context, module)
     data.out.lines.extend(declared)
     table = SizeTable(context.size_loads, words)
-    start = start + table.code(context.ranges.ranges.names, words)
-    return start, [table.resolved(lines) for lines in code]
+    code = [without_unused(lines) for lines in table.resolved(code)]
+    sizes = table.code(context.ranges.ranges.names, words, code)
+    start, (sizes, *code) = with_literals(start, [sizes, *code])
+    return start + sizes, code
 
 
 def _constants_of(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:

@@ -7,7 +7,9 @@ holds.
 from __future__ import annotations
 
 from .names import IMMEDIATES, POOL, STACK, TILE, ZERO, with_immediate
-from .values import SIZE_PREFIX, Registers, SizeLoad
+from .size_load import SIZE_PREFIX, SizeLoad
+from .turns import Turns, registers_for
+from .values import Registers
 
 __all__ = [
     "IMMEDIATES",
@@ -18,5 +20,7 @@ __all__ = [
     "ZERO",
     "Registers",
     "SizeLoad",
+    "Turns",
+    "registers_for",
     "with_immediate",
 ]

@@ -24,9 +24,14 @@ def exit_unless(registers: Registers, index: Value, limit: Value, end: str) -> i
     return out.count - 3
 
 
-def shorten_exit(registers: Registers, branch: int | None, end: str) -> None:
-    """Let the branch of ``exit_unless`` go to its ``end``, which is here, if code is to be small."""
-    if branch is not None and _reaches(registers, branch):
+def shorten_exit(registers: Registers, branch: int | None, end: str, is_reached: bool = True) -> None:
+    """Let the branch of ``exit_unless`` go to its ``end``, which is here, if code is to be small.
+
+    Code between them that is never reached is not there.
+    """
+    if branch is not None and not is_reached:
+        registers.out.erase(branch, registers.out.count - 1)
+    elif branch is not None and _reaches(registers, branch):
         registers.out.shorten(branch, "bge", end, 2)
 
 

@@ -42,6 +42,10 @@ class RegisterContents:
             self.reused.add(self._lines[register])
         return register
 
+    def holds(self, key: Key) -> bool:
+        """Whether a register holds a value."""
+        return key in self._current()
+
     def note(self, register: str, key: Key) -> None:
         """A value has just been computed into a register."""
         if register in ORDER:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
-from compiler.codegen.emitter import Emitter, instruction_text
+from compiler.codegen.emitter import Emitter
 from compiler.codegen.expr import (
     Address,
     Key,
@@ -32,27 +31,13 @@ from compiler.codegen.spilling import (
 from compiler.evaluation.sizes import Size
 
 from .contents import RegisterContents
+from .forms import Forms
 from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
+from .size_load import SizeLoad
 
-_State = tuple[list[str], int, int, int, dict[str, int]]
-"""Free registers, how many are missing, spilled values that are alive, how many values are kept, and how many
-more uses registers have."""
-
-
-class SizeLoad(NamedTuple):
-    """The instruction that loads a size, which the program has computed at its start, into a register."""
-
-    target: str
-    size: Size
-
-    def __str__(self) -> str:
-        text = str(self.size)
-        self.size.domain.loads[text] = self.size
-        return instruction_text("ld", f"{self.target}, {SIZE_PREFIX}{text}")
-
-
-SIZE_PREFIX = "%size "
-"""Begins the operand of a load of a size; the text of the program has its place in the table instead."""
+_State = tuple[list[str], int, int, int, dict[str, int], int]
+"""Free registers, how many are missing, spilled values that are alive, how many values are kept, how many
+more uses registers have, and of how many variables the values are known."""
 
 
 class Registers:
@@ -61,18 +46,24 @@ class Registers:
     Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Where there
     is no free register a shortage is noted in ``spills``, and the code is of no use.
 
-    ``remembering``: an operand that a register still holds is not computed again. That takes fewer
+    ``contents``: an operand that a register still holds is not computed again. That takes fewer
     instructions, and registers that are in use as little as otherwise: a free one may be taken at any time.
+    ``forms`` chooses how values are computed.
     """
 
     def __init__(
-        self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None, remembering: bool = False
+        self,
+        out: Emitter,
+        spills: Spills,
+        contents: RegisterContents | None = None,
+        forms: Forms | None = None,
     ) -> None:
         self.out = out
-        self._free = list(POOL if free is None else free)
+        self._free = list(POOL)
         self.spills = spills
-        self.contents = RegisterContents(out) if remembering else None
+        self.contents = contents
         """What registers hold; None if that is not remembered."""
+        self.forms = Forms() if forms is None else forms
         self._uses: dict[str, int] = {}
         """How many more uses than one a register has, whose value was found in it."""
         self.depth = 0
@@ -92,6 +83,10 @@ class Registers:
     def free(self) -> tuple[str, ...]:
         """The registers that hold no value."""
         return tuple(self._free)
+
+    def limit(self, free: tuple[str, ...]) -> None:
+        """Use only some registers; none holds a value as yet."""
+        self._free = list(free)
 
     def take(self) -> str:
         """Allocate a free register; one that does not exist if there is none."""
@@ -119,11 +114,13 @@ class Registers:
         return _Scope(self)
 
     def _state(self) -> _State:
-        return list(self._free), self._missing, self._words, len(self._kept), dict(self._uses)
+        kept, uses = len(self._kept), dict(self._uses)
+        return list(self._free), self._missing, self._words, kept, uses, self.forms.mark
 
     def _restore(self, state: _State) -> None:
-        self._free, self._missing, self._words, kept, self._uses = state
+        self._free, self._missing, self._words, kept, self._uses, known = state
         del self._kept[kept:]
+        self.forms.forget_since(known)
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
 
@@ -135,11 +132,16 @@ class Registers:
         """
         if isinstance(value, Variable):
             return value
+        if (number := self.forms.number(value)) is not None:
+            return number
         if not self._is_spilled():
-            return self._keep(Variable(self.operand(value), *bounds(value)))
-        if once or is_cheap(value):
+            kept = self._keep(Variable(self.operand(value), *bounds(value)))
+        elif once or is_cheap(value):
             return value
-        return self._store(self.compute(value), *bounds(value))
+        else:
+            kept = self._store(self.compute(self.forms.simplest(value)), *bounds(value))
+        self.forms.define(kept, value)
+        return kept
 
     def counter(self, start: Value, low: int, high: int) -> Variable:
         """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
@@ -175,9 +177,13 @@ class Registers:
         with self.scope():
             self._change(variable, "add", self.operand(step))
 
-    def invert(self, variable: Variable) -> None:
-        """Invert the bits of a variable."""
-        self._change(variable, "not")
+    def invert(self, variable: Variable, number: str = "") -> None:
+        """Invert the bits of a variable, or those that a number has."""
+        if not number:
+            self._change(variable, "not")
+            return
+        with self.scope():
+            self._change(variable, "xor", self._load("li", number))
 
     def _change(self, variable: Variable, mnemonic: str, *operands: str) -> None:
         with self.scope():
@@ -190,6 +196,7 @@ class Registers:
     def _forget(self, variable: Variable) -> None:
         if self.contents is not None:
             self.contents.forget(variable)
+        self.forms.forget(variable)
 
     def _is_spilled(self) -> bool:
         """Whether the next value that is kept leaves the registers."""
@@ -270,6 +277,9 @@ class Registers:
 
     def operand(self, value: Value) -> str:
         """The register that holds the value, for instructions that read it."""
+        return self._read(self.forms.simplest(value))
+
+    def _read(self, value: Value) -> str:
         if self.contents is None or (isinstance(value, Variable) and not isinstance(value, SpilledVariable)):
             return self.compute(value)
         if isinstance(value, int) and value == 0:
@@ -310,7 +320,7 @@ class Registers:
 
     def _slot(self, value: Slot) -> str:
         target = self._load("li", value.buffer.distance_symbol)
-        parity = self.operand(value.parity)
+        parity = self._read(value.parity)
         self.out.instruction("and", target, target, parity)
         self._release(value.parity, parity)
         return target
@@ -321,13 +331,13 @@ class Registers:
         return target
 
     def _operation(self, value: Operation) -> str:
-        left = self.operand(value.left)
+        left = self._read(value.left)
         immediate = with_immediate(value.op, value.right)
         if immediate is not None:
             target = self._target(value.left, left)
             self.out.instruction(immediate[0], target, left, str(immediate[1]))
             return target
-        right = self.operand(value.right)
+        right = self._read(value.right)
         target = self._target(value.left, left, value.op in ("min", "max"))
         if value.op in ("min", "max"):
             self._choose(value.op, target, left, right)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from asm.instructions.text import quote
 from compiler.codegen.best_fit import first_gap
-from compiler.codegen.expr import Value
+from compiler.codegen.expr import Key, Value, key_of
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.registers import Registers
 from compiler.codegen.spm import NONE_FIXED, FixedBuffers, SpmBuffer, SpmOverflow
 from compiler.codegen.tree import Gap, Issue, LineRange
 from tx8isa.numbers.formats import Format
@@ -233,16 +233,16 @@ class _Guest:
         kernel = Kernel(
             f"{original.prefix}.head{gap.item}", original.target, original.budget, worker=self.worker
         )
-        kernel.registers = Registers(kernel.out, kernel.spills, gap.free)
+        kernel.registers.limit(gap.free)
         kernel.out.directive(f".node {quote(self.phase.name)}")
-        for part in parts:
-            for buffer in dict.fromkeys(part.buffers):
+        for several in _together(parts) if kernel.target.smallest else ([part] for part in parts):
+            for buffer in dict.fromkeys(buffer for part in several for buffer in part.buffers):
                 if buffer not in self.begun:
                     self.begun.add(buffer)
                     kernel.out.lines.extend(begins_of(buffer, self.phase.uses, self.phase.name))
-            _emit(kernel, part, part.conditions)
+            _emit(kernel, several, several[0].conditions)
         kernel.out.directive(f".node {quote(self.host.name)}")
-        return None if kernel.spills.shortages else kernel.out.lines
+        return None if kernel.spills.shortages else [line for line in kernel.out.lines if line]
 
 
 def _places(host: ScheduledPhase, worker: int) -> Iterator[_Place]:
@@ -294,10 +294,22 @@ def _moved(address: object, distance: int) -> Value:
     return address + distance
 
 
-def _emit(kernel: Kernel, early: EarlyInstruction, conditions: Sequence[tuple[Value, Value]]) -> None:
+def _together(parts: Sequence[EarlyInstruction]) -> Iterator[list[EarlyInstruction]]:
+    """Instructions in their order, those together that are executed in the same case."""
+
+    def case(part: EarlyInstruction) -> list[tuple[Key, Key]]:
+        return [(key_of(index), key_of(below)) for index, below in part.conditions]
+
+    return (list(several) for _, several in groupby(parts, case))
+
+
+def _emit(
+    kernel: Kernel, several: Sequence[EarlyInstruction], conditions: Sequence[tuple[Value, Value]]
+) -> None:
     if not conditions:
-        kernel.emit(early.issue.mnemonic, **early.arguments)
+        for early in several:
+            kernel.emit(early.issue.mnemonic, **early.arguments)
         return
     (index, below), *others = conditions
     with kernel.if_below(index, below):
-        _emit(kernel, early, others)
+        _emit(kernel, several, others)

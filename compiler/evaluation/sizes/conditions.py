@@ -33,6 +33,11 @@ class Domain:
     """Whether the complete code is being priced at ``anchor``; decisions are about that point alone."""
     known: dict[bytes, Any] = field(default_factory=dict)
     """The sizes so far by their values at all points."""
+    first: Array = field(init=False)
+    """The points at first."""
+
+    def __post_init__(self) -> None:
+        self.first = self.alive
 
     def size(self, values: Array, make: Callable[[Array], Any]) -> Any:
         """A size by its values: an integer where these are equal at all points that are left."""

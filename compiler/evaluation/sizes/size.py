@@ -92,6 +92,8 @@ class Size:
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | Size):
             return NotImplemented
+        if isinstance(other, int) and self.op == "add" and isinstance(self.right, int):
+            return self.left + (self.right + other)
         return self._with("add", self, other, self.values + _values(self.domain, other))
 
     __radd__ = __add__
@@ -99,6 +101,8 @@ class Size:
     def __sub__(self, other: Any) -> Any:
         if not isinstance(other, int | Size):
             return NotImplemented
+        if isinstance(other, int):
+            return self + -other
         return self._with("sub", self, other, self.values - _values(self.domain, other))
 
     def __rsub__(self, other: Any) -> Any:
@@ -114,6 +118,8 @@ class Size:
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int | Size):
             return NotImplemented
+        if isinstance(other, int) and self.op == "mul" and isinstance(self.right, int):
+            return self.left * (self.right * other)
         one, another = self.values, _values(self.domain, other)
         if float(np.abs(one).max()) * float(np.abs(another).max()) >= _LARGEST:
             raise Unsized(f"the product of {self} and {other} leaves 64 bits")
@@ -267,6 +273,12 @@ def chosen(condition: Any, one: Any, other: Any) -> Any:
 
 
 def _quotient(domain: Domain, left: int | Size, right: int | Size) -> Any:
+    if isinstance(left, Size) and left.op == "mul" and isinstance(left.right, int) and isinstance(right, int):
+        factor = left.right
+        if right > 0 and factor % right == 0:
+            return left.left * (factor // right)
+        if factor > 0 and right % factor == 0:
+            return left.left // (right // factor)
     above, below = _values(domain, left), _values(domain, right)
     if not (below[domain.alive] > 0).all():
         return int(left) // int(right)

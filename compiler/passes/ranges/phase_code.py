@@ -70,8 +70,12 @@ class PhaseCode:
 
     def kernel(self, version: int, division: PhaseDivision) -> Kernel:
         """The code of a version, by its number; what ``generate`` raises."""
-        prefix = f"p{self.number}v{version}" if version else f"p{self.number}"
-        work, target = work_of(self.context, self.operation), replace(target_of(self.context), compact=True)
+        return self.kernel_of(f"p{self.number}v{version}" if version else f"p{self.number}", division)
+
+    def kernel_of(self, prefix: str, division: PhaseDivision, smallest: bool = False) -> Kernel:
+        """The code whose symbols begin with ``prefix``; what ``generate`` raises."""
+        work = work_of(self.context, self.operation)
+        target = replace(target_of(self.context), compact=True, smallest=smallest)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if division.way is not Way.DECIDED:
             work = self._divided(work, division)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from compiler.codegen.emitter import Emitter
+from compiler.codegen.emitter import Emitter, instruction_text
 from compiler.codegen.program import SHAPE_BLOCK, SHAPE_WORD
-from compiler.codegen.registers import POOL, SIZE_PREFIX, STACK, TILE, with_immediate
+from compiler.codegen.registers import IMMEDIATES, POOL, SIZE_PREFIX, STACK, TILE, with_immediate
 from compiler.evaluation.sizes import Size
 from compiler.graph import GraphError
 from tx8isa.numbers.division import round_up
 
-BASE = "tp"
-"""Holds the address of the table of sizes, in the stack of the tile, throughout the program."""
+BASES = ("tp", "ra")
+"""Hold addresses in the table of sizes, which is in the stack of the tile, throughout the program."""
 _REACH = 2048
 """Bytes that a load reaches before and after an address."""
 _BLOCK = "a7"
@@ -29,44 +29,80 @@ class SizeTable:
 
     def __init__(self, loads: Mapping[str, Size], more: Sequence[Size]) -> None:
         self.sizes: dict[str, Size] = {}
+        names, every = _Names(), (*loads.values(), *more)
+        parts = [(part, names.of(part)) for size in every for part in _parts(size)]
         uses = Counter[str]()
-        for size in (*loads.values(), *more):
-            _count(size, uses)
-        wanted = {*loads, *map(str, more)}
-        for size in (*loads.values(), *more):
-            for part in _parts(size):
-                if (
-                    str(part) in wanted
-                    or part.op == "symbol"
-                    or uses[str(part)] > 1
-                    or _depth(part) % _DEEP == 0
-                ):
-                    self.sizes.setdefault(str(part), part)
+        for size in every:
+            _count(size, uses, names)
+        wanted = set(map(names.of, every))
+        for part, text in parts:
+            if part.op == "symbol" or uses[text] > 1 or _depth(part) % _DEEP == 0:
+                wanted.add(text)
+        for part, text in parts:
+            if text in wanted:
+                self.sizes.setdefault(text, part)
         self.bytes = round_up(len(self.sizes) * SHAPE_WORD, 16)
-        if self.bytes > 2 * _REACH:
-            most = 2 * _REACH // SHAPE_WORD
+        if self.bytes > 2 * _REACH * len(BASES):
+            most = 2 * _REACH * len(BASES) // SHAPE_WORD
             raise GraphError([f"the program needs {len(self.sizes)} sizes; at most {most} are possible"])
-        self.bias = min(self.bytes, _REACH)
-        self.places = {text: f"{at * SHAPE_WORD - self.bias}({BASE})" for at, text in enumerate(self.sizes)}
+        self._middles = [min(self.bytes, begin + _REACH) for begin in range(0, self.bytes, 2 * _REACH)]
+        self._names, self._uses, self._counts = names, uses, Counter[str]()
+        self._elsewhere: set[str] = set()
+        """Sizes that are computed where they are needed."""
+        self.places = {text: self._place_at(at * SHAPE_WORD) for at, text in enumerate(self.sizes)}
+        self._texts = {text: names.of(size) for text, size in loads.items()}
 
-    def resolved(self, lines: Sequence[str]) -> list[str]:
-        """Lines of code with the places of the sizes that they load."""
-        return [self._resolved(line) if SIZE_PREFIX in line else line for line in lines]
+    def _place_at(self, offset: int) -> str:
+        """The operand for what is so many bytes from the beginning of the table."""
+        number = offset // (2 * _REACH)
+        return f"{offset - self._middles[number]}({BASES[number]})"
 
-    def _resolved(self, line: str) -> str:
-        head, _, text = line.partition(SIZE_PREFIX)
-        return f"{head}{self.places[text]}  # {text}"
+    def resolved(self, phases: Sequence[Sequence[str]]) -> list[list[str]]:
+        """The lines of phases with the places of the sizes that they load.
 
-    def code(self, names: Sequence[str], words: Sequence[Size]) -> list[str]:
-        """The shape program: dimensions from the shape block, all sizes, then ``words`` into the block."""
+        One that is loaded once, and is an instruction away from another one, is computed where it is needed.
+        """
+        texts = (text for lines in phases for line in lines if (text := line.partition(SIZE_PREFIX)[2]))
+        self._counts = Counter(self._texts[text] for text in texts)
+        return [[each for line in lines for each in self._resolved(line)] for lines in phases]
+
+    def _resolved(self, line: str) -> Iterator[str]:
+        head, prefix, text = line.partition(SIZE_PREFIX)
+        if not prefix:
+            yield line
+            return
+        size = self.sizes[self._texts[text]]
+        form = _with_immediate(size) if self._is_computed_once(size) else None
+        if form is None:
+            yield f"{head}{self.places[self._texts[text]]}  # {text}"
+            return
+        assert isinstance(size.left, Size)
+        self._elsewhere.add(self._names.of(size))
+        register = head.split()[1].rstrip(",")
+        yield f"{head}{self.places[self._names.of(size.left)]}  # {size.left}"
+        yield instruction_text(form[0], f"{register}, {register}, {form[1]}") + f"  # {text}"
+
+    def _is_computed_once(self, size: Size) -> bool:
+        """Whether a size is needed at one place of the code alone, where another one of the table is."""
+        text = self._names.of(size)
+        other = isinstance(size.left, Size) and self._names.of(size.left) in self.places
+        return other and self._counts[text] == self._uses[text] == 1
+
+    def code(self, names: Sequence[str], words: Sequence[Size], phases: Sequence[Sequence[str]]) -> list[str]:
+        """The shape program: dimensions from the shape block, all sizes, then ``words`` into the block.
+
+        Only what it or the ``phases`` load gets a place in the table.
+        """
         out = Emitter()
         out.comment("sizes of the run")
-        out.instruction("addi", STACK, STACK, str(-self.bytes)) if self.bytes <= _REACH else self._far(out)
-        out.instruction("addi", BASE, STACK, str(self.bias - SHAPE_WORD))
-        out.instruction("addi", BASE, BASE, str(SHAPE_WORD))
+        _move(out, STACK, -self.bytes)
+        for base, middle in zip(BASES, self._middles, strict=False):
+            _move(out, base, middle)
         out.instruction("la", _BLOCK, f"%core({SHAPE_BLOCK})")
-        core = _SizeCode(out, self.places)
+        core = _SizeCode(out, self.places, self._names)
         for text, size in self.sizes.items():
+            if text in self._elsewhere:
+                continue
             if size.op == "symbol":
                 register = core.load(text, f"{names.index(size.name) * SHAPE_WORD}({_BLOCK})")
             else:
@@ -74,23 +110,49 @@ class SizeTable:
             out.instruction("sd", register, self.places[text])
         if words:
             out.instruction("bnez", TILE, "1f")
-            out.instruction("la", _BLOCK, f"%core({SHAPE_BLOCK})")
             for at, word in enumerate(words, len(names)):
-                out.instruction("ld", "t0", self.places[str(word)])
+                out.instruction("ld", "t0", self.places[self._names.of(word)])
                 out.instruction("sd", "t0", f"{at * SHAPE_WORD}({_BLOCK})")
             out.label("1")
-        return out.lines
+        return _without_unused_stores(out.lines, phases)
 
-    def _far(self, out: Emitter) -> None:
-        out.instruction("li", "t0", str(-self.bytes))
-        out.instruction("add", STACK, STACK, "t0")
+
+def _move(out: Emitter, register: str, distance: int) -> None:
+    """An address so far from the stack pointer."""
+    if distance in IMMEDIATES:
+        out.instruction("addi", register, STACK, str(distance))
+        return
+    out.instruction("li", "t0", str(distance))
+    out.instruction("add", register, STACK, "t0")
+
+
+def _without_unused_stores(lines: Sequence[str], phases: Sequence[Sequence[str]]) -> list[str]:
+    """The shape program without stores of sizes that nothing loads."""
+    loaded = {_place(line) for code in (lines, *phases) for line in code if line.lstrip().startswith("ld ")}
+    return [line for line in lines if not line.lstrip().startswith("sd ") or _place(line) in loaded | {""}]
+
+
+def _place(line: str) -> str:
+    """The place in the table to which a load or store refers; empty for another place."""
+    place = line.partition("#")[0].split()[-1]
+    return place if place.endswith(tuple(f"({base})" for base in BASES)) else ""
+
+
+class _Names:
+    """One name for all sizes that are equal at all points: the text of the one that was named first."""
+
+    def __init__(self) -> None:
+        self._by_values: dict[bytes, str] = {}
+
+    def of(self, size: Size) -> str:
+        return self._by_values.setdefault(size.values.tobytes(), str(size))
 
 
 class _SizeCode:
     """Computes sizes one after another; registers keep what they hold as long as there are others."""
 
-    def __init__(self, out: Emitter, places: Mapping[str, str]) -> None:
-        self._out, self._places = out, places
+    def __init__(self, out: Emitter, places: Mapping[str, str], names: _Names) -> None:
+        self._out, self._places, self._names = out, places, names
         self._free = list(_REGISTERS)
         self._held: dict[str, str] = {}
         """Registers by the text of what they hold, that first which was asked for longest ago."""
@@ -107,10 +169,12 @@ class _SizeCode:
         """The register of a size that is computed of others."""
         left = self._operand(size.left)
         self._used.append(left)
+        if size.op == "ceil" and isinstance(size.right, int) and size.right - 1 in IMMEDIATES:
+            return self._rounded_up(size, left, size.right)
         form = _with_immediate(size)
         right = "" if form or size.op == "neg" else self._operand(size.right)
         self._used.append(right)
-        target = self._new(str(size))
+        target = self._new(self._names.of(size))
         del self._used[-2:]
         if form is not None:
             self._out.instruction(form[0], target, left, str(form[1]))
@@ -120,9 +184,22 @@ class _SizeCode:
             _apply(self._out, size.op, target, left, right)
         return target
 
+    def _rounded_up(self, size: Size, left: str, divisor: int) -> str:
+        """The register of a quotient by a number, rounded up."""
+        form = with_immediate("div", divisor)
+        right = self._operand(divisor) if form is None else ""
+        self._used.append(right)
+        target = self._new(self._names.of(size))
+        del self._used[-2:]
+        self._out.instruction("addi", target, left, str(divisor - 1))
+        self._out.instruction(
+            *(form[0], target, target, str(form[1])) if form else ("divu", target, target, right)
+        )
+        return target
+
     def _operand(self, value: int | Size) -> str:
         """The register of a number or a size: as it is, from the table, or computed."""
-        text = str(value)
+        text = self._names.of(value) if isinstance(value, Size) else str(value)
         if text in self._held:
             register = self._held[text] = self._held.pop(text)
             return register
@@ -181,13 +258,14 @@ def _parts(size: Size) -> Iterator[Size]:
     yield size
 
 
-def _count(size: Size, uses: Counter[str]) -> None:
+def _count(size: Size, uses: Counter[str], names: _Names) -> None:
     """Count how often the parts of sizes are needed, each with what is computed from it once."""
-    uses[str(size)] += 1
-    if uses[str(size)] == 1:
+    text = names.of(size)
+    uses[text] += 1
+    if uses[text] == 1:
         for operand in (size.left, size.right):
             if isinstance(operand, Size):
-                _count(operand, uses)
+                _count(operand, uses, names)
 
 
 def _depth(size: Size) -> int:

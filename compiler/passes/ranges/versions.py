@@ -35,7 +35,7 @@ _MUCH_SLOWER = 1.35
 """How much slower a run may be at an end of the ranges than with the best version of each phase."""
 _STEPS = 6
 """Points at which two versions are compared to find the border between them."""
-_UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
+UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
 """What code that has never seen a size raises for one."""
 
 
@@ -312,7 +312,7 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
             points = _smaller(anchor, points)
             if points.sum() < 2:
                 raise _refusal(context, code.node, str(error)) from None
-        except _UNTRACED as error:
+        except UNTRACED as error:
             if isinstance(error, Tx8Error):
                 raise
             raise _refusal(context, code.node, "its code has been written for known sizes only") from error

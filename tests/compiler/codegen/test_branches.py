@@ -41,6 +41,28 @@ def test_a_branch_goes_as_far_as_it_reaches(fillers: int, jumps: int | None) -> 
     assert jumps is None or found == jumps
 
 
+def copy_some_rows(kernel: Kernel) -> None:
+    """y[tile] = x[tile], in conditions of which the outcome is known, and that of a row that is known."""
+    row = kernel.let(kernel.tile * 2)
+    with kernel.if_below(row + 2, row):
+        kernel.emit("td.memset.fp32", dst=kernel.buffer("never", 256), value=1.0, n=SIZE)
+    with kernel.if_below(row, row + 1), kernel.loop(kernel.let(row + 1) - row):
+        buffer = kernel.buffer("x", SIZE * 4)
+        kernel.emit("rdma.fp32", dst=buffer, src=Address("x") + row * (SIZE * 2), n=SIZE)
+        kernel.emit("wdma.fp32", dst=Address("y") + kernel.tile * (SIZE * 4), src=buffer, n=SIZE)
+
+
+@pytest.mark.parametrize("smallest", [False, True])
+def test_what_is_known_takes_no_branch(smallest: bool) -> None:
+    x = draw(ROWS, SIZE)
+    tensors, output = [DdrTensor("x", Format.FP32, x.shape)], DdrTensor("y", Format.FP32, x.shape)
+    y, lines = run_phase(copy_some_rows, {"x": x}, tensors, output, TILES, compact=True, smallest=smallest)
+    assert (y[:TILES] == x[:TILES]).all() and not y[TILES:].any()
+    assert any("td.memset" in line for line in lines) == (not smallest)
+    branches = [line for line in lines if line.split()[:1] and line.split()[0] in ("blt", "bge", "j")]
+    assert bool(branches) == (not smallest)
+
+
 NUMBERS = (0, -1, 2047, 2048, -(1 << 31), (1 << 31) - 1, 1 << 31, 0x1_0001_0000, 0x1234_5678_9ABC_DEF1)
 
 

@@ -21,9 +21,11 @@ from compiler.codegen.expr import (
     maximum,
     minimum,
 )
-from compiler.codegen.registers import POOL, Registers
+from compiler.codegen.phase import Target
+from compiler.codegen.registers import POOL, Registers, registers_for
 from compiler.codegen.spilling import Spills
 from core_steps import interpret
+from tx8isa.numbers.formats import Format
 
 VARIABLES = {"s0": (0, 15), "s1": (-40, 90), "s2": (1, 4096), "s3": (0, 1 << 20)}
 _MASK = (1 << 64) - 1
@@ -99,11 +101,20 @@ def test_temporaries_are_given_back(pair: Pair) -> None:
     assert len(registers._free) >= before - 1
 
 
+def small(out: Emitter, smallest: bool = False) -> Registers:
+    """The registers for code that is to be small."""
+    target = Target(16, 1 << 20, Format.FP16, compact=True, smallest=smallest)
+    return registers_for(target, out, Spills(), None)
+
+
+@pytest.mark.parametrize("smallest", [False, True], ids=["found", "smallest"])
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=5), ENVIRONMENTS)
-def test_operands_are_right_whatever_registers_hold(pairs: list[Pair], environment: dict[str, int]) -> None:
+def test_operands_are_right_whatever_registers_hold(
+    smallest: bool, pairs: list[Pair], environment: dict[str, int]
+) -> None:
     """Several values at once, in any order, also after a variable has changed; what is there is found."""
     out = Emitter()
-    registers = Registers(out, Spills(), remembering=True)
+    registers = small(out, smallest)
     registers._free = [name for name in POOL if name not in VARIABLES]
     changed = next(value for value in LEAVES if value.register == "s3")
     state = dict(environment)
@@ -125,7 +136,7 @@ def test_operands_are_right_whatever_registers_hold(pairs: list[Pair], environme
 
 def test_what_registers_hold_is_forgotten_where_others_go_on() -> None:
     out = Emitter()
-    registers = Registers(out, Spills(), remembering=True)
+    registers = small(out)
 
     def lines_for(value: Value) -> int:
         before = out.count

@@ -164,6 +164,23 @@ def test_head_is_in_the_phase_before_on_another_worker() -> None:
     assert a.address + a.span <= x.address or x.address + x.span <= a.address
 
 
+@pytest.mark.parametrize("smallest", [False, True])
+def test_instructions_of_a_head_share_a_condition_in_small_code(smallest: bool) -> None:
+    target = Target(16, 0x2F0000, Format.FP32, compact=True, smallest=smallest)
+    one, two = (Kernel(prefix, target, 0x2F0000, synchronized=prefix == "p1") for prefix in ("p0", "p1"))
+    one.emit("rdma.fp32", dst=one.buffer("x", 1024), src=INPUT.at(0), n=64)
+    with two.if_below(two.tile, 5):
+        for name in ("a", "b"):
+            load(two, name, TABLE, 4096)
+    load(two, "c", TABLE, 4096)
+    two.await_earlier_phases()
+    host, _ = schedule([("one", one), ("two", two)], {"table"})
+    text = host.lines()
+    assert sum("worker=2" in line for line in text) == 3
+    assert sum(line.split()[0] in ("blt", "bge") for line in text if line.split()) == (1 if smallest else 2)
+    assert all(line.strip() for line in text)
+
+
 @pytest.mark.parametrize(("before", "address"), [(0, 0x2F0000 - 32768), (1, 0)])
 def test_a_head_begins_where_its_phase_counts_addresses(before: int, address: int) -> None:
     """Odd phases count from the end of the scratchpad, so the head is there, in one piece with the rest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.spm import SpmAllocator, SpmBuffer, SpmOverflow
+from compiler.codegen.spm import Copies, SpmAllocator, SpmBuffer, SpmOverflow
 from tx8isa.numbers.formats import Format
 
 INTERVALS = st.lists(
@@ -124,6 +125,69 @@ def test_what_a_loop_runs_once_has_one_copy() -> None:
     with kernel.items(2):
         kernel.emit("td.memset.fp32", dst=kernel.buffer("x", 256), value=0.0, n=4)
     assert not kernel.spm.buffers[0].doubled
+
+
+@given(INTERVALS, st.sets(st.integers(0, 24)), st.sampled_from([256, 4096]))
+def test_copies_at_one_distance_do_not_overlap(
+    intervals: list[tuple[int, int, int]], doubled: set[int], grain: int
+) -> None:
+    buffers = buffers_of(intervals)
+    several = [buffers[at] for at in sorted(doubled | {0}) if at < len(buffers)]
+    SpmAllocator(1 << 20, grain=grain).place_apart(buffers, several)
+    assert len({buffer.distance for buffer in several}) == 1
+    places = [(buffer, buffer.address) for buffer in buffers] + [(each, each.second) for each in several]
+    assert all(address % grain == 0 for _, address in places)
+    for (a, begin), (b, other) in combinations(places, 2):
+        together = a.first <= b.last and b.first <= a.last
+        assert not together or begin + a.span <= other or other + b.span <= begin
+
+
+def small_kernel(spm: int, copies: Copies | None = None) -> Kernel:
+    """A kernel whose code is to be small."""
+    target = Target(2, spm, Format.FP16, compact=True, smallest=True)
+    return Kernel("p0", target, spm, copies=copies)
+
+
+def text_of_stages(spm: int, copies: Copies | None = None) -> tuple[Kernel, list[str]]:
+    kernel = small_kernel(spm, copies)
+    stages(kernel)
+    return kernel, [line for line in kernel.text() if not line.lstrip().startswith("#")]
+
+
+def test_small_code_adds_one_distance_to_all_buffers_of_a_loop() -> None:
+    kernel, text = text_of_stages(1 << 16)
+    copies = replace(kernel.spm.found_copies(), apart="p0.apart")
+    assert copies.doubled == {"p0.x", "p0.y", "p0.z", "p0.out"}
+    other, shorter = text_of_stages(1 << 16, copies)
+    (distance,) = {buffer.distance for buffer in other.spm.buffers}
+    assert f"        .equ p0.apart, {distance}" in shorter
+    assert sum(" and " in line for line in text) == 4
+    assert not any(" and " in line for line in shorter)
+    assert sum(" xor " in line for line in shorter) == 1
+    assert len(shorter) < len(text)
+
+
+def test_small_code_has_addresses_that_are_made_in_one_instruction_where_there_is_room() -> None:
+    kernel, _ = text_of_stages(1 << 16)
+    kernel.mirror()
+    assert all(buffer.address % 4096 == 0 and buffer.second % 4096 == 0 for buffer in kernel.spm.buffers)
+    tight, _ = text_of_stages(1 << 12)
+    assert any(buffer.address % 4096 for buffer in tight.spm.buffers)
+
+
+def test_a_loop_without_copies_has_no_variable_for_them() -> None:
+    kernel, _ = text_of_stages(512)
+    copies = kernel.spm.found_copies()
+    assert (copies.doubled, copies.reuse) == (set(), True)
+    other, text = text_of_stages(512, copies)
+    assert [buffer.address for buffer in other.spm.buffers] == [b.address for b in kernel.spm.buffers]
+    assert not any(word in line for line in text for word in (" not ", " and ", " xor "))
+
+
+def test_copies_that_are_decided_do_not_give_way() -> None:
+    kernel, _ = text_of_stages(1 << 16)
+    with pytest.raises(SpmOverflow, match="does not fit the 1024 bytes"):
+        text_of_stages(1024, kernel.spm.found_copies())
 
 
 def test_buffers_that_fit_neither_way_are_an_overflow() -> None:

@@ -59,10 +59,12 @@ def phase_program(
     tiles: int = 4,
     machine: Machine | None = None,
     compact: bool = False,
+    smallest: bool = False,
 ) -> tuple[emulator.Program, list[str]]:
     """A program of one phase, and its lines of code; ``tensors`` are operands, constants by their value."""
     machine = machine or load_machine(None)
-    target = Target(tiles, min(machine.spm.reserved, machine.spm.bytes), output.fmt, compact=compact)
+    room = min(machine.spm.reserved, machine.spm.bytes)
+    target = Target(tiles, room, output.fmt, compact=compact or smallest, smallest=smallest)
     kernel = generated(lower, target)
     data = program.Data(machine.ddr.bank_bytes)
     for tensor in tensors:
@@ -100,13 +102,14 @@ def run_phase(
     machine: Machine | None = None,
     strict: bool = False,
     compact: bool = False,
+    smallest: bool = False,
 ) -> tuple[Array, list[str]]:
     """What a phase writes to ``output``, as the interface has it, and its lines of code.
 
     ``tensors`` are its operands: constants by their value, the others by ``inputs``. ``strict``: a hazard
-    is an AssertionError. ``compact``: code that is to be small.
+    is an AssertionError. ``compact``: code that is to be small; ``smallest``: as small as it can be made.
     """
-    loaded, lines = phase_program(lower, tensors, output, tiles, machine, compact)
+    loaded, lines = phase_program(lower, tensors, output, tiles, machine, compact, smallest)
     results = loaded.run(travelling(inputs, tensors), strict=strict)
     if strict:
         assert not loaded.hazards, loaded.hazards[0]

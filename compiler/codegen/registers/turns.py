@@ -1,0 +1,60 @@
+"""Loops that use two copies of buffers in turns, and the variables by which they choose one."""
+
+from __future__ import annotations
+
+from compiler.codegen.emitter import Emitter
+from compiler.codegen.expr import Variable
+from compiler.codegen.phase import Target
+from compiler.codegen.spilling import Spills
+from compiler.codegen.spm import Copies
+from compiler.evaluation.sizes import always
+
+from .contents import RegisterContents
+from .sums import Sums
+from .values import Registers
+
+_FAR = 1 << 40
+"""The distance of two copies of a buffer is less."""
+
+
+def registers_for(target: Target, out: Emitter, spills: Spills, copies: Copies | None) -> Registers:
+    """The registers of a phase of which the code is as small as the target wants it."""
+    if not target.compact:
+        return Registers(out, spills)
+    contents = RegisterContents(out)
+    return Registers(out, spills, contents, Sums(contents, copies) if target.smallest else None)
+
+
+class Turns:
+    """The variables of the loops of a phase; ``copies``: the buffers that have second ones, if decided."""
+
+    def __init__(self, registers: Registers, copies: Copies | None) -> None:
+        self._registers, self._copies = registers, copies
+        self._distance = "" if copies is None else copies.apart
+        self._loops: dict[Variable, int] = {}
+
+    def variable(self, loop: int, iterations: int) -> Variable | None:
+        """A variable that is 0 and -1 in turns, or 0 and the distance of all second copies.
+
+        None for a loop of at most one iteration, and for one that is known to need no copies.
+        """
+        if always(iterations < 2) or (self._copies is not None and loop not in self._copies.loops):
+            return None
+        low, high = (-_FAR, _FAR) if self._distance else (-1, 0)
+        variable = self._registers.counter(0, low, high)
+        self._loops[variable] = loop
+        return variable
+
+    def change(self, variable: Variable | None) -> None:
+        """Let a loop that has such a variable use the other copies."""
+        if variable is not None:
+            self._registers.invert(variable, self._distance)
+
+    def of(self, symbol: str, variable: Variable | None) -> tuple[Variable | None, int]:
+        """What chooses the copy of a buffer where loops have a variable, and the number of the loop.
+
+        None for a buffer that has no second copy.
+        """
+        if variable is None or (self._copies is not None and symbol not in self._copies.doubled):
+            return None, -1
+        return variable, self._loops[variable]

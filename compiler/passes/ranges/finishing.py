@@ -1,0 +1,76 @@
+"""The last code of versions: for their own points alone, with copies of buffers at one distance.
+
+Which points a version is for is known when all versions are there, and which buffers have second copies when
+they are placed. What had to be left open until then takes no instructions any more.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from compiler.codegen.spm import Copies
+from compiler.evaluation.sizes import Domain
+from compiler.graph import Array, GraphError
+from compiler.lowering.generate import DOES_NOT_FIT
+from compiler.passes.base import Context
+
+from .phase_code import PhaseCode
+from .versions import UNTRACED, Version
+
+
+def finished(context: Context, code: PhaseCode, version: Version) -> Version:
+    """The version with the smallest code that was found, right for the same points."""
+    found = _smallest(context, code, version)
+    if found is None:
+        return version
+    copies = found.kernel.spm.found_copies()
+    for symbol in (f"{found.kernel.prefix}.apart", "") if copies.doubled else ("",):
+        other = _again(found, replace(copies, apart=symbol))
+        if other is not None:
+            return other
+    return found
+
+
+def _smallest(context: Context, code: PhaseCode, version: Version) -> Version | None:
+    """The version in small code: without what other points need, if that is possible.
+
+    A sequence may be divided in a way of which it is only known that it is right for more points.
+    """
+    with suppress(*UNTRACED):
+        found = _made_for(context, code, version, version.points)
+        if found is not None:
+            return found
+    return _made_for(context, code, version, version.domain.first)
+
+
+def _made_for(context: Context, code: PhaseCode, version: Version, points: Array) -> Version | None:
+    """The version in small code, made for some points; None where it is not right for those it has."""
+    domain = Domain(version.domain.symbols, version.anchor, points, context.size_loads)
+    context.domain = domain
+    try:
+        kernel = code.kernel_of(version.kernel.prefix, version.division, smallest=True)
+    except (*DOES_NOT_FIT, GraphError):
+        return None
+    finally:
+        context.domain = None
+    if (version.points & ~domain.alive).any():
+        return None
+    domain.complete = True
+    return replace(version, kernel=kernel, domain=domain)
+
+
+def _again(version: Version, copies: Copies) -> Version | None:
+    """The version with copies of buffers that are decided; None where they do not fit."""
+    domain, generate = version.domain, version.kernel.again
+    alive = domain.alive
+    if generate is None:
+        return None
+    domain.alive, domain.complete = domain.first, False
+    with suppress(*DOES_NOT_FIT):
+        kernel = generate(copies)
+        if not (version.points & ~domain.alive).any():
+            domain.complete = True
+            return replace(version, kernel=kernel)
+    domain.alive, domain.complete = alive, True
+    return None

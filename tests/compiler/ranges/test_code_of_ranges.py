@@ -1,0 +1,34 @@
+"""An image for a range of sizes has at most half as much code again as one of the usual sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tx8
+from range_costs import CASES, code_bytes
+from range_models import one_node
+
+MOST = 1.5
+
+
+def times_the_code(model: Any, dims: Any, shapes: Any, **options: Any) -> float:
+    """How many times the code of an image of one size that for a range is."""
+    ranged = tx8.compile(model, dtype="fp16", dims=dims, **options)
+    alone = tx8.compile(model, dtype="fp16", shapes=shapes, **options)
+    return code_bytes(ranged) / code_bytes(alone)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("residency", ["off", "on"])
+@pytest.mark.parametrize("name", CASES)
+def test_networks(name: str, residency: str) -> None:
+    case = CASES[name]()
+    shapes = {key: value.shape for key, value in case.inputs(*case.sizes[0]).items()}
+    assert times_the_code(case.model, case.dims, shapes, residency=residency) <= MOST
+
+
+def test_one_operator() -> None:
+    model = one_node("Relu", ["rows", 96])
+    assert times_the_code(model, {"rows": (1, 100, 512)}, {"x": (100, 96)}) <= MOST
