@@ -41,12 +41,17 @@ class Sentinel:
         self._ready = select.epoll()  # which tells of deaths in their order: mpiexec ends the other ranks
         self._ready.register(messages, select.EPOLLIN)
         messages.setblocking(False)
-        self._gone = [rank for rank, process in processes.items() if not self._meet(rank, process)]
+        self._gone = {rank for rank, process in processes.items() if not self._meet(rank, process)}
+        """Ranks that had ended before they were watched, so that their order is not known."""
 
     def watch(self) -> str | None:
         """Wait until all ranks have left; what is to be said when one has not done so in order."""
-        if self._gone:
-            return self._died(*self._gone)
+        line = self._hear()
+        if line is None and self._gone:
+            ended = {rank for rank, handle in self._handles.items() if _has_ended(handle)}
+            line = self._died(*sorted(self._gone | ended))
+        if line is not None:
+            return line
         while self._handles:
             ready = [handle for handle, _ in self._ready.poll()]
             line = self._hear()
@@ -70,6 +75,7 @@ class Sentinel:
 
     def _note(self, kind: str, rank: int, rest: str) -> None:
         if kind == "bye":
+            self._gone.discard(rank)
             self._forget(rank)
         elif kind == "does":
             self._names[rank] += f", {rest}"
@@ -87,14 +93,14 @@ class Sentinel:
         return f"tx8emu: error: {names} has died, and the run with it"
 
     def _meet(self, rank: int, process: int) -> bool:
-        """Watch a rank; whether it is still there."""
+        """Watch a rank, also one whose process is not yet taken away; whether it is still alive."""
         try:
             handle = os.pidfd_open(process)
         except ProcessLookupError:
             return False
         self._handles[rank] = handle
         self._ready.register(handle, select.EPOLLIN)
-        return True
+        return not _has_ended(handle)
 
     def _forget(self, rank: int) -> None:
         if (handle := self._handles.pop(rank, None)) is not None:
@@ -121,6 +127,11 @@ class Sentinel:
             ready = {handle for handle, _ in self._ready.poll(rest)}
             for rank in [rank for rank, handle in self._handles.items() if handle in ready]:
                 self._forget(rank)
+
+
+def _has_ended(handle: int) -> bool:
+    """Whether the process of a handle has ended."""
+    return bool(select.select([handle], [], [], 0)[0])
 
 
 def main(arguments: list[str]) -> int:

@@ -63,6 +63,29 @@ def test_ranks_that_have_died_before_are_both_named(ranks: Ranks, sockets: Socke
     assert found.watch() == f"tx8emu: error: {names} has died, and the run with it"
 
 
+@pytest.mark.parametrize("taken_away", [0, 1])
+def test_ranks_that_have_died_before_are_both_named_when_one_is_still_there(
+    taken_away: int, ranks: Ranks, sockets: Sockets
+) -> None:
+    """mpiexec may take the process that it has ended itself away before that of the rank that died."""
+    for each in ranks:
+        each.kill()
+        os.waitid(os.P_PID, each.pid, os.WEXITED | os.WNOWAIT)
+    ranks[taken_away].wait()
+    found = watching(ranks, sockets)
+    names = " or ".join(f"rank {rank} (process {each.pid})" for rank, each in enumerate(ranks))
+    assert found.watch() == f"tx8emu: error: {names} has died, and the run with it"
+
+
+def test_a_rank_that_has_left_in_order_before_is_not_missed(ranks: Ranks, sockets: Sockets) -> None:
+    for each in ranks:
+        each.kill()
+        each.wait()
+    for rank in (0, 1):
+        sockets[1].send(f"bye {rank}".encode())
+    assert watching(ranks, sockets).watch() is None
+
+
 def test_the_other_rank_is_ended(ranks: Ranks, sockets: Sockets) -> None:
     found = watching(ranks, sockets)
     ranks[1].kill()
