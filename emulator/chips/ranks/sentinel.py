@@ -3,9 +3,13 @@
 It runs as a program of its own, outside the group of processes that mpiexec ends, and needs nothing but the
 standard library. Its arguments are the processes of the ranks, such as ``1:4711``. Its standard input is a
 socket on which ranks say what they do, why they give up, and that they leave in order: ``does RANK TEXT``,
-``failed RANK LINE`` and ``bye RANK``. A rank that writes files says under which name each of them grows, that
-all are whole and get their names now, and that all have them: ``grows RANK [NAME, TARGET]``, ``whole RANK``
-and ``kept RANK``. When it dies between, the files get their names here if they are whole, or are removed.
+``failed RANK LINE`` and ``bye RANK``. With ``lives RANK`` comes one end of a pipe whose other end the rank
+holds. The pipe ends before mpiexec can know of the death, while the host says later that a process has ended:
+then the other ranks, which mpiexec ends, may seem to have died first.
+
+A rank that writes files says under which name each of them grows, that all are whole and get their names now,
+and that all have them: ``grows RANK [NAME, TARGET]``, ``whole RANK`` and ``kept RANK``. When it dies between,
+the files get their names here if they are whole, or are removed.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ class Sentinel:
         self._names = {rank: f"process {process}" for rank, process in processes.items()}
         self._handles: dict[int, int] = {}
         """By rank: a handle of its process, which never becomes that of another one."""
+        self._pipes: dict[int, int] = {}
+        """By rank: the end of a pipe whose other end it holds."""
         self._files: dict[int, list[tuple[str, str]]] = {}
         """By rank: the files that it writes, under the names that they have now and those they will have."""
         self._whole: set[int] = set()
@@ -46,30 +52,34 @@ class Sentinel:
 
     def watch(self) -> str | None:
         """Wait until all ranks have left; what is to be said when one has not done so in order."""
-        line = self._hear()
-        if line is None and self._gone:
-            ended = {rank for rank, handle in self._handles.items() if _has_ended(handle)}
-            line = self._died(*sorted(self._gone | ended))
-        if line is not None:
-            return line
-        while self._handles:
-            ready = [handle for handle, _ in self._ready.poll()]
+        while self._handles or self._gone:
+            ready = [handle for handle, _ in self._ready.poll(0 if self._gone else None)]
             line = self._hear()
-            ranks = {handle: rank for rank, handle in self._handles.items()}
-            dead = [ranks[handle] for handle in ready if handle in ranks]
-            if line is None and dead:
-                line = self._died(dead[0])
             if line is not None:
                 return line
+            ranks = {handle: rank for rank, handle in self._watched()}
+            dead = [ranks[handle] for handle in ready if handle in ranks]
+            if self._gone:
+                ended = {rank for rank, handle in self._watched() if _has_ended(handle)}
+                return self._died(*sorted(self._gone | ended))
+            if dead:
+                return self._died(dead[0])
         return None
+
+    def _watched(self) -> list[tuple[int, int]]:
+        """Ranks, and what tells of their ends."""
+        return [*self._handles.items(), *self._pipes.items()]
 
     def _hear(self) -> str | None:
         """Take the messages that are there; the line of the first rank that gives up."""
         with suppress(BlockingIOError):
             while True:
-                kind, rank, rest = (*self._messages.recv(MOST_BYTES).decode().split(" ", 2), "")[:3]
+                message, pipes, _, _ = socket.recv_fds(self._messages, MOST_BYTES, 1)
+                kind, rank, rest = (*message.decode().split(" ", 2), "")[:3]
                 if kind == "failed":
                     return rest
+                if kind == "lives":
+                    self._hold(int(rank), pipes[0])
                 self._note(kind, int(rank), rest)
         return None
 
@@ -83,7 +93,7 @@ class Sentinel:
             self._files.setdefault(rank, []).append(tuple(json.loads(rest)))
         elif kind == "whole":
             self._whole.add(rank)
-        else:
+        elif kind == "kept":
             self._files.pop(rank, None)
             self._whole.discard(rank)
 
@@ -102,14 +112,24 @@ class Sentinel:
         self._ready.register(handle, select.EPOLLIN)
         return not _has_ended(handle)
 
+    def _hold(self, rank: int, pipe: int) -> None:
+        """Watch the pipe of a rank."""
+        self._pipes[rank] = pipe
+        self._ready.register(pipe, select.EPOLLIN)
+        if _has_ended(pipe):
+            self._gone.add(rank)
+
     def _forget(self, rank: int) -> None:
-        if (handle := self._handles.pop(rank, None)) is not None:
-            self._ready.unregister(handle)
-            os.close(handle)
+        for found in (self._handles, self._pipes):
+            if (handle := found.pop(rank, None)) is not None:
+                self._ready.unregister(handle)
+                os.close(handle)
 
     def end(self) -> None:
         """End the ranks that are left when mpiexec has not done so after a while; then tidy their files."""
         self._ready.unregister(self._messages)
+        for pipe in self._pipes.values():
+            self._ready.unregister(pipe)
         self._await_deaths()
         for handle in self._handles.values():
             with suppress(ProcessLookupError):
@@ -130,7 +150,7 @@ class Sentinel:
 
 
 def _has_ended(handle: int) -> bool:
-    """Whether the process of a handle has ended."""
+    """Whether the process of a handle has ended, or that which holds the other end of a pipe."""
     return bool(select.select([handle], [], [], 0)[0])
 
 

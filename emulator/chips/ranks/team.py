@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
 import secrets
 import socket
 import subprocess
@@ -18,6 +20,9 @@ from tx8isa.tools import files
 from . import sentinel
 from .launch import Launched
 from .mpi import MpiPost
+
+_HIGH = 512
+"""The least number of a file that is to be closed before those of MPI, if the host allows as many."""
 
 
 class RanksError(Tx8Error):
@@ -49,6 +54,7 @@ class Team:
                 "mpiexec and mpi4py belong to different MPI libraries"
             )
         self._sentinel = _find_sentinel(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED), self.rank)
+        self._lifeline = _lifeline(self._sentinel, self.rank)
         files.journal = self
         self.begun = self.over = False
         """Whether all ranks were ready to run; whether none needs another one any more."""
@@ -113,6 +119,20 @@ def _find_sentinel(host: Any, rank: int) -> socket.socket:
     speaker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     speaker.connect(name)
     return speaker
+
+
+def _lifeline(speaker: socket.socket, rank: int) -> int:
+    """The end of a pipe that this process holds as long as it lives; the sentinel gets the other one.
+
+    Its number is high: of the files of a process that ends, Linux closes the one with the highest first.
+    """
+    heard, held = os.pipe()
+    socket.send_fds(speaker, [f"lives {rank}".encode()], [heard])
+    high = min(_HIGH, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    lifeline = fcntl.fcntl(held, fcntl.F_DUPFD_CLOEXEC, high)
+    os.close(heard)
+    os.close(held)
+    return lifeline
 
 
 def _start_sentinel(name: str, processes: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -52,6 +53,54 @@ def test_the_rank_that_died_first_is_named(victim: int, ranks: Ranks, sockets: S
         os.waitid(os.P_PID, each.pid, os.WEXITED | os.WNOWAIT)
     name = f"rank {victim} (process {ranks[victim].pid}, chips {victim})"
     assert found.watch() == f"tx8emu: error: {name} has died, and the run with it"
+
+
+def test_the_rank_whose_pipe_has_ended_first_is_named(ranks: Ranks, sockets: Sockets) -> None:
+    """What the host says of processes may come later, and in another order."""
+    found, pipes = watching(ranks, sockets), [os.pipe() for _ in ranks]
+    for rank, (heard, _) in enumerate(pipes):
+        socket.send_fds(sockets[1], [f"lives {rank}".encode()], [heard])
+    assert found._hear() is None
+    os.close(pipes[1][1])
+    for each in ranks:
+        each.kill()
+        os.waitid(os.P_PID, each.pid, os.WEXITED | os.WNOWAIT)
+    assert found.watch() == f"tx8emu: error: rank 1 (process {ranks[1].pid}) has died, and the run with it"
+    for end in (pipes[0][0], pipes[0][1], pipes[1][0]):
+        os.close(end)
+
+
+def test_a_pipe_that_has_ended_before_it_is_watched_names_all_that_have(
+    ranks: Ranks, sockets: Sockets
+) -> None:
+    found, (heard, held) = watching(ranks, sockets), os.pipe()
+    socket.send_fds(sockets[1], [b"lives 1"], [heard])
+    os.close(heard)
+    os.close(held)
+    ranks[0].kill()
+    os.waitid(os.P_PID, ranks[0].pid, os.WEXITED | os.WNOWAIT)
+    names = " or ".join(f"rank {rank} (process {each.pid})" for rank, each in enumerate(ranks))
+    assert found.watch() == f"tx8emu: error: {names} has died, and the run with it"
+
+
+def test_the_host_closes_the_last_file_of_a_process_first() -> None:
+    """That is what the pipes of ranks rely on."""
+    ends = {"low": os.pipe(), "high": os.pipe()}
+    process = os.fork()
+    if not process:
+        os.dup2(ends["high"][1], 600)
+        os.close(ends["high"][1])
+        signal.pause()
+    for _, held in ends.values():
+        os.close(held)
+    ready = select.epoll()
+    for heard, _ in ends.values():
+        ready.register(heard, select.EPOLLIN)
+    os.kill(process, signal.SIGKILL)
+    os.waitid(os.P_PID, process, os.WEXITED)
+    assert [each for each, _ in ready.poll()] == [ends["high"][0], ends["low"][0]]
+    for heard, _ in ends.values():
+        os.close(heard)
 
 
 def test_ranks_that_have_died_before_are_both_named(ranks: Ranks, sockets: Sockets) -> None:
