@@ -122,14 +122,17 @@ class Sentinel:
     def _forget(self, rank: int) -> None:
         for found in (self._handles, self._pipes):
             if (handle := found.pop(rank, None)) is not None:
-                self._ready.unregister(handle)
-                os.close(handle)
+                self._close(handle)
+
+    def _close(self, handle: int) -> None:
+        self._ready.unregister(handle)
+        os.close(handle)
 
     def end(self) -> None:
         """End the ranks that are left when mpiexec has not done so after a while; then tidy their files."""
         self._ready.unregister(self._messages)
-        for pipe in self._pipes.values():
-            self._ready.unregister(pipe)
+        while self._pipes:
+            self._close(self._pipes.popitem()[1])
         self._await_deaths()
         for handle in self._handles.values():
             with suppress(ProcessLookupError):

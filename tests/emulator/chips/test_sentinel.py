@@ -39,6 +39,18 @@ def sockets() -> Iterator[Sockets]:
         yield ear, speaker
 
 
+@pytest.fixture(params=[False, True], ids=["processes alone", "pipes too"])
+def pipes(request: pytest.FixtureRequest, sockets: Sockets) -> Iterator[None]:
+    """Ranks that say that they live, or do not."""
+    ends = [os.pipe() for _ in range(2)] if request.param else []
+    for rank, (heard, _) in enumerate(ends):
+        socket.send_fds(sockets[1], [f"lives {rank}".encode()], [heard])
+        os.close(heard)
+    yield
+    for _, held in ends:
+        os.close(held)
+
+
 def watching(ranks: Ranks, sockets: Sockets) -> Sentinel:
     return Sentinel(sockets[0], {rank: each.pid for rank, each in enumerate(ranks)})
 
@@ -135,6 +147,7 @@ def test_a_rank_that_has_left_in_order_before_is_not_missed(ranks: Ranks, socket
     assert watching(ranks, sockets).watch() is None
 
 
+@pytest.mark.usefixtures("pipes")
 def test_the_other_rank_is_ended(ranks: Ranks, sockets: Sockets) -> None:
     found = watching(ranks, sockets)
     ranks[1].kill()
@@ -143,6 +156,7 @@ def test_the_other_rank_is_ended(ranks: Ranks, sockets: Sockets) -> None:
     assert ranks[0].wait(timeout=10) == -signal.SIGKILL
 
 
+@pytest.mark.usefixtures("pipes")
 def test_ranks_that_leave_in_order(ranks: Ranks, sockets: Sockets) -> None:
     found, speaker = watching(ranks, sockets), sockets[1]
     for rank in (0, 1):
@@ -150,6 +164,7 @@ def test_ranks_that_leave_in_order(ranks: Ranks, sockets: Sockets) -> None:
     assert found.watch() is None
 
 
+@pytest.mark.usefixtures("pipes")
 @pytest.mark.parametrize("said", [["grows"], ["grows", "whole"], ["grows", "whole", "kept"]])
 def test_files_of_a_rank_that_dies_get_their_names_or_go(
     said: list[str], ranks: Ranks, sockets: Sockets, tmp_path: Path
