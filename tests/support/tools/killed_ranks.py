@@ -40,7 +40,7 @@ OPTIONS = ("--chips", "2x2", "--random", "0", "-q", "--output-dir", "out", "--tr
 
 @dataclass(frozen=True)
 class KilledRun:
-    """What became of a run. ``late``: the rank had ended before it could be killed."""
+    """What became of a run. ``late``: the rank had ended, or done all it had to do, before it was killed."""
 
     victim: int
     moment: str
@@ -86,6 +86,7 @@ class KilledRuns:
             killed = time.monotonic()
             printed, errors = run.communicate(timeout=SECONDS)
         seconds = time.monotonic() - killed
+        late = late or (run.returncode == 0 and _files(folder) == self._files)  # it was about to exit
         lines = [line for line in errors.splitlines() if line.startswith("tx8emu")]
         found = self._problems(folder, victim, late, lines, run.returncode)
         if not lines and not late and not any(text in printed + errors for text in OF_MPIEXEC):
