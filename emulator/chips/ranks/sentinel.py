@@ -2,10 +2,10 @@
 
 It runs as a program of its own, outside the group of processes that mpiexec ends, and needs nothing but the
 standard library. Its arguments are the processes of the ranks, such as ``1:4711``. Its standard input is a
-socket on which ranks say what they do, why they give up, and that they leave in order: ``does RANK TEXT``,
-``failed RANK LINE`` and ``bye RANK``. With ``lives RANK`` comes one end of a pipe whose other end the rank
-holds. The pipe ends before mpiexec can know of the death, while the host says later that a process has ended:
-then the other ranks, which mpiexec ends, may seem to have died first.
+socket on which ranks say what they do, why they give up, and that they leave in order when all do: ``does
+RANK TEXT``, ``failed RANK LINE`` and ``bye RANK``. With ``lives RANK`` comes one end of a pipe whose other
+end the rank holds. The pipe ends before mpiexec can know of the death, while the host says later that a
+process has ended: then the other ranks, which mpiexec ends, may seem to have died first.
 
 A rank that writes files says under which name each of them grows, that all are whole and get their names now,
 and that all have them: ``grows RANK [NAME, TARGET]``, ``whole RANK`` and ``kept RANK``. When it dies between,
@@ -47,15 +47,17 @@ class Sentinel:
         self._ready = select.epoll()  # which tells of deaths in their order: mpiexec ends the other ranks
         self._ready.register(messages, select.EPOLLIN)
         messages.setblocking(False)
+        self._left: set[int] = set()
+        """Ranks that have done all they had to do; they exit when all have."""
         self._gone = {rank for rank, process in processes.items() if not self._meet(rank, process)}
         """Ranks that had ended before they were watched, so that their order is not known."""
 
     def watch(self) -> str | None:
         """Wait until all ranks have left; what is to be said when one has not done so in order."""
-        while self._handles or self._gone:
+        while self._left != self._names.keys():
             ready = [handle for handle, _ in self._ready.poll(0 if self._gone else None)]
             line = self._hear()
-            if line is not None:
+            if line is not None or self._left == self._names.keys():
                 return line
             ranks = {handle: rank for rank, handle in self._watched()}
             dead = [ranks[handle] for handle in ready if handle in ranks]
@@ -85,8 +87,7 @@ class Sentinel:
 
     def _note(self, kind: str, rank: int, rest: str) -> None:
         if kind == "bye":
-            self._gone.discard(rank)
-            self._forget(rank)
+            self._left.add(rank)
         elif kind == "does":
             self._names[rank] += f", {rest}"
         elif kind == "grows":

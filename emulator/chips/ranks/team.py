@@ -85,12 +85,14 @@ class Team:
     def leave(self) -> None:
         """The end of what ranks do together: no rank needs another one any more."""
         self.post.meet()
-        self._mpi.Finalize()
         self.over = True
 
     def end(self) -> None:
-        """This rank is about to exit in order."""
+        """This rank exits in order, when all others do: mpiexec would end those that still work if one is
+        killed that has nothing left to do."""
         self._say(f"bye {self.rank}")
+        self.post.meet()
+        self._mpi.Finalize()
 
     def grows(self, name: Path, target: Path) -> None:
         """A file is written under a name, and will have another one."""

@@ -138,6 +138,15 @@ def test_ranks_that_have_died_before_are_both_named_when_one_is_still_there(
     assert found.watch() == f"tx8emu: error: {names} has died, and the run with it"
 
 
+def test_a_rank_that_dies_while_it_waits_for_others_to_leave_is_named(ranks: Ranks, sockets: Sockets) -> None:
+    found = watching(ranks, sockets)
+    sockets[1].send(b"bye 1")
+    for each in (ranks[1], ranks[0]):
+        each.kill()
+        os.waitid(os.P_PID, each.pid, os.WEXITED | os.WNOWAIT)
+    assert found.watch() == f"tx8emu: error: rank 1 (process {ranks[1].pid}) has died, and the run with it"
+
+
 def test_a_rank_that_has_left_in_order_before_is_not_missed(ranks: Ranks, sockets: Sockets) -> None:
     for each in ranks:
         each.kill()
