@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.dialect.ops import GroupOp
 from compiler.lowering.generate import DOES_NOT_FIT
-from compiler.passes.base import Context, operations
+from compiler.passes.base import Context, computes, operations
 from compiler.passes.work import cut_attribute
 from compiler.search import Plan, Search, SearchResult, Template, Trial
 from compiler.search.cost import Estimates
@@ -29,7 +29,7 @@ class GroupCostPass:
     def run(self, context: Context, module: ModuleOp) -> None:
         if context.plan is not None or not context.effort.total:
             return
-        search = search_of(context)
+        search = search_of(context, _is_alone(module))
         search.progress = context.search_progress
         context.results = search.run(context.templates)
         _write_decisions(context, module)
@@ -46,7 +46,7 @@ def decide_as_planned(context: Context, module: ModuleOp, plan: Plan) -> None:
                 [f"the plan has an entry for node '{decision.node}' that nothing needs: {OTHER}"]
             )
     if plan.searched:
-        search = search_of(context)
+        search = search_of(context, _is_alone(module))
         context.results = [_planned(plan, template, search) for template in context.templates]
         _write_decisions(context, module)
 
@@ -57,9 +57,17 @@ def _write_decisions(context: Context, module: ModuleOp) -> None:
             write_decision(operation, context.results[operation.template.value.data].best)
 
 
-def search_of(context: Context) -> Search:
-    """A search with the effort of a compilation, which ranks candidates over the ranges of the machine."""
-    estimates = Estimates(context.machine)
+def _is_alone(module: ModuleOp) -> bool:
+    """Whether the program has a single phase."""
+    return sum(computes(operation) for operation in operations(module)) == 1
+
+
+def search_of(context: Context, alone: bool = False) -> Search:
+    """A search with the effort of a compilation, which ranks candidates over the ranges of the machine.
+
+    ``alone`` as in ``Estimates``.
+    """
+    estimates = Estimates(context.machine, alone)
     at_ends = estimates.at_ends if estimates.has_range else None
     return Search(estimates.cycles, context.effort, at_ends=at_ends, ahead=estimates.ahead)
 

@@ -41,17 +41,22 @@ def estimate(kernel: Kernel, machine: Machine) -> Estimate:
     return _priced(trace_of(kernel), pricing_of(machine))
 
 
-def _priced(trace: Trace, pricing: Pricing) -> Estimate:
-    timeline = _timeline([trace], pricing)
+def _priced(trace: Trace, pricing: Pricing, alone: bool = False) -> Estimate:
+    timeline = _timeline([trace], pricing, alone)
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
     moved = timeline.ddr_bytes * trace.tiles
     cycles = max(timeline.now // TICKS, trace.links)
     return Estimate(cycles, timeline.ahead // TICKS, engines, moved, trace.tiles)
 
 
-def _timeline(traces: Sequence[Trace], pricing: Pricing) -> Timeline:
-    """A tile after phases, one after another, without a barrier between them."""
+def _timeline(traces: Sequence[Trace], pricing: Pricing, alone: bool = False) -> Timeline:
+    """A tile after phases, one after another, without a barrier between them.
+
+    ``alone`` as in ``Estimates``.
+    """
     timeline = Timeline(pricing.machine, traces[0].sharing)
+    if alone:
+        timeline.first = round(pricing.machine.timing.dte.first.value * TICKS)
     for trace in traces:
         timeline.sharing = trace.sharing
         for event in trace.events:
@@ -68,10 +73,12 @@ def _at_ends(machine: Machine) -> tuple[Pricing, Pricing]:
 class Estimates:
     """Estimated cycles on one machine, and at both ends of the ranges of its figures.
 
-    The trace of a phase is made once for all of them.
+    The trace of a phase is made once for all of them. ``alone``: the phase is the only one of its program, so
+    that no other one makes the first copy of the DTE, which takes much longer.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, alone: bool = False) -> None:
+        self._alone = alone
         self._middle = pricing_of(machine)
         self._least, self._most = _at_ends(machine)
         self._recent: deque[tuple[Kernel, Trace]] = deque(maxlen=_RECENT)
@@ -92,13 +99,14 @@ class Estimates:
 
     def _estimate(self, kernel: Kernel) -> Estimate:
         if self._last is None or self._last[0] is not kernel:
-            self._last = kernel, _priced(self._trace(kernel), self._middle)
+            self._last = kernel, _priced(self._trace(kernel), self._middle, self._alone)
         return self._last[1]
 
     def at_ends(self, kernel: Kernel) -> tuple[int, int]:
         """The least and the most cycles."""
         trace = self._trace(kernel)
-        return _priced(trace, self._least).cycles, _priced(trace, self._most).cycles
+        least, most = (_priced(trace, ends, self._alone).cycles for ends in (self._least, self._most))
+        return least, most
 
     def in_a_row(self, traces: Sequence[Trace]) -> tuple[int, int, int]:
         """Cycles of phases without a barrier between them: the least, those at the values, and the most."""

@@ -84,6 +84,8 @@ class Timeline:
     """Bytes that this tile has moved to and from DDR."""
     ahead: int = 0
     """Time of the first barrier, if the tile only loads constants before."""
+    first: int = 0
+    """How much longer the first copy to another tile takes, if no phase before has copied."""
     _marks: list[_Mark] = field(default_factory=list)
     """The beginnings of the turns that are repeated."""
 
@@ -146,7 +148,8 @@ class Timeline:
         if senders is not None:
             contended = CONTENTION_OF_FEW * (price.link_bytes + senders * price.target_bytes) / 2
         self.link = start + round(contended * self._link_byte)
-        end = self.link + price.ticks
+        end = self.link + price.ticks + self.first
+        self.first = 0
         if price.ddr_bytes:
             self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
             self.ddr_bytes += price.ddr_bytes

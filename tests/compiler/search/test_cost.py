@@ -200,6 +200,18 @@ def test_what_a_phase_before_may_hide(constant: bool) -> None:
     assert cycles / 3 < hidden < 2 * cycles / 3 if constant else hidden == 0
 
 
+@pytest.mark.parametrize(("write", "copies"), [(shared, 1), (to_few, 1), (few, 0)])
+def test_the_only_phase_of_a_program_makes_its_first_copy(
+    write: Callable[[Kernel], None], copies: int
+) -> None:
+    """Simulated time has that, too: it is what the phase alone takes longer than beside others."""
+    found, beside_others, alone = made(write, 4), Estimates(MACHINE), Estimates(MACHINE, alone=True)
+    first = MACHINE.timing.dte.first
+    assert alone.cycles(found) - beside_others.cycles(found) == copies * first.value
+    ends = zip(alone.at_ends(found), beside_others.at_ends(found), strict=True)
+    assert [one - other for one, other in ends] == [copies * first.least, copies * first.most]
+
+
 def test_tiles_without_work_are_not_counted() -> None:
     assert estimate(made(few, 16), MACHINE).tiles == 3
     assert estimate(made(stream, 16), MACHINE).tiles == 16
