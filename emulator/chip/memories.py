@@ -8,7 +8,7 @@ after loading.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -76,6 +76,7 @@ class Memories:
         self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)
         self.spm = make_scratchpads(machine)
         self._resets = 0
+        self._known_pieces: dict[int, Sequence[tuple[Bytes, Bytes]]] = {}
         self._load(0, self.ddr.size, pages)
         self.rows = np.zeros((machine.tiles, sum(row_sizes(machine))), dtype=np.int64)
         """The words of all tiles, a row for each; ``row_sizes`` says what they are."""
@@ -188,7 +189,17 @@ class Memories:
         for job in jobs:
             job.result()
         for first in written:
-            self._load(first, first + (1 << GRANULE_SHIFT))
+            for target, data in self._pieces(first):
+                target[:] = data
+
+    def _pieces(self, first: int) -> Sequence[tuple[Bytes, Bytes]]:
+        """The parts of the program's file in the granule of DDR that begins at an offset, and their places.
+
+        Steps of a session write to the same granules again and again.
+        """
+        if first not in self._known_pieces:
+            self._known_pieces[first] = [*self._file_parts(first, first + (1 << GRANULE_SHIFT))]
+        return self._known_pieces[first]
 
     def _large(self) -> bool:
         """Whether the last run has written more of the scratchpads than large pages cost."""
@@ -216,6 +227,13 @@ class Memories:
     def _load(self, start: int, end: int, pages: SharedSegments | None = None) -> None:
         """Load the part of the program's file that belongs into a range of DDR, except for what ``pages``
         have, which are mapped there."""
+        for target, data in self._file_parts(start, end, pages):
+            target[:] = data
+
+    def _file_parts(
+        self, start: int, end: int, pages: SharedSegments | None = None
+    ) -> Iterator[tuple[Bytes, Bytes]]:
+        """What ``_load`` copies: places in DDR, and the bytes of the file."""
         for segment in self.image.segments:
             if pages is not None and pages.map(segment.section, self.ddr):
                 continue
@@ -223,7 +241,7 @@ class Memories:
             first, last = max(at, start), min(at + len(segment.data), end)
             if first < last:
                 data = np.frombuffer(segment.data, dtype=np.uint8)
-                self.ddr[first:last] = data[first - at : last - at]
+                yield self.ddr[first:last], data[first - at : last - at]
 
 
 def _marks(size: int) -> Bytes:
