@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 
-from chip_nets import decoder, llama, on_chips, on_one, run_on_chips
+from chip_nets import decoder, growing_block, llama, on_chips, on_one, run_on_chips
 from compiler.driver import Program, compile_graph
 from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph
@@ -120,16 +120,7 @@ def test_two_ranks_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_groups_that_have_grown_are_the_same_on_all_chips() -> None:
-    """The cast of the input grows into the first group, which a plan of the decisions does not give again."""
-    nodes: list[Any] = [
-        ("LayerNormalization", ["x", "g"], ["n"], {}),
-        ("MatMul", ["n", "up"], ["h"], {}),
-        ("Relu", ["h"], ["r"], {}),
-        ("MatMul", ["r", "down"], ["d"], {}),
-        ("Add", ["x", "d"], ["y"], {}),
-    ]
-    weights = {"g": np.ones(256, np.float32), "up": draw(256, 512), "down": draw(512, 256)}
-    program = on_chips(graph(nodes, {"x": (32, 256, 256)}, weights), 2, 1, "tp=2")
+    program = on_chips(growing_block(), 2, 1, "tp=2")
     assert program.spread is not None
     assert len(program.spread.parts) == 2
     assert {".ddr", ".ddr.chips.1"} <= {segment.section for segment in program.image.segments}

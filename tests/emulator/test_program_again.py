@@ -18,7 +18,13 @@ from emulator import Program
 from emulator.chip.memories import RENEWED_AT, Memories
 from emulator.chip.system import System
 from emulator.debug.snapshot.memory import save_ddr, save_spm
-from emulator.memory.areas import GRANULE_SHIFT, HostMemoryError, make_scratchpads, renew_in_huge_pages
+from emulator.memory.areas import (
+    GRANULE_SHIFT,
+    HostMemoryError,
+    Scratchpad,
+    make_scratchpads,
+    renew_in_huge_pages,
+)
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.tile.fault import Fault
 from emulator.timing.slices import Batch
@@ -94,6 +100,13 @@ def test_scratchpads_that_get_large_pages_are_reset_too(
     monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     monkeypatch.setattr("emulator.chip.memories.LARGE", 0)
+    renewed: list[int] = []
+
+    def renew(pads: Sequence[Scratchpad]) -> None:
+        renewed.append(len(pads))
+        renew_in_huge_pages(pads)
+
+    monkeypatch.setattr("emulator.chip.memories.renew_in_huge_pages", renew)
     counts = counter()
     memories = Memories(counts.image, FOUR)
     places = [spm.data.ctypes.data for spm in memories.spm]
@@ -105,6 +118,7 @@ def test_scratchpads_that_get_large_pages_are_reset_too(
         assert left_behind(counts, memories) == (b"", [b""] * 4)
         assert not any(spm.lines.any() for spm in memories.spm)
     assert [spm.data.ctypes.data for spm in memories.spm] == places
+    assert renewed == [4]
 
 
 @needs_jit

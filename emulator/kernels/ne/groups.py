@@ -5,8 +5,8 @@ of A are, and ``SUMS`` bytes after it the sums as 32-bit words: row ``r`` starts
 first. A product has ``ROWS`` rows; the surplus rows of a group's last product repeat its last position, so
 the index and the sums have room for ``GROUP + ROWS`` rows.
 
-Word ``AT`` is the address of the sums: these, or where the result belongs, which must have the same rows and
-no surplus ones.
+Word ``AT`` is the address of the sums: these, or where the result belongs, if its rows look the same. There a
+product with surplus rows adds to copies in the group.
 """
 
 from __future__ import annotations

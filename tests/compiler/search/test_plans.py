@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from chip_nets import decoder, llama
+from chip_nets import decoder, growing_block, llama
 from compiler.cli import main
 from compiler.evaluation.states import with_states
 from compiler.frontend import load
@@ -19,7 +18,7 @@ from compiler.graph import Graph
 from compiler.passes.groups import borders
 from compiler.passes.groups.layer_cost import LayerCost
 from compiler.search import Search, SearchResult, Template
-from compiler_harness import draw, graph
+from compiler_harness import graph
 from control_models import ControlModel
 from example_modules import example_modules
 from expert_nets import batched
@@ -164,15 +163,6 @@ def test_several_chips(
 
 
 def test_other_chips_take_the_decisions_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cast of the input grows into the first group, on the chips with other constants, too."""
-    nodes: list[Any] = [
-        ("LayerNormalization", ["x", "g"], ["n"], {}),
-        ("MatMul", ["n", "up"], ["h"], {}),
-        ("Relu", ["h"], ["r"], {}),
-        ("MatMul", ["r", "down"], ["d"], {}),
-        ("Add", ["x", "d"], ["y"], {}),
-    ]
-    weights = {"g": np.ones(256, np.float32), "up": draw(256, 512), "down": draw(512, 256)}
     searches, run = [], Search.run
 
     def counted(search: Search, templates: Sequence[Template]) -> list[SearchResult]:
@@ -180,7 +170,7 @@ def test_other_chips_take_the_decisions_of_the_first(monkeypatch: pytest.MonkeyP
         return run(search, templates)
 
     monkeypatch.setattr(Search, "run", counted)
-    program = on_chips(graph(nodes, {"x": (32, 256, 256)}, weights), (2, 1), "tp=2")(None)
+    program = on_chips(growing_block(), (2, 1), "tp=2")(None)
     assert program.spread is not None
     assert (len(program.spread.parts), len(searches)) == (2, 1)
     assert any(sequence.get("grown") for sequence in plan_of(program)["sequences"])

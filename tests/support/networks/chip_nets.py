@@ -18,7 +18,7 @@ from compiler.operators.record import OPERATORS, resolve
 from compiler.passes.compilation import context_of, run_passes, written
 from compiler.search.chips import parsed_degrees
 from compiler.tools.run import random_inputs
-from compiler_harness import draw, ints
+from compiler_harness import draw, graph, ints
 from emulator.program import Program as Loaded
 from sharded_nets import Net
 from tx8isa.machine.description import Machine, load_machine
@@ -50,6 +50,19 @@ def exchanged(graph: Graph, machine: Machine, inputs: list[Array], dtype: str = 
     outputs = program.run({f"chip{chip}.x": x for chip, x in enumerate(inputs)}, strict=True)
     assert program.hazards == ()
     return [outputs[f"chip{chip}.y"] for chip in range(machine.chip_count)]
+
+
+def growing_block() -> Graph:
+    """The cast of the input grows into the first group, on chips with other constants, too."""
+    nodes: list[Any] = [
+        ("LayerNormalization", ["x", "g"], ["n"], {}),
+        ("MatMul", ["n", "up"], ["h"], {}),
+        ("Relu", ["h"], ["r"], {}),
+        ("MatMul", ["r", "down"], ["d"], {}),
+        ("Add", ["x", "d"], ["y"], {}),
+    ]
+    weights = {"g": np.ones(256, np.float32), "up": draw(256, 512), "down": draw(512, 256)}
+    return graph(nodes, {"x": (32, 256, 256)}, weights)
 
 
 def on_chips(graph: Graph, x: int, y: int, degrees: str, dtype: str = "fp16") -> Program:
