@@ -42,8 +42,8 @@ def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
                     words += _words_of_tree(tree_of(chips, groups), group, chip)
                 rows[chip, number] = words
     table = np.zeros((chips.count, len(directions), len(next(iter(rows.values())))), np.int64)
-    for place, words in rows.items():
-        table[place] = words
+    for row, words in rows.items():
+        table[row] = words
     return table.reshape(-1).astype(np.uint32).view(np.int32)
 
 
