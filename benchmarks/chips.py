@@ -3,8 +3,9 @@
     python benchmarks/chips.py [WIDTH [MB ...]]     the width of the block, megabytes of the all-reduces
 
 The bound of an all-reduce is the sum of the latencies of its rounds, and of the bytes on the busiest link at
-the rate of a link. Its cycles are what a second one adds to a program that has one. The block, 512 tokens of
-seeded weights, runs on one chip and, tensor parallel, on four. ResNet-50 runs on one chip and, data parallel,
+the rate of a link. Its cycles are what a second one adds to a program that has one. Of a small one on eight
+chips those of every way are printed. The block, 512 tokens of seeded weights, runs on one chip and, tensor
+parallel, on four; half as wide, with 16 tokens, on eight. ResNet-50 runs on one chip and, data parallel,
 on eight. Eight layers, whose weights are loaded in less time than a part of the batch takes, run on one chip
 and on four that have the batch, the products, or some of the layers each; beside are the cycles that the
 compiler estimates.
@@ -24,7 +25,7 @@ from compiler.driver import compile_graph, estimate_graph
 from compiler.frontend.onnx.importer import graph_of_bytes
 from compiler.graph import Graph, Node, Tensor
 from compiler.lowering.movement.chips.routes import LinkPrice
-from compiler.operators.domains.chips.collectives import ALL_REDUCE
+from compiler.operators.domains.chips.collectives import ALL_REDUCE, WAYS
 from compiler.passes.compilation import context_of, run_passes, written
 from compiler.search.chips import Degrees
 from compiler.search.chips.degrees import ring_order
@@ -37,20 +38,21 @@ from batch import set_batch
 from light import light_model
 from transformers import Size, transformer
 
-TOKENS, WIDTH, HEAD = 512, 4096, 128
-CARDS = 8
+TOKENS, FEW_TOKENS, WIDTH, HEAD = 512, 16, 4096, 128
+CARDS, MANY, SMALL = 8, (4, 2), 1 << 13
+"""Cards, their mesh, and bytes of a small all-reduce."""
 LAYERS = (8, 32, 256, 256)
 """Layers, and their batch, rows and columns."""
 MEGABYTES = (1, 4, 16, 64)
 
 
-def all_reduces(machine: Machine, price: LinkPrice, count: int) -> float:
+def all_reduces(machine: Machine, price: LinkPrice, way: str, count: int) -> float:
     """Simulated cycles of a program that adds up a tensor in FP32 so many times."""
     elements = price.size // 4
     names = ["x", *(f"sum{number}" for number in range(1, count)), "y"]
     tensors = {name: Tensor(name, "float32", (elements,)) for name in names}
     (ring,) = price.groups
-    attrs = {"chips": ring, "members": len(ring), "way": price.best()}
+    attrs = {"chips": ring, "members": len(ring), "way": way}
     nodes = tuple(Node(ALL_REDUCE, f"to_{to}", (of,), (to,), attrs) for of, to in pairwise(names))
     graph = Graph("sums", 20, (tensors["x"],), (tensors["y"],), {}, nodes, tensors)
     context = context_of(graph, "fp32", None, machine, search="off", spread=True)
@@ -68,8 +70,9 @@ def measure_all_reduces(sizes: list[int]) -> None:
     ring = ring_order(machine.chips, (0, 1, 2, 3))
     for megabytes in sizes:
         price = LinkPrice(machine, ALL_REDUCE, (ring,), megabytes << 20, machine.tiles)
-        one = all_reduces(machine, price, 1)
-        cycles, way = all_reduces(machine, price, 2) - one, price.best()
+        way = price.best()
+        one = all_reduces(machine, price, way, 1)
+        cycles = all_reduces(machine, price, way, 2) - one
         least, single = price.bound(way), price.bound("ring")
         cells = (f"{megabytes} MB", way, *(f"{value:,.0f}" for value in (cycles, least, single, one)))
         lines.append((*cells, f"{cycles / least:.2f}"))
@@ -85,6 +88,19 @@ def measure_all_reduces(sizes: list[int]) -> None:
         "with program and start",
     )
     tabulate((*headings, "times the bound"), lines)
+
+
+def measure_ways() -> None:
+    """Print what a small all-reduce takes in every way, beside its price."""
+    machine = load_machine(None).of_chips(*MANY)
+    ring = ring_order(machine.chips, tuple(range(CARDS)))
+    price, lines = LinkPrice(machine, ALL_REDUCE, (ring,), SMALL, machine.tiles), []
+    for way in WAYS:
+        cycles = all_reduces(machine, price, way, 2) - all_reduces(machine, price, way, 1)
+        chosen = "taken" if way == price.best() else ""
+        lines.append((way, f"{cycles:,.0f}", f"{price.cycles(way):,.0f}", f"{price.bound(way):,.0f}", chosen))
+    what = f"all-reduce of {SMALL >> 10} KB on {CARDS} chips"
+    tabulate((what, "cycles", "price", "bound of the way", ""), lines)
 
 
 def layers(count: int, batch: int, rows: int, width: int) -> onnx.ModelProto:
@@ -160,9 +176,12 @@ def measure_networks(width: int) -> None:
     what = f"a block of {TOKENS} tokens, {width} wide, tensor parallel on 4 chips"
     promise(what, one / four, "times", at_least=2.8, against=f"one chip: {one:,.0f} cycles")
     lines = [(f"block of {width} columns, tp=4", one, four, one / four)]
+    block = read(transformer(Size(FEW_TOKENS, width // 2, width // 2 // HEAD, 1)))
+    one, many = cycles_on(block, (1, 1), None), cycles_on(block, MANY, Degrees(tp=CARDS))
+    lines.append((f"block of {width // 2} columns, {FEW_TOKENS} tokens, tp={CARDS}", one, many, one / many))
     for images in (1, 16):
-        many, some = (read(light_model("resnet50"), count) for count in (CARDS * images, images))
-        alone, dealt = cycles_on(many, (1, 1), None), cycles_on(many, (4, 2), Degrees(dp=CARDS))
+        several, some = (read(light_model("resnet50"), count) for count in (CARDS * images, images))
+        alone, dealt = cycles_on(several, (1, 1), None), cycles_on(several, MANY, Degrees(dp=CARDS))
         lines.append((f"ResNet-50, {CARDS * images} images, dp={CARDS}", alone, dealt, alone / dealt))
         single = cycles_on(some, (1, 1), None)
         what = f"ResNet-50, data parallel on {CARDS} chips, images per second with {images} for each"
@@ -176,6 +195,7 @@ def main() -> int:
     """Print the table of all-reduces, and how much faster several chips are than one."""
     numbers = [int(text) for text in sys.argv[1:]]
     measure_all_reduces(numbers[1:] or list(MEGABYTES))
+    measure_ways()
     measure_networks(numbers[0] if numbers else WIDTH)
     measure_pipelines()
     return 0

@@ -210,7 +210,7 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     chips = context.machine.chips
     if nodes and chips is not UNSET:
         calls = [call_of(context.graph, node) for node in nodes.values()]
-        exchanges = {(group, way_of(call)) for call in calls for group in groups_of(call)}
+        exchanges = {(tuple(groups_of(call)), way_of(call)) for call in calls}
         first = next((number for number, (name, _) in enumerate(context.phases) if name in nodes), 0)
         inboxes = max((call.integer("inbox") + 1 for call in calls if "inbox" in call.attrs), default=0)
         start += opening(context.machine, inboxes)

@@ -268,4 +268,22 @@ static inline void tx8_all_reduce(const tx8_group *group, uint32_t at, uint32_t 
     tx8_all_gather(group, at, count);
 }
 
+/* The same for few words in a large group: sums go up a tree to member 0, each member's own first, and down again.
+   The messages that wait for each other are 2 * log2(size), not 2 * (size - 1), each of all words; `work` has room for
+   these. */
+static inline void tx8_all_reduce_tree(const tx8_group *group, uint32_t at, uint32_t work, uint32_t count, tx8_add *add) {
+    const unsigned place = group->place;
+    for (unsigned step = 1; step < group->size; step *= 2) {
+        if (place & step) {
+            tx8_send(group, place - step, at, work, 4 * count);
+            break;
+        }
+        if (place + step < group->size) {
+            tx8_receive(group, place + step);
+            add(at, work, count);
+        }
+    }
+    tx8_broadcast(group, 0, at, 4 * count);
+}
+
 #endif

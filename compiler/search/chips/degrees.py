@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.graph import GraphError
-from compiler.lowering.movement.chips.routes import round_of
-from compiler.operators.domains.chips.collectives import DUAL
+from compiler.lowering.movement.chips.routes import rounds_of
+from compiler.operators.domains.chips.collectives import ALL_GATHER, DUAL
 from tx8isa.machine.chips import Chips
 from tx8isa.tools.suggestions import hint
 
@@ -122,7 +122,7 @@ def _load(chips: Chips, rings: list[tuple[int, ...]]) -> tuple[float, int]:
     """The share of a tensor on the busiest link when two rings turn, and the longest way."""
     if len(rings[0]) == 1:
         return 0.0, 0
-    turn = round_of(chips, tuple(rings), DUAL)
+    turn = rounds_of(chips, tuple(rings), ALL_GATHER, DUAL)[0]
     return turn.busiest, turn.distance
 
 

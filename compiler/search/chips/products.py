@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from compiler.graph import AttrValue, Graph, Node, Shape, Tensor
-from compiler.lowering.movement.chips.routes import Groups, LinkPrice
+from compiler.lowering.movement.chips.routes import LinkPrice
+from compiler.lowering.movement.chips.trees import Groups
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from tx8isa.machine.description import Machine

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chip_nets import exchange, exchanged, ring_sum, small_chips
+from chip_nets import exchange, exchanged, pair_sum, ring_sum, small_chips
 from compiler.graph import Array, Graph, GraphError, Node, Tensor
 from compiler.lowering.movement.chips.routes import LinkPrice
 from compiler.operators.domains.chips.collectives import (
@@ -18,7 +18,9 @@ from compiler.operators.domains.chips.collectives import (
     REDUCE_SCATTER,
     SEND,
     WAYS,
+    doubles,
 )
+from compiler.operators.record import resolve
 from compiler.passes.compilation import context_of, run_passes, written
 from emulator.program import Program
 from tx8isa.machine.description import load_machine
@@ -47,6 +49,11 @@ LONG = pytest.mark.long
         pytest.param((3, 1), (0, 1, 2), (5,), "float32", "ring", marks=LONG),
         pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "dual", marks=LONG),
         pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "direct", marks=LONG),
+        ((2, 1), (0, 1), (5, 70), "float16", "doubling"),
+        ((2, 2), (0, 2, 3, 1), (3, 17, 65), "float16", "tree"),
+        pytest.param((2, 2), (0, 2, 3, 1), (100, 70), "float32", "doubling", marks=LONG),
+        pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (99, 31), "float32", "tree", marks=LONG),
+        pytest.param((4, 2), (0, 2, 4, 6, 7, 5, 3, 1), (5,), "float32", "doubling", marks=LONG),
     ],
 )
 def test_all_reduce(
@@ -56,27 +63,66 @@ def test_all_reduce(
     parts = drawn(len(ring), shape, dtype)
     token = {"float32": "fp32", "float16": "fp16"}[dtype]
     found = exchanged(graph, load_machine(None).of_chips(*mesh), parts, token)
-    wanted = ring_sum(parts, ring, dual=way == "dual")
+    wanted = summed(parts, ring, way)
     assert all(np.array_equal(each, wanted) for each in found)
+
+
+def summed(parts: list[Array], ring: tuple[int, ...], way: str) -> Array:
+    """The sum in the order of docs/chips.md; pairs are neighbours by number, as on two rows."""
+    return pair_sum(parts) if way in ("tree", "doubling") else ring_sum(parts, ring, dual=way == "dual")
 
 
 @LONG
 @pytest.mark.parametrize("way", WAYS)
 def test_all_reduce_in_several_blocks(way: str) -> None:
-    ring, shape = (0, 1, 2), (16 * 9000 + 77,)
-    parts = drawn(3, shape)
-    graph = exchange(ALL_REDUCE, shape, chips=ring, members=3, way=way)
-    found = exchanged(graph, small_chips(3, 1), parts)
-    assert all(np.array_equal(each, ring_sum(parts, ring, dual=way == "dual")) for each in found)
+    chips, shape = 4 if way in ("tree", "doubling") else 3, (16 * 9000 + 77,)
+    ring, parts = tuple(range(chips)), drawn(chips, shape)
+    graph = exchange(ALL_REDUCE, shape, chips=ring, members=chips, way=way)
+    found = exchanged(graph, small_chips(chips, 1), parts)
+    assert all(np.array_equal(each, summed(parts, ring, way)) for each in found)
+
+
+def columns_summed(parts: list[Array], column: int) -> Array:
+    """On a tree of 3 x 2 chips: sums of columns, that of the member's own first and then those before it."""
+    sums = [parts[2 * each] + parts[2 * each + 1] for each in range(3)]
+    return sums[column] + sums[column - 1] + sums[column - 2]
 
 
 @LONG
-def test_groups_side_by_side() -> None:
+def test_a_tree_of_columns_of_two() -> None:
+    ring, shape = (0, 2, 4, 5, 3, 1), (6 * 64 + 5,)
+    parts = drawn(6, shape)
+    graph = exchange(ALL_REDUCE, shape, chips=ring, members=6, way="tree")
+    found = exchanged(graph, load_machine(None).of_chips(3, 2), parts)
+    for place, chip in enumerate(ring):
+        chunk = slice(128 * place, 128 * (place + 1))
+        wanted = columns_summed(parts, chip // 2)[chunk]
+        assert all(np.array_equal(each[chunk], wanted) for each in found)
+
+
+def test_reduce_scatter_on_a_tree_of_columns_of_two() -> None:
+    ring, shape = (0, 2, 4, 5, 3, 1), (5, 12, 7)
+    parts = drawn(6, shape)
+    graph = exchange(REDUCE_SCATTER, shape, chips=ring, members=6, axis=1, way="tree")
+    found = exchanged(graph, load_machine(None).of_chips(3, 2), parts)
+    for place, chip in enumerate(ring):
+        assert np.array_equal(found[chip], np.split(columns_summed(parts, chip // 2), 6, 1)[place])
+
+
+def test_trees_side_by_side() -> None:
+    """Both groups have the members of a column; the second one counts its ring the other way round."""
     parts = drawn(4, (33, 40))
-    graph = exchange(ALL_REDUCE, (33, 40), chips=(0, 2, 3, 1), members=2)
+    graph = exchange(ALL_REDUCE, (33, 40), chips=(0, 1, 3, 2), members=2, way="doubling")
     found = exchanged(graph, load_machine(None).of_chips(2, 2), parts)
-    for group in ((0, 2), (3, 1)):
-        assert all(np.array_equal(found[chip], ring_sum(parts, group)) for chip in group)
+    for group in ((0, 1), (2, 3)):
+        assert all(np.array_equal(found[chip], parts[group[0]] + parts[group[1]]) for chip in group)
+
+
+@pytest.mark.parametrize(("members", "found"), [(2, None), (3, "3 members"), (4, None), (6, "6 members")])
+def test_pairs_are_for_powers_of_two(members: int, found: str | None) -> None:
+    attrs = {"chips": tuple(range(members)), "members": members, "way": "doubling"}
+    node, x = Node(ALL_REDUCE, "n", ("x",), ("y",), attrs), Tensor("x", "float32", (8,))
+    assert doubles.check(resolve(node, 20, {"x": x}, {}, 1)) == found
 
 
 @pytest.mark.parametrize(
@@ -85,6 +131,8 @@ def test_groups_side_by_side() -> None:
         ((3, 5, 7), 1, False, "direct"),
         ((70, 900), -1, True, "dual"),
         ((9,), 0, False, "ring"),
+        ((3, 5, 7), 1, False, "tree"),
+        pytest.param((70, 900), 1, True, "tree", marks=LONG),
         pytest.param((2, 2, 700), 1, False, "dual", marks=LONG),
         pytest.param((70, 900), -1, True, "ring", marks=LONG),
         pytest.param((70, 900), -1, True, "direct", marks=LONG),
@@ -92,10 +140,10 @@ def test_groups_side_by_side() -> None:
     ],
 )
 def test_all_gather(shape: tuple[int, ...], axis: int, small: bool, way: str) -> None:
-    ring = (0, 2, 1)
-    graph = exchange(ALL_GATHER, shape, chips=ring, members=3, axis=axis, way=way)
-    machine = small_chips(3, 1) if small else load_machine(None).of_chips(3, 1)
-    parts = drawn(3, shape)
+    ring = (0, 2, 1, 3) if way == "tree" else (0, 2, 1)
+    graph = exchange(ALL_GATHER, shape, chips=ring, members=len(ring), axis=axis, way=way)
+    machine = small_chips(len(ring), 1) if small else load_machine(None).of_chips(len(ring), 1)
+    parts = drawn(len(ring), shape)
     wanted = np.concatenate([parts[chip] for chip in ring], axis)
     assert all(np.array_equal(each, wanted) for each in exchanged(graph, machine, parts))
 

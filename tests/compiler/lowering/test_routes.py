@@ -11,12 +11,24 @@ from compiler.lowering.movement.chips.routes import (
     Groups,
     LinkPrice,
     SendPrice,
-    round_of,
+    partners_of,
     rounds_of,
     way_of_pairs,
 )
-from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, DIRECT, DUAL, RING, SEND
+from compiler.operators.domains.chips.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    DIRECT,
+    DOUBLING,
+    DUAL,
+    REDUCE_SCATTER,
+    RING,
+    SEND,
+    TREE,
+    WAYS,
+)
 from compiler.passes.compilation import context_of, run_passes
+from compiler.search.chips.degrees import ring_order
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine, load_machine
 
@@ -47,7 +59,7 @@ def price(machine: Machine, size: int, groups: Groups = SQUARE, tiles: int = 16)
     ],
 )
 def test_links_of_a_round(chips: Chips, groups: Groups, way: str, busiest: float, distance: int) -> None:
-    found = round_of(chips, groups, way)
+    found = rounds_of(chips, groups, ALL_GATHER, way)[0]
     assert found.busiest == pytest.approx(busiest)
     assert found.distance == distance
 
@@ -61,13 +73,45 @@ def test_the_bound_is_that_of_the_textbook() -> None:
 
 
 def test_rounds() -> None:
-    assert [rounds_of(ALL_REDUCE, 8, way) for way in (RING, DUAL, DIRECT)] == [14, 14, 2]
-    assert [rounds_of(ALL_GATHER, 8, way) for way in (RING, DUAL, DIRECT)] == [7, 7, 1]
+    chips, ring = chips_of(4, 2), ((0, 2, 4, 6, 7, 5, 3, 1),)
+    assert [len(rounds_of(chips, ring, ALL_REDUCE, way)) for way in WAYS] == [14, 14, 2, 6, 3]
+    assert [len(rounds_of(chips, ring, ALL_GATHER, way)) for way in WAYS[:-1]] == [7, 7, 1, 3]
 
 
-def test_small_tensors_go_directly_and_large_ones_in_two_rings() -> None:
-    machine = load_machine(None).of_chips(2, 2)
-    assert [price(machine, size).best() for size in (1 << 12, 1 << 24)] == [DIRECT, DUAL]
+def test_a_tree_sends_most_to_the_nearest() -> None:
+    """Columns of four: neighbours in a column and in a row come before those that are two links away."""
+    levels = rounds_of(chips_of(4, 4), (tuple(range(16)),), REDUCE_SCATTER, TREE)
+    assert [(level.share, level.distance, level.sends) for level in levels] == [
+        (1 / 2, 1, 1),
+        (1 / 4, 1, 1),
+        (1 / 8, 2, 1),
+        (1 / 16, 2, 1),
+    ]
+    assert [level.busiest for level in levels] == [1 / 2, 1 / 4, 2 / 8, 2 / 16]
+
+
+def test_groups_of_other_shapes_have_one_tree() -> None:
+    """A row of six and two of three: the code is the same for all, and so are the levels."""
+    row, block = (0, 4, 8, 12, 16, 20), (1, 2, 5, 6, 9, 10)
+    chips = chips_of(6, 4)
+    levels = rounds_of(chips, (row, block), REDUCE_SCATTER, TREE)
+    partners = partners_of(chips, (row, block), TREE)
+    assert [level.sends for level in levels] == [1, 2]
+    assert all([other.level for other in partners[chip]] == [0, 1, 1] for chip in row + block)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "size", "way"),
+    [
+        ((2, 2), 1 << 12, DOUBLING),
+        ((4, 2), 1 << 18, TREE),
+        ((4, 2), 1 << 24, DUAL),
+        ((5, 1), 1 << 12, DIRECT),
+    ],
+)
+def test_the_way_of_the_lowest_price(mesh: tuple[int, int], size: int, way: str) -> None:
+    machine = load_machine(None).of_chips(*mesh)
+    assert price(machine, size, (ring_order(machine.chips, tuple(range(mesh[0] * mesh[1]))),)).best() == way
 
 
 def test_tiles_that_cannot_be_halved_form_no_two_rings() -> None:

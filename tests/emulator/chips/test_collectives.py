@@ -32,11 +32,12 @@ static void run(const tx8_group *g, unsigned operation, uint32_t count, unsigned
     case 1: tx8_all_reduce(g, AT, WORK, count, tx8_add_int32); break;
     case 2: tx8_reduce_scatter(g, AT, WORK, count, tx8_add_int32); break;
     case 3: tx8_all_gather(g, AT, count); break;
-    case 4: tx8_broadcast(g, root, AT, count); break;
-    case 5: tx8_scatter(g, root, AT, TO, count); break;
-    case 6: tx8_gather(g, root, AT, TO, count); break;
-    case 7: tx8_all_to_all(g, AT, TO, count); break;
-    case 8:
+    case 4: tx8_all_reduce_tree(g, AT, WORK, count, tx8_add_fp32); break;
+    case 5: tx8_broadcast(g, root, AT, count); break;
+    case 6: tx8_scatter(g, root, AT, TO, count); break;
+    case 7: tx8_gather(g, root, AT, TO, count); break;
+    case 8: tx8_all_to_all(g, AT, TO, count); break;
+    case 9:
         if (g->place == root)
             tx8_send(g, next, AT, TO, count);
         else if (last == root)
@@ -139,6 +140,15 @@ def all_gather(at: Rows, to: Rows, count: int, root: int) -> None:
         row.view(np.uint32)[:count] = whole
 
 
+def all_reduce_tree(at: Rows, to: Rows, count: int, root: int) -> None:
+    sums = [row.view(np.float32)[:count] for row in at]
+    while len(sums) > 1:
+        sums = [sum(sums[pair + 1 : pair + 2], start=sums[pair]) for pair in range(0, len(sums), 2)]
+    whole = sums[0].copy()
+    for row in at:
+        row.view(np.float32)[:count] = whole
+
+
 def broadcast(at: Rows, to: Rows, count: int, root: int) -> None:
     for row in at:
         row[:count] = at[root][:count]
@@ -174,6 +184,7 @@ OPERATIONS: list[Oracle] = [
     all_reduce(np.uint32),
     reduce_scatter,
     all_gather,
+    all_reduce_tree,
     broadcast,
     scatter,
     gather,
@@ -182,10 +193,10 @@ OPERATIONS: list[Oracle] = [
     barrier,
 ]
 NAMES = [
-    *("all-reduce fp32", "all-reduce int32", "reduce-scatter", "all-gather", "broadcast"),
-    *("scatter", "gather", "all-to-all", "send", "barrier"),
+    *("all-reduce fp32", "all-reduce int32", "reduce-scatter", "all-gather"),
+    *("all-reduce on a tree fp32", "broadcast", "scatter", "gather", "all-to-all", "send", "barrier"),
 ]
-OF_WORDS = 4
+OF_WORDS = 5
 """The first operations count words and leave partial sums elsewhere; the others count bytes."""
 
 # --- on the chips -----------------------------------------------------------------------------
@@ -263,7 +274,7 @@ def test_tiles_side_by_side(operation: int, program: Path) -> None:
 
 @needs_gcc
 @pytest.mark.long
-@pytest.mark.parametrize("operation", [0, 7])
+@pytest.mark.parametrize("operation", [0, 4, 8])
 def test_nothing_races(operation: int, program: Path) -> None:
     """Copies, sums and what they wait for are in order."""
     found = mesh_machine(2, 1, "mesh", 1)

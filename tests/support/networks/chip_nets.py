@@ -109,6 +109,12 @@ def ring_sum(parts: list[Array], ring: tuple[int, ...], dual: bool = False) -> A
     return found.reshape(parts[0].shape)
 
 
+def pair_sum(parts: list[Array]) -> Array:
+    """The sum of both halves of the parts, each the sum of its halves in the same way."""
+    half = len(parts) // 2
+    return pair_sum(parts[:half]) + pair_sum(parts[half:]) if half else parts[0]
+
+
 CACHES = {"keys": "new_keys", "values": "new_values"}
 
 

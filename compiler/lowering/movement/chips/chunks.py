@@ -2,8 +2,10 @@
 
 A tile has a chunk for each member of its group in its scratchpad. On a ring a chunk goes round and every
 member adds its own; then finished chunks go round. Each takes size - 1 rounds. In a direct exchange every
-member sends a chunk to each other one, which adds them in the same order; then it sends its own to all. What
-comes has a place of its own, so that a member allows others to write once for all rounds.
+member sends a chunk to each other one, which adds them in the same order; then it sends its own to all. On
+a tree a member sends its siblings their blocks of chunks and adds theirs to its own, level by level; then it
+sends them what its own block has become, from the last level on. What comes has a place of its own, so that
+a member allows others to write once for all rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import cached_property
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.vector import WIDE
-from compiler.operators.domains.chips.collectives import DIRECT
+from compiler.operators.domains.chips.collectives import DIRECT, TREE
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -53,7 +55,7 @@ class Chunks:
 
     def at(self, places: int) -> Value:
         """The address of the chunk so many places before that of the member."""
-        return self.base + self.member.chunk(places) * whole_lines(self.bytes)
+        return self.base + self.member.position(places) * whole_lines(self.bytes)
 
     def coming(self, number: int) -> Value:
         """The address of what comes in a round, or from the member so many places after."""
@@ -76,6 +78,8 @@ class Chunks:
         self.kernel.receive(self.arrived)
         if self.member.way == DIRECT:
             self._reduce_directly()
+        elif self.member.way == TREE:
+            self._reduce_on_the_tree()
         else:
             self._reduce_on_the_ring()
         self.kernel.keep_alive(self.arrived)
@@ -108,16 +112,60 @@ class Chunks:
                 self._add(first, self.coming(number))
         self._add(self.at(0), first)
 
+    def _reduce_on_the_tree(self) -> None:
+        """On each level the sum of a block is the member's own, and then those of the siblings before it.
+
+        Whole lines are sent and added, for chunks share none.
+        """
+        member, line, number, coming = self.member, whole_lines(self.bytes), 0, 0
+        self.kernel.emit("ncc.wait")
+        for level, (_, fan, block) in enumerate(member.levels):
+            with self.kernel.registers.scope():
+                for by in range(1, fan):
+                    member.allowed(number + by)
+                    source = self.base + member.block(level, by) * line
+                    target, packet = self.coming(coming + (by - 1) * block), (SUMS, number + by - 1)
+                    member.send(source, target, block * line, packet, number + by)
+                own = self.kernel.let(self.base + member.block(level, 0) * line)
+                for by in range(1, fan):
+                    member.arrived(SUMS, number + by - 1, block * line)
+                    more = self.coming(coming + (by - 1) * block)
+                    add_to(self.kernel, own, more, block * line * 8 // self.fmt.bits, self.fmt)
+            number, coming = number + fan - 1, coming + (fan - 1) * block
+
     def _add(self, total: Value, more: Value) -> None:
-        kernel, total = self.kernel, self.kernel.let(total)
-        token = Format.FP32.token if self.fmt in WIDE else self.fmt.token
-        kernel.emit(f"ct.add.vv.{token}", dst=total, src0=total, src1=more, n=self.elements)
-        kernel.emit("ncc.wait")
+        add_to(self.kernel, self.kernel.let(total), more, self.elements, self.fmt)
 
     def gather(self, finished: AtChunk) -> None:
         """Give every member the chunks of all; ``finished`` is called for each that is here."""
         kernel, member = self.kernel, self.member
         kernel.receive(self.base)
+        if member.way == TREE:
+            self._gather_on_the_tree(finished)
+        else:
+            self._gather_in_rounds(finished)
+        kernel.keep_alive(self.base)
+
+    def _gather_on_the_tree(self, finished: AtChunk) -> None:
+        """What has come is finished while the next block is on its way."""
+        member, line = self.member, whole_lines(self.bytes)
+        number, here = len(member.partners), [0]
+        for level, (_, fan, block) in reversed(list(enumerate(member.levels))):
+            number -= fan - 1
+            with self.kernel.registers.scope():
+                own = self.kernel.let(self.base + member.block(level, 0) * line)
+                for by in range(1, fan):
+                    member.send(own, own, block * line, (WRITTEN, number + by - 1), number + by)
+            for each in here:
+                finished(each)
+            for by in range(1, fan):
+                member.arrived(WRITTEN, number + by - 1, block * line)
+            here = list(range(block, fan * block))
+        for each in here:
+            finished(each)
+
+    def _gather_in_rounds(self, finished: AtChunk) -> None:
+        kernel, member = self.kernel, self.member
         own = kernel.let(self.at(0))
         if member.way == DIRECT:
             for number in self.rounds:
@@ -130,4 +178,10 @@ class Chunks:
                 finished(0) if number == 0 else None
                 member.written(WRITTEN, number)
                 finished(-number - 1 if member.way == DIRECT else number + 1)
-        kernel.keep_alive(self.base)
+
+
+def add_to(kernel: Kernel, total: Value, more: Value, elements: int, fmt: Format) -> None:
+    """Add elements that came to those of a sum, and wait until that is done."""
+    token = Format.FP32.token if fmt in WIDE else fmt.token
+    kernel.emit(f"ct.add.vv.{token}", dst=total, src0=total, src1=more, n=elements)
+    kernel.emit("ncc.wait")

@@ -19,9 +19,11 @@ from compiler.operators.domains.chips.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     COLLECTIVES,
+    DOUBLING,
     DUAL,
     REDUCE_SCATTER,
     RING,
+    TREE,
     axis_from,
     groups_of,
     way_of,
@@ -29,8 +31,9 @@ from compiler.operators.domains.chips.collectives import (
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .chunks import Chunks, whole_lines
+from .chunks import Chunks, add_to, whole_lines
 from .member import GroupMember
+from .registers import SUMS
 from .routes import LinkPrice
 
 GRAIN = 64
@@ -49,12 +52,15 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
     """Every tile has the same part of each chunk: it makes the sums of these, and gives them to all."""
     source, target = work.input(0), work.output
     member = member_of(kernel, work)
+    if member.way == DOUBLING:
+        _sums_of_pairs(kernel, source, target, member)
+        return
     size = member.size
     each = chunk_of(source.size, size, member.way)
     extent = each // 2 if member.way == DUAL else each
     part = part_of(kernel, source, extent, 2 * size - 1, member.tiles)
     base, arrived = _buffers(kernel, source, part, size)
-    if size * each > source.size:
+    if size * each > source.size or member.way == TREE:
         kernel.emit("td.memset.int8", dst=base, value=0, n=size * whole_lines(part * source.bytes_each))
     first = kernel.let(member.direction * extent)
     for begin, count in blocks_of(kernel, member, extent, part):
@@ -65,10 +71,12 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
             tensor: DdrTensor, engine: str, places: int, chunks: Chunks = chunks, place: Value = place
         ) -> None:
             """Load or store the part of a chunk, as far as the tensor has it."""
-            element = kernel.let(chunks.member.chunk(places) * each + place)
-            with kernel.if_below(element, tensor.size):
-                there = minimum(chunks.elements, tensor.size - element)
-                copy(chunks, tensor, engine, tensor.at(element), chunks.at(places), n=there)
+            with kernel.registers.scope():
+                element = kernel.let(chunks.member.chunk(places) * each + place)
+                here = kernel.let(chunks.at(places))
+                with kernel.if_below(element, tensor.size):
+                    there = minimum(chunks.elements, tensor.size - element)
+                    copy(chunks, tensor, engine, tensor.at(element), here, n=there)
 
         chunks.open()
         move(source, "rdma", 1)
@@ -79,6 +87,36 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
         chunks.gather(lambda places: move(target, "wdma", places))
         kernel.emit("ncc.wait")
         member.sent()
+
+
+def _sums_of_pairs(kernel: Kernel, source: DdrTensor, target: DdrTensor, member: GroupMember) -> None:
+    """Every tile has some elements: it adds those of its sibling on each level, which adds its own.
+
+    A sum is made where the other one has come, for what was there before may still be on its way.
+    """
+    places = 1 + len(member.levels)
+    part = part_of(kernel, source, source.size, places, member.tiles)
+    each, token = whole_lines(part * source.bytes_each), dma_format(source.fmt).token
+    sums = kernel.buffer("sums", each)
+    arrived = kernel.buffer("arrived", (places - 1) * each)
+    for begin, count in blocks_of(kernel, member, source.size, part):
+        kernel.emit(f"rdma.{token}", dst=sums, src=source.at(begin), n=count)
+        member.expects(count * source.bytes_each)
+        kernel.receive(arrived)
+        member.allow()
+        kernel.emit("ncc.wait")
+        now: Value = sums
+        for level in range(len(member.levels)):
+            more = arrived + level * each
+            member.allowed(level + 1)
+            member.send(now, more, count * source.bytes_each, (SUMS, level), level + 1)
+            member.written(SUMS, level)
+            add_to(kernel, more, now, count, source.fmt)
+            now = more
+        kernel.emit(f"wdma.{token}", dst=target.at(begin), src=now, n=count)
+        kernel.emit("ncc.wait")
+        member.sent()
+        kernel.keep_alive(arrived)
 
 
 def _buffers(kernel: Kernel, tensor: DdrTensor, part: int, members: int) -> tuple[Value, Value]:
@@ -273,9 +311,10 @@ def _move_rows(
     ``here`` is the place in the scratchpad if it is not the chunk.
     """
     every = chunks.member.size * width
-    there = chunks.kernel.let(block.row * every + chunks.member.chunk(places) * width + block.first)
-    extents = {"n": block.columns, "stride0": every, "iter0": block.rows}
-    copy(chunks, tensor, engine, tensor.at(there), chunks.at(places) if here is None else here, **extents)
+    with chunks.kernel.registers.scope():
+        there = chunks.kernel.let(block.row * every + chunks.member.chunk(places) * width + block.first)
+        extents = {"n": block.columns, "stride0": every, "iter0": block.rows}
+        copy(chunks, tensor, engine, tensor.at(there), chunks.at(places) if here is None else here, **extents)
 
 
 def copy(chunks: Chunks, tensor: DdrTensor, engine: str, place: Value, here: Value, **extents: Value) -> None:

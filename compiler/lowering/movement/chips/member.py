@@ -1,7 +1,7 @@
 """A tile as a member of a group of chips: what it sends to its fellows on the others, and what it waits for.
 
 A partner is a chip that the member sends to, or that sends to it: on a ring the next and the one before, in
-a direct exchange those ``number`` places before and after it.
+a direct exchange those ``number`` places before and after it, on a tree its siblings.
 """
 
 from __future__ import annotations
@@ -13,34 +13,51 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.scalar import ScalarCode
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
-from compiler.operators.domains.chips.collectives import DIRECT, DUAL
+from compiler.operators.domains.chips.collectives import DOUBLING, DUAL, TREE
 from tx8isa.machine.chips import Chips
 from tx8isa.numbers.formats import Format
 
 from . import registers as at
-from .routes import Groups, copies_at_once
+from .routes import copies_at_once, partners_of
+from .trees import Groups, Tree, tree_of
 
 _FIXED, _PARTNER = 2, 3
 """Words of a row of the table: place in the ring and step to the next chunk; then for each partner the chip
-to send to, the chip that sends, and the upper word of addresses on the former."""
+to send to, the chip that sends, and the upper word of addresses on the former; then what a tree says."""
 
 
 def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
     """By chip, and direction of a dual ring, what ``_FIXED`` and ``_PARTNER`` say; zeros without a group."""
     directions = (1, -1) if way == DUAL else (1,)
-    partners = len(groups[0]) - 1 if way == DIRECT else 1
-    table = np.zeros((chips.count, len(directions), _FIXED + _PARTNER * partners), np.int64)
+    rows: dict[tuple[int, int], list[int]] = {}
+    partners = partners_of(chips, groups, way)
     for group in groups:
-        size = len(group)
         for place, chip in enumerate(group):
-            for row, direction in enumerate(directions):
-                words = [place, -direction % size]
-                for number in range(1, partners + 1):
-                    step = -number if way == DIRECT else direction
-                    target, source = group[(place + step) % size], group[(place - step) % size]
+            for number, direction in enumerate(directions):
+                words = [place, -direction % len(group)]
+                mine = partners[chip][number : number + 1] if way == DUAL else partners[chip]
+                for target, source, _ in mine:
                     words += [target, source, at.upper_word(chips.xy(target))]
-                table[chip, row] = words
+                if way == TREE:
+                    words += _words_of_tree(tree_of(chips, groups), group, chip)
+                rows[chip, number] = words
+    table = np.zeros((chips.count, len(directions), len(next(iter(rows.values())))), np.int64)
+    for row, words in rows.items():
+        table[row] = words
     return table.reshape(-1).astype(np.uint32).view(np.int32)
+
+
+def _words_of_tree(tree: Tree, group: tuple[int, ...], chip: int) -> list[int]:
+    """Where the blocks of a member and its siblings begin, and of each chunk the place in the ring and the
+    position."""
+    members = sorted(group)
+    me, words = members.index(chip), []
+    for level in tree.levels:
+        words += [tree.block(level.turned(me, by), level) for by in range(level.fan)]
+    for number in range(len(group)):
+        other = tree.after(me, number)
+        words += [group.index(members[other]), tree.position(other)]
+    return words
 
 
 class GroupMember:
@@ -52,9 +69,11 @@ class GroupMember:
     def __init__(self, kernel: Kernel, chips: Chips, groups: Groups, way: str) -> None:
         self.kernel, self.core, self.way = kernel, ScalarCode(kernel), way
         self.size = len(groups[0])
-        self.partners = range(1, self.size) if way == DIRECT else range(1, 2)
+        self.levels = tree_of(chips, groups).levels if way in (TREE, DOUBLING) else ()
         self.tiles = kernel.target.tiles // 2 if way == DUAL else kernel.target.tiles
         """Tiles that share the work of a direction."""
+        partners = partners_of(chips, groups, way)
+        self.partners = range(1, 1 + (1 if way == DUAL else len(partners[groups[0][0]])))
         table = table_of_groups(chips, groups, way)
         symbol = kernel.constant("groups", Format.INT32, table).symbol
         core, me = self.core, self.core.register()
@@ -79,12 +98,45 @@ class GroupMember:
         return self.kernel.tile // self.tiles
 
     def chunk(self, places: int) -> Value:
-        """The number of the chunk so many places before that of this member, against the direction."""
+        """The number of the chunk so many places before that of this member, against the direction.
+
+        On a tree it is that of the member which is so many positions after this one on every level.
+        """
+        if self.way == TREE:
+            return self._word(self._chunks_of_tree + 2 * (places % self.size), self.size)
         return (self.place + self._step * (places % self.size)) % self.size
 
+    def position(self, places: int) -> Value:
+        """Where such a chunk is among those in the scratchpad."""
+        if self.way == TREE:
+            return self._word(self._chunks_of_tree + 2 * (places % self.size) + 1, self.size)
+        return self.chunk(places)
+
+    def block(self, level: int, by: int) -> Value:
+        """Where the block of the sibling ``by`` places after this member begins; 0 is its own."""
+        return self._word(
+            self._blocks_of_tree + sum(each.fan for each in self.levels[:level]) + by, self.size
+        )
+
+    @property
+    def _blocks_of_tree(self) -> int:
+        return _FIXED + _PARTNER * len(self.partners)
+
+    @property
+    def _chunks_of_tree(self) -> int:
+        return self._blocks_of_tree + sum(level.fan for level in self.levels)
+
+    def _word(self, number: int, end: int) -> Variable:
+        """A word of this member's row of the table, a number below ``end``."""
+        self.core.emit("lw", register := self.core.register(), f"{4 * number}({self._row})")
+        return Variable(register, 0, end - 1)
+
     def expects(self, size: int) -> None:
-        """From now on so many bytes are sent here at a time; nothing may be on its way."""
-        core = self.core
+        """From now on so many bytes are sent here at a time; nothing may be on its way.
+
+        On a tree messages have several sizes, so their bytes are counted (``arrived``).
+        """
+        core, size = self.core, at.LARGEST if self.way == TREE else size
         for stream in (at.SUMS, at.WRITTEN):
             with self.kernel.registers.scope():
                 place, value = core.number(at.CONFIG + 4 * stream), core.register()
@@ -185,7 +237,11 @@ class GroupMember:
 
     def await_inbox(self, inbox: int, size: int) -> None:
         """Wait until so many bytes have come into an inbox, and let the next ones come to be counted."""
-        core, (stream, packet) = self.core, at.packet_of_inbox(inbox)
+        self.arrived(*at.packet_of_inbox(inbox), size)
+
+    def arrived(self, stream: int, packet: int, size: int) -> None:
+        """Wait until so many bytes of a packet that may be larger are here; the next ones count from 0 on."""
+        core = self.core
         with self.kernel.registers.scope():
             counter = core.number(at.COUNTERS + 4 * (at.PACKETS * stream + packet))
             wanted, found = core.number(size), core.register()

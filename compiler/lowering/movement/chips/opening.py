@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from compiler.codegen.emitter import Emitter
 from compiler.codegen.registers import TILE
-from compiler.operators.domains.chips.collectives import DIRECT
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.division import ceil_div
 
 from . import registers as at
+from .routes import partners_of
+from .trees import Groups
 
 _SCRATCH = 0x1000
 """Where greetings come, in the part of the scratchpad that is kept for the core; the stack is far above."""
@@ -19,18 +20,17 @@ _TABLE = "chips.partners"
 """The symbol of the table of partners, after the prefix of the network."""
 
 
-Exchanges = Iterable[tuple[tuple[int, ...], str]]
-"""Groups of chips, and in which way each exchanges."""
+Exchanges = Iterable[tuple[Groups, str]]
+"""Groups of chips, and in which way they exchange."""
 
 
 def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
-    """By chip the chips with which it exchanges: its neighbours in the rings, or all of its group."""
+    """By chip the chips with which it exchanges, in the order of their numbers."""
     found: list[set[int]] = [set() for _ in range(chips.count)]
-    for group, way in exchanges:
-        for place, one in enumerate(group):
-            others = group if way == DIRECT else (group[place - 1], group[(place + 1) % len(group)])
-            found[one] |= set(others) - {one}
-    return [sorted(others) for others in found]
+    for groups, way in exchanges:
+        for chip, others in partners_of(chips, groups, way).items():
+            found[chip].update(*(other[:2] for other in others))
+    return [sorted(others - {chip}) for chip, others in enumerate(found)]
 
 
 def opening(machine: Machine, inboxes: int = 0) -> list[str]:

@@ -1,6 +1,6 @@
 """Who sends what to whom in an exchange between chips, and what the links take for it.
 
-An exchange is a series of rounds that are alike; in each of them messages are on their way at the same time.
+An exchange is a series of rounds; in each of them messages are on their way at the same time.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from compiler.graph import GraphError
-from compiler.operators.domains.chips.collectives import ALL_REDUCE, DIRECT, DUAL, WAYS
+from compiler.operators.domains.chips.collectives import ALL_REDUCE, DIRECT, DOUBLING, DUAL, RING, TREE, WAYS
 from tx8isa.cost.instructions import chip_link_rate
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 
+from .trees import Groups, is_composite, tree_of
+
 _INSTRUCTIONS = 45
 """Of the kernel core, to send a message and to take note of one."""
 
-Groups = tuple[tuple[int, ...], ...]
-"""Groups of chips, each in the order of its ring."""
+_STEPS = {RING: (1,), DUAL: (1, -1)}
+"""How many places after a member of a ring its partners are."""
 
 
 class RoundOfMessages(NamedTuple):
@@ -40,22 +42,70 @@ class RoundOfMessages(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def round_of(chips: Chips, groups: Groups, way: str) -> RoundOfMessages:
-    """A round of an exchange in which every member sends a part of the tensor.
+def rounds_of(chips: Chips, groups: Groups, op: str, way: str) -> tuple[RoundOfMessages, ...]:
+    """The rounds of an exchange, one after another; every member sends a part of the tensor in each of them.
 
     All groups exchange at the same time, and share the links.
     """
     members = len(groups[0])
-    share = 1 / members / (2 if way == DUAL else 1)
-    loads, longest = Counter[tuple[int, int]](), 0
+    if way in (TREE, DOUBLING):
+        share, rounds = 1.0, []
+        for number, level in enumerate(tree_of(chips, groups).levels):
+            share /= level.fan if way == TREE else 1
+            rounds.append(_round(chips, groups, way, share, number))
+    else:
+        share = 1 / members / (2 if way == DUAL else 1)
+        rounds = [_round(chips, groups, way, share)] * (1 if way == DIRECT else members - 1)
+    return tuple(rounds) * (2 if op == ALL_REDUCE and way != DOUBLING else 1)
+
+
+def _round(chips: Chips, groups: Groups, way: str, share: float, level: int = 0) -> RoundOfMessages:
+    loads, longest, sends = Counter[tuple[int, int]](), 0, 0
+    partners = partners_of(chips, groups, way)
+    for source, others in partners.items():
+        targets = [other.target for other in others if other.level == level]
+        longest = max(longest, *(_pass(chips, source, target, loads) for target in targets))
+        sends = len(targets)
+    mean = sum(loads.values()) / (sends * len(partners))
+    busiest = max(loads.values()) * share
+    return RoundOfMessages(busiest, share, longest, mean, 1 if way == DUAL else sends)
+
+
+class Partner(NamedTuple):
+    """A chip to which a member sends, and the one from which it receives meanwhile."""
+
+    target: int
+    source: int
+    level: int = 0
+    """Of the tree."""
+
+
+def partners_of(chips: Chips, groups: Groups, way: str) -> dict[int, list[Partner]]:
+    """By chip its partners, in the order in which it sends to them.
+
+    In a dual ring the first one is that of the first direction, and the second that of the other.
+    """
+    if way in (TREE, DOUBLING):
+        return _siblings(chips, groups)
+    found = {}
     for group in groups:
-        for place, source in enumerate(group):
-            for target in _targets(group, place, way):
-                longest = max(longest, _pass(chips, source, target, loads))
-    sends = members - 1 if way == DIRECT else 1
-    messages = sends * (2 if way == DUAL else 1) * members * len(groups)
-    mean = sum(loads.values()) / messages
-    return RoundOfMessages(max(loads.values()) * share, share, longest, mean, sends)
+        size, steps = len(group), _STEPS.get(way, tuple(-number for number in range(1, len(group))))
+        for place, chip in enumerate(group):
+            found[chip] = [Partner(group[(place + by) % size], group[(place - by) % size]) for by in steps]
+    return found
+
+
+def _siblings(chips: Chips, groups: Groups) -> dict[int, list[Partner]]:
+    levels = tree_of(chips, groups).levels
+    return {
+        chip: [
+            Partner(members[level.turned(place, by)], members[level.turned(place, -by)], number)
+            for number, level in enumerate(levels)
+            for by in range(1, level.fan)
+        ]
+        for members in map(sorted, groups)
+        for place, chip in enumerate(members)
+    }
 
 
 def copies_at_once(way: str) -> int:
@@ -80,14 +130,6 @@ def way_of_pairs(chips: Chips, pairs: Groups) -> WayOfPairs:
     return WayOfPairs(max(loads.values()), longest)
 
 
-def _targets(group: tuple[int, ...], place: int, way: str) -> list[int]:
-    """The members to which a member sends in a round."""
-    after, before = group[(place + 1) % len(group)], group[place - 1]
-    if way == DIRECT:
-        return [chip for chip in group if chip != group[place]]
-    return [after, before] if way == DUAL else [after]
-
-
 def _pass(chips: Chips, source: int, target: int, loads: Counter[tuple[int, int]]) -> int:
     """Count a message on each link of its way; how many there are."""
     links = 0
@@ -96,11 +138,6 @@ def _pass(chips: Chips, source: int, target: int, loads: Counter[tuple[int, int]
         loads[source, following] += 1
         source, links = following, links + 1
     return links
-
-
-def rounds_of(op: str, members: int, way: str) -> int:
-    """How many rounds an exchange has: those of a sum, and those that give it to all."""
-    return (2 if op == ALL_REDUCE else 1) * (1 if way == DIRECT else members - 1)
 
 
 @dataclass(frozen=True)
@@ -119,9 +156,8 @@ class LinkPrice:
 
     def bound(self, way: str) -> float:
         """Latencies and bytes of the rounds one after another, and nothing else: the alpha-beta bound."""
-        turn = round_of(self.chips, self.groups, way)
-        each = turn.distance * self.chips.latency.value + turn.busiest * self.size / self._rate
-        return rounds_of(self.op, len(self.groups[0]), way) * each
+        latency = self.chips.latency.value
+        return sum(turn.distance * latency + self._on_links(turn) for turn in self._rounds(way))
 
     def cycles(self, way: str) -> float:
         """The rounds with what a tile needs for its own messages; other tiles send meanwhile.
@@ -130,16 +166,30 @@ class LinkPrice:
         them arrive and add what comes, if that is longer. Then come the first load and the last store, with
         the latencies of what allows to write and of what says that it was done.
         """
-        turn, timing = round_of(self.chips, self.groups, way), self.machine.timing
-        core, latency = timing.core, self.chips.latency.value
-        tiles = self.tiles // (2 if way == DUAL else 1)
+        timing, latency, turns = self.machine.timing, self.chips.latency.value, self._rounds(way)
+        core = timing.core
         command = core.issue.value + core.join.value + core.join_worker.value
-        chain = self._sending(turn, way) + turn.distance * latency + command + 2 * core.register_read.value
-        chain += turn.share * self.size / tiles / self._rate
-        link = turn.busiest * self.size / self._rate
         around = 2 * (latency + command) + timing.rdma.fixed.value + timing.wdma.fixed.value
-        rounds = rounds_of(self.op, len(self.groups[0]), way)
-        return rounds * max(chain, link) + min(chain, link) + around
+        around += min(self._of_a_tile(turns[-1], way), self._on_links(turns[-1]))
+        return sum(max(self._of_a_tile(turn, way), self._on_links(turn)) for turn in turns) + around
+
+    def _rounds(self, way: str) -> tuple[RoundOfMessages, ...]:
+        return rounds_of(self.chips, self.groups, self.op, way)
+
+    def _on_links(self, turn: RoundOfMessages) -> float:
+        return turn.busiest * self.size / self._rate
+
+    def _of_a_tile(self, turn: RoundOfMessages, way: str) -> float:
+        """Until a tile has sent its messages, has those of others, and has added them."""
+        core, tiles = self.machine.timing.core, self.tiles // (2 if way == DUAL else 1)
+        command = core.issue.value + core.join.value + core.join_worker.value
+        return (
+            self._sending(turn, way)
+            + turn.distance * self.chips.latency.value
+            + command
+            + 2 * core.register_read.value
+            + turn.share * self.size / tiles / self._rate
+        )
 
     def _sending(self, turn: RoundOfMessages, way: str) -> float:
         """Until the last message of a tile leaves: only so many copies are on their way at a time."""
@@ -154,9 +204,15 @@ class LinkPrice:
         return now + dte.fixed.value
 
     def best(self) -> str:
-        """The way that takes the fewest cycles; of equal ones the first. Two rings share an even number of
-        tiles."""
-        return min((way for way in WAYS if way != DUAL or self.tiles % 2 == 0), key=self.cycles)
+        """The way that takes the fewest cycles; of equal ones the first."""
+        return min(filter(self._has, WAYS), key=self.cycles)
+
+    def _has(self, way: str) -> bool:
+        """Whether there is such a way. Two rings share an even number of tiles."""
+        members = len(self.groups[0])
+        if way == DOUBLING:
+            return self.op == ALL_REDUCE and members & (members - 1) == 0
+        return (way != DUAL or self.tiles % 2 == 0) and (way != TREE or is_composite(members))
 
     @property
     def _rate(self) -> float:

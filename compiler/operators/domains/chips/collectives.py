@@ -20,9 +20,11 @@ TAKE = "chips.Take"
 """Not an exchange: a stage takes the next part of an input."""
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE)
 """Operators in which chips exchange something."""
-RING, DUAL, DIRECT = "ring", "dual", "direct"
-"""Ways of an exchange: a ring, two rings in opposite directions at once, and from each member to each."""
-WAYS = (RING, DUAL, DIRECT)
+RING, DUAL, DIRECT, TREE, DOUBLING = "ring", "dual", "direct", "tree", "doubling"
+"""Ways of an exchange: a ring, two rings in opposite directions at once, from each member to each, the levels
+of a tree, which share the tensor, and pairs of members that exchange sums of all of it."""
+WAYS = (RING, DUAL, DIRECT, TREE, DOUBLING)
+"""Ways of a sum that all get; other exchanges have all but the last."""
 
 _GROUPS = (
     Attribute("chips", "ints", required=True, minimum=0),
@@ -30,6 +32,7 @@ _GROUPS = (
 )
 """Numbers of the chips, one group of ``members`` after another, each in the order of its ring."""
 _WAY = Attribute("way", "string", default=RING, allowed=WAYS)
+_WAY_OF_PARTS = Attribute("way", "string", default=RING, allowed=WAYS[:-1])
 _AXIS = Attribute("axis", "int", required=True)
 
 
@@ -57,6 +60,13 @@ def axis_is_there(call: Call) -> str | None:
     """axis must be one of the operand"""
     axis, rank = call.integer("axis"), len(call.shape(0))
     return None if -rank <= axis < rank else f"axis {axis} of {rank}"
+
+
+@rule
+def doubles(call: Call) -> str | None:
+    """with way doubling the members must be a power of two"""
+    members = call.integer("members")
+    return None if way_of(call) != DOUBLING or members & (members - 1) == 0 else f"{members} members"
 
 
 @rule
@@ -130,13 +140,15 @@ def _collective(
     )
 
 
-_collective(ALL_REDUCE, "Every chip of a group gets the sums over the group", same_shape, _reduce, (_WAY,))
+_collective(
+    ALL_REDUCE, "Every chip of a group gets the sums over the group", same_shape, _reduce, (_WAY,), (doubles,)
+)
 _collective(
     ALL_GATHER,
     "Every chip of a group gets the tensors of all, along an axis in the order of the ring",
     _gathered,
     _gather,
-    (_WAY, _AXIS),
+    (_WAY_OF_PARTS, _AXIS),
     (axis_is_there,),
 )
 _collective(
@@ -144,7 +156,7 @@ _collective(
     "Every chip of a group gets its part, along an axis in the order of the ring, of the sums over the group",
     _scattered,
     _scatter,
-    (_WAY, _AXIS),
+    (_WAY_OF_PARTS, _AXIS),
     (axis_is_there, axis_is_divided),
 )
 _collective(BROADCAST, "Every chip of a group gets the tensor of its first one", same_shape, _broadcast)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET
 
 from compiler.graph import Graph, Node
-from compiler.lowering.movement.chips.routes import round_of, way_of_pairs
+from compiler.lowering.movement.chips.routes import rounds_of, way_of_pairs
 from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, RING, SEND
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
@@ -62,4 +62,4 @@ def _ways(node: Node, chips: Chips) -> tuple[Any, ...]:
     )
     if node.op in (SEND, RECEIVE):
         return way_of_pairs(chips, groups)
-    return round_of(chips, groups, str(node.attrs.get("way", RING)))
+    return rounds_of(chips, groups, node.op, str(node.attrs.get("way", RING)))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from compiler.lowering.movement.chips.routes import Groups, SendPrice
+from compiler.lowering.movement.chips.routes import SendPrice
+from compiler.lowering.movement.chips.trees import Groups
 from tx8isa.machine.description import Machine
 
 

@@ -1,0 +1,102 @@
+"""Groups of chips as trees: on each level siblings exchange what is left of the tensor, or all of it.
+
+Members are counted in the order of the numbers of their chips, which is that of the mesh, not in that of the
+ring. The level whose siblings are nearest comes first, for there the largest messages are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from tx8isa.machine.chips import Chips
+
+Groups = tuple[tuple[int, ...], ...]
+"""Groups of chips, each in the order of its ring."""
+
+
+class Level(NamedTuple):
+    """A member has ``fan`` - 1 siblings, ``stride`` members apart; each has a block of ``block`` chunks."""
+
+    stride: int
+    fan: int
+    block: int
+
+    def turned(self, member: int, by: int) -> int:
+        """The sibling so many places after a member, in a circle."""
+        place = member // self.stride % self.fan
+        return member + ((place + by) % self.fan - place) * self.stride
+
+
+class Tree(NamedTuple):
+    """The levels of all groups: chunks have positions at which the blocks of siblings follow each other."""
+
+    levels: tuple[Level, ...]
+
+    def position(self, member: int) -> int:
+        """The position of a member's chunk."""
+        return sum(member // level.stride % level.fan * level.block for level in self.levels)
+
+    def block(self, member: int, level: Level) -> int:
+        """The position at which the block of a member begins on a level."""
+        return self.position(member) // level.block * level.block
+
+    def after(self, member: int, number: int) -> int:
+        """The member that on every level comes after another one as position ``number`` does after 0.
+
+        So the block of the sibling ``by`` places after a member on a level is that of the numbers from
+        ``by`` * block on, for every member.
+        """
+        for level in self.levels:
+            member = level.turned(member, number // level.block)
+        return member
+
+
+@lru_cache(maxsize=256)
+def tree_of(chips: Chips, groups: Groups) -> Tree:
+    """The tree of all groups, which have the same number of members."""
+    members = [sorted(group) for group in groups]
+
+    def reach(strided: tuple[int, int]) -> int:
+        """Links on the longest way between siblings."""
+        level = Level(*strided, 0)
+        return max(
+            chips.distance(chip, group[level.turned(number, by)])
+            for group in members
+            for number, chip in enumerate(group)
+            for by in range(1, level.fan)
+        )
+
+    strides, stride = [], 1
+    for fan in _fans(chips, groups):
+        strides.append((stride, fan))
+        stride *= fan
+    levels, block = [], stride
+    for stride, fan in sorted(strides, key=reach):
+        block //= fan
+        levels.append(Level(stride, fan, block))
+    return Tree(tuple(levels))
+
+
+def is_composite(members: int) -> bool:
+    """Whether a tree of so many members has several levels; otherwise it is a direct exchange."""
+    return len(list(_prime_factors(members))) > 1
+
+
+def _fans(chips: Chips, groups: Groups) -> Iterator[int]:
+    """Prime factors of the members; of rectangles that are alike those of a column first."""
+    shapes = {tuple(len({chips.xy(chip)[axis] for chip in group}) for axis in (1, 0)) for group in groups}
+    (shape, *others), members = shapes, len(groups[0])
+    for extent in (members,) if others or shape[0] * shape[1] != members else shape:
+        yield from _prime_factors(extent)
+
+
+def _prime_factors(number: int) -> Iterator[int]:
+    factor = 2
+    while number > 1:
+        if number % factor:
+            factor += 1
+        else:
+            yield factor
+            number //= factor
