@@ -221,7 +221,7 @@ class Feed:
             tensor = self.source.matrix.tensor
             raw = self.kernel.buffer("raw", self.shape.piece_elements * tensor.bytes_each)
             self._read(chunk, piece, raw)
-            _to_parts(self.kernel, targets, raw, n, tensor.fmt, self.product.compute)
+            to_parts(self.kernel, targets, raw, n, tensor.fmt, self.product.compute)
         else:
             self._read(chunk, piece, targets[0])
 
@@ -245,7 +245,7 @@ class Feed:
         self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, **loops)
 
 
-def _to_parts(
+def to_parts(
     kernel: Kernel, targets: Sequence[Value], source: Value, n: Value, fmt: Format, compute: Format
 ) -> None:
     """Elements in the format of the matrix engine; those of an FP32 product in two parts."""

@@ -28,7 +28,7 @@ from .blocks import multiply_blocks
 from .plan import DDR_RATE, MEETING, MatmulPlan, MatmulProblem, cost, plan_of, problem_of, ranked
 from .product import Matrix, Product, ProductEpilogue
 from .shared_right import WAY as BY_ROWS
-from .shared_right import RowBlocks, multiply_rows, row_blocks, row_blocks_of
+from .shared_right import RowBlocks, constant_row_blocks, multiply_rows, row_blocks, row_blocks_of
 from .split import Split, multiply_split, split_of, splits
 from .split import rule as split_rule
 from .sweep import sweep
@@ -65,7 +65,14 @@ def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     few = product.m < _FEWEST_PLANNED_ROWS
     if few:
         yield _BLOCKS
-    yield from (blocks.cut() for blocks in row_blocks(product, target.tiles, target.spm_bytes, problem.extra))
+    if product.packed:
+        constant = constant_row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
+        yield from (
+            blocks.cut() for price, blocks in constant if not plans or price < cost(problem, plans[0])
+        )
+    else:
+        blocks = row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
+        yield from (each.cut() for each in blocks)
     kinds: set[tuple[str, str, bool]] = set()
     for plan in plans:
         kind = plan.stay, plan.team_loads, few and plan.k == problem.k
@@ -119,7 +126,7 @@ def multiply(kernel: Kernel, work: Work, product: Product) -> None:
     if split is not None:
         multiply_split(kernel, product, split)
         return
-    blocks = _row_blocks(work, product)
+    blocks = _row_blocks(work, product, kernel.target.tiles)
     if blocks is not None:
         multiply_rows(kernel, product, blocks)
         return
@@ -139,11 +146,11 @@ def _split(kernel: Kernel, work: Work, product: Product) -> Split | None:
     return split_of(product, work.cut, kernel.target.tiles) if dealt else None
 
 
-def _row_blocks(work: Work, product: Product) -> RowBlocks | None:
+def _row_blocks(work: Work, product: Product, tiles: int) -> RowBlocks | None:
     """The blocks of whole rows, if a cut says so."""
     if work.cut is None or work.cut.choice("way", "plan") != BY_ROWS:
         return None
-    return row_blocks_of(product, work.cut)
+    return row_blocks_of(product, work.cut, tiles)
 
 
 def _plan(kernel: Kernel, work: Work, product: Product, problem: MatmulProblem) -> MatmulPlan | None:

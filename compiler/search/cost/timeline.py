@@ -44,7 +44,7 @@ class _Mark(NamedTuple):
     """The state where the turn of a loop begins: times, busy times of the engines, and bytes of DDR."""
 
     now: int
-    core: int
+    worked: int
     busy: dict[Engine, int]
     ddr_bytes: int
 
@@ -64,8 +64,12 @@ class Timeline:
     """How many tiles use DDR at the same time, on average."""
     core: int = 0
     """Time at which the core is free."""
+    worked: int = 0
+    """How long it has done anything but wait."""
     ddr: int = 0
-    """Time at which DDR is free for this tile."""
+    """Time from which on DDR is free for this tile."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """When it is free before: a load need not wait for a store that is issued earlier and begins later."""
     link: int = 0
     """Time at which the link to the mesh is free."""
     sent: int = 0
@@ -104,15 +108,20 @@ class Timeline:
         """Time at which all instructions so far are complete."""
         return max(self.core, self.sent, *self.free.values(), 0)
 
+    def _work(self, ticks: int) -> None:
+        """Let the core do something; what it waits for a full queue or for engines is no work."""
+        self.core += ticks
+        self.worked += ticks
+
     def execute(self, instructions: int) -> None:
         """Execute instructions of the kernel core."""
-        self.core += instructions * self._instruction
+        self._work(instructions * self._instruction)
 
     def issue(
         self, engine: Engine, price: Price, reads: list[ByteRange], writes: list[ByteRange], worker: int = 0
     ) -> None:
         """Issue an instruction to an engine of the NCC."""
-        self.core += self._issue
+        self._work(self._issue)
         queue = self.starts.get(engine)
         if queue is None:
             depth: int = getattr(self.machine.queues, engine.name.lower())
@@ -126,9 +135,8 @@ class Timeline:
                 start = access.end
         end = start + price.ticks
         if price.ddr_bytes:
-            self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
+            end = max(end, self._moved(start, round(price.ddr_ticks * self.sharing)))
             self.ddr_bytes += price.ddr_bytes
-            end = max(end, self.ddr)
         queue.append(start)
         self.free[engine] = end
         self.complete[worker] = max(self.complete.get(worker, 0), end)
@@ -142,7 +150,7 @@ class Timeline:
 
         ``senders``: how many tiles send to the same few targets; None if each team sends to itself.
         """
-        self.core += self._send
+        self._work(self._send)
         start = max(self.core, self.link)
         contended = CONTENTION * price.link_bytes
         if senders is not None:
@@ -151,11 +159,27 @@ class Timeline:
         end = self.link + price.ticks + self.first
         self.first = 0
         if price.ddr_bytes:
-            self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
+            end = max(end, self._moved(start, round(price.ddr_ticks * self.sharing)))
             self.ddr_bytes += price.ddr_bytes
-            end = max(end, self.ddr)
         self.busy[Engine.DTE] = self.busy.get(Engine.DTE, 0) + end - start
         self.sent = max(self.sent, end)
+
+    def _moved(self, start: int, ticks: int) -> int:
+        """When ``ticks`` of DDR are over that begin at ``start`` or later."""
+        begin = max(self.ddr, start)
+        idle = [*self.gaps, (self.ddr, begin + ticks)]
+        self.gaps, end = [], start
+        for first, last in idle:
+            begin = max(first, start)
+            used = min(last - begin, ticks)
+            if used > 0:
+                ticks, end = ticks - used, begin + used
+                self.gaps += [(first, begin), (end, last)]
+            else:
+                self.gaps.append((first, last))
+        self.ddr = max(self.ddr, end)
+        self.gaps = [(a, b) for a, b in self.gaps if self.core < b <= self.ddr and a < b]
+        return end
 
     def join(self, worker: int = 0) -> None:
         """Execute ncc.wait: wait for the instructions of a worker."""
@@ -167,30 +191,34 @@ class Timeline:
 
     def barrier(self) -> None:
         """Execute ncc.barrier; all tiles are assumed to arrive at the same time."""
-        self.core += self._barrier
+        self._work(self._barrier)
 
     def mark(self) -> None:
         """Note where the turn of a loop begins that ``repeat`` ends."""
-        self._marks.append(_Mark(self.now, self.core, dict(self.busy), self.ddr_bytes))
+        self._marks.append(_Mark(self.now, self.worked, dict(self.busy), self.ddr_bytes))
 
-    def repeat(self, turns: int) -> None:
-        """Move on as if ``turns`` more turns had been executed like the one since the last mark.
+    def repeat(self, turns: int, like: int) -> None:
+        """Move on as if ``turns`` more turns had been executed like the ``like`` ones since the last mark.
 
         A turn is at least as long as the core and each engine work for it, also where another engine still
         does what came before the loop.
         """
         begin = self._marks.pop()
-        of_turn = {engine: ticks - begin.busy.get(engine, 0) for engine, ticks in self.busy.items()}
-        ends = [self.free[engine] + turns * of_turn[engine] for engine in self.free]
-        last = max(self.core + turns * (self.core - begin.core), *ends, 0)
-        shift = max(turns * (self.now - begin.now), last - self.now)
+        more = {
+            engine: turns * (ticks - begin.busy.get(engine, 0)) // like for engine, ticks in self.busy.items()
+        }
+        worked = turns * (self.worked - begin.worked) // like
+        last = max(self.core + worked, *(self.free[engine] + more[engine] for engine in self.free), 0)
+        shift = max(turns * (self.now - begin.now) // like, last - self.now)
         self.core, self.ddr, self.link = self.core + shift, self.ddr + shift, self.link + shift
+        self.gaps = [(first + shift, last + shift) for first, last in self.gaps]
         self.sent = self.sent + shift if self.sent else 0
         self.free = {engine: end + shift for engine, end in self.free.items()}
         self.complete = {worker: end + shift for worker, end in self.complete.items()}
         self.accesses = [access._replace(end=access.end + shift) for access in self.accesses]
         for engine, queue in self.starts.items():
             self.starts[engine] = deque((start + shift for start in queue), maxlen=queue.maxlen)
-        for engine, ticks in of_turn.items():
-            self.busy[engine] += turns * ticks
-        self.ddr_bytes += turns * (self.ddr_bytes - begin.ddr_bytes)
+        for engine, ticks in more.items():
+            self.busy[engine] += ticks
+        self.worked += worked
+        self.ddr_bytes += turns * (self.ddr_bytes - begin.ddr_bytes) // like

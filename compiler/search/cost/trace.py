@@ -25,10 +25,10 @@ from .pricing import Pricing
 from .timeline import ByteRange, Timeline
 from .values import Registers, in_scratchpad, value_of
 
-_FIRST_TURNS = 3
+_FIRST_TURNS, _LIKE = 4, 2
 _WALKED = _FIRST_TURNS + 3
 """In a loop of more turns than this, only the first ones and the last are walked. The turns between are
-taken to be as long as the last of the first ones."""
+taken to be as long as the last two of the first ones: buffers alternate."""
 
 
 _MOVING = (Engine.RDMA, Engine.WDMA)
@@ -111,7 +111,7 @@ class MoreTurns(NamedTuple):
     turns: int
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.repeat(self.turns)
+        timeline.repeat(self.turns, _LIKE)
 
 
 Event = Command | Copy | CoreTime | Wait | Sharing | EndOfConstants | TurnBegin | MoreTurns
@@ -343,7 +343,7 @@ class _PhaseWalk:
                 self._turn(loop, number, value)
             return
         for number in range(_FIRST_TURNS):
-            if number == _FIRST_TURNS - 1:
+            if number == _FIRST_TURNS - _LIKE:
                 self.events.append(TurnBegin())
             self._turn(loop, number, turns[number])
         self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))

@@ -303,6 +303,44 @@ def test_a_transfer_takes_its_share_of_ddr() -> None:
     assert among.now == pytest.approx(ISSUE + 16 * (90_000 / 150 + run) * TICKS, rel=1e-4)
 
 
+def test_a_load_does_not_wait_for_a_store_that_begins_later() -> None:
+    """The store waits for what it stores; until then DDR is free, for as much as there is time."""
+    t, x = Timeline(MACHINE, 16), [(0, 256)]
+    t.issue(Engine.CT, price(10_000), [], x)
+    t.issue(Engine.WDMA, price(100, 15_000), x, [])
+    stored = t.free[Engine.WDMA]
+    assert stored == pytest.approx(ISSUE + 11_600 * TICKS, rel=0.01)
+    each = 3_200 * TICKS + 16 * MACHINE.timing.ddr.run.value * TICKS
+    for _ in range(2):
+        t.issue(Engine.RDMA, price(100, 30_000), [], [])
+    assert t.free[Engine.RDMA] == pytest.approx(3 * ISSUE + 2 * each, rel=1e-3)
+    t.issue(Engine.RDMA, price(100, 30_000), [], [])
+    early = ISSUE + 10_000 * TICKS - (3 * ISSUE + 2 * each)  # what is left before the store begins
+    assert t.free[Engine.RDMA] == pytest.approx(stored + each - early, rel=1e-3)
+
+
+def test_turns_like_two_are_as_long_as_both_on_average() -> None:
+    t = line()
+    t.mark()
+    for cycles in (1_000, 3_000):
+        t.issue(Engine.CT, price(cycles), [], [])
+    begun = t.now
+    t.repeat(5, 2)
+    assert t.now == begun + 5 * (ISSUE + 4_000 * TICKS) // 2
+
+
+def test_what_the_core_waits_for_a_queue_is_not_its_work() -> None:
+    """Turns of a quick engine behind a slow one that began before the loop."""
+    t = line()
+    for _ in range(8):
+        t.issue(Engine.TDMA, price(10_000), [], [])
+    t.mark()
+    t.issue(Engine.TDMA, price(100), [], [])
+    before = t.now
+    t.repeat(10, 1)
+    assert t.now - before < 10_000 * TICKS
+
+
 @pytest.mark.parametrize("write", [stream, products, short, shared], ids=lambda w: w.__name__)
 def test_one_walk_gives_the_estimates_of_three_machines(write: Callable[[Kernel], None]) -> None:
     """In any order, and whatever was estimated before."""
