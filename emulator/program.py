@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from asm.image import Buffer, Image, ddr_offset, image_of_entry, read_image
-from emulator.chip.memories import Memories, Pool
+from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
+from emulator.chip.restart import Pool, Restart
 from emulator.chip.system import System
 from emulator.memory import shapes
 from emulator.memory.buffers import Array, InputError, size_of, travel_dtype
@@ -34,7 +35,7 @@ class Program:
 
     def __init__(self, image: Image, machine: Machine) -> None:
         self.image, self.machine = image, machine
-        self._pool = Pool(lambda: Memories(image, machine))
+        self._pool = Pool(lambda: Restart(image, machine, Memories(image, machine)))
         self.hazards: tuple[Hazard, ...] = ()
         """What the last strict ``run`` found (docs/strict.md)."""
 
@@ -252,17 +253,17 @@ class Program:
         self.hazards = ()
         if self.chips > 1:
             return self._run_chips(inputs or {}, max_instructions, options)
-        memories = None if options.get("strict") else self._pool.take()
-        make = partial(System, self.image, self.machine, memories=memories)
-        system = self.start(inputs or {}, make=make, **options)
+        kept = None if options.get("strict") else self._pool.take()
+        system = self.start(inputs or {}, make=kept.begin if kept else None, **options)
         try:
             system.run(max_instructions)
         finally:
             if system.sanitizer:
                 self.hazards = system.sanitizer.hazards()
         results = self.results(system)
-        if memories:
-            self._pool.give_back(memories, system.threads)
+        if kept:
+            kept.memories.reset(system.threads)
+            self._pool.give_back(kept)
         return results
 
     def _run_chips(

@@ -26,11 +26,11 @@ from tx8isa.machine.description import Machine
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import CSR_NAMES, CSRS
 
-from .dte_registers import DteWindow
 from .memories import Memories
 from .options import RunOptions
 from .pause import Marks
-from .stream_registers import PacketUpdates, StreamWindow
+from .registers.dte import DteWindow
+from .registers.streams import PacketUpdates, StreamWindow
 from .traffic import Traffic
 
 if TYPE_CHECKING:

@@ -22,16 +22,14 @@ import numpy as np
 from emulator import native
 from emulator.engines import hooks, queues, tables
 from emulator.engines.hooks import logged
-from emulator.engines.issue import DRAIN, command
 from emulator.engines.queues import entry_at
 from emulator.memory import state, stop
 from emulator.memory.areas import Bytes
-from emulator.native.primitives.memory import call_kernel, call_loop, get, put, view_u32
+from emulator.native.primitives.memory import call_loop, get, put
 from emulator.native.primitives.threads import atomic_add, atomic_load, relax
-from emulator.tile.environment import A0, A7, EXIT, EXIT_GROUP
+from emulator.tile.compiled import make_exits, make_set_priority
 from emulator.tile.tile import Status, Tile
-from tx8isa.numbers.primitives import s64, u64
-from tx8isa.table import scalar as rv
+from tx8isa.numbers.primitives import s64
 from tx8isa.table.encoding import encoder
 
 from .sends import COUNT, ROOM, Sends, forget, independent, kinds, make_note, receive, step_over
@@ -237,45 +235,46 @@ def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, n
     return control
 
 
-def make_exit(ecall: int) -> Function:
-    """``ecall``: the encoded instruction."""
+def make_exit(exits: Function) -> Function:
+    """``exits`` ends the program of a tile, if it can."""
 
     def exit_tile(shared: int, row: int) -> int:
         """Let a tile exit with status 0; Python serves every other call of the environment."""
-        tile_state = get(row, STATE)
-        at = get(tile_state, state.TEXT) + get(tile_state, state.PC) - get(tile_state, state.CODE_BASE)
-        word = view_u32(at, 1)[u64(0)]
-        ends = s64(word) == ecall and get(tile_state, state.X + A7) in (EXIT, EXIT_GROUP)
-        if not ends or get(tile_state, state.X + A0) & 0xFF != 0 or get(shared, ALONE) == 0:
+        if get(shared, ALONE) == 0 or not exits(get(row, STATE)):
             return FOR_PYTHON
-        for worker in range(get(tile_state, state.WORKERS)):
-            if s64(call_kernel(get(tile_state, state.ISSUE), command(DRAIN, worker), tile_state)) >= 0:
-                return FOR_PYTHON
-        if not logged(tile_state, hooks.EXITS):
-            return FOR_PYTHON
-        put(tile_state, state.PC, get(tile_state, state.PC) + 4)
-        put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) + 1)
         put(row, WAITS, EXITED)
         return ENDS
 
     return exit_tile
 
 
-def make_work(control: Function, exit_tile: Function) -> Function:
-    """``control`` and ``exit_tile`` execute barriers, waits and sends, and the end of a program."""
+def make_serve(control: Function, exit_tile: Function, set_priority: Function) -> Function:
+    """``control`` executes barriers, waits and sends, ``exit_tile`` the end of a program, ``set_priority`` a
+    store to that register, if a tile has stopped at one."""
+
+    def serve(shared: int, row: int, tile: int, reason: int) -> int:
+        """Do what a tile has stopped for."""
+        if reason == stop.CONTROL:
+            return s64(control(shared, row, tile))
+        if reason == stop.SYSTEM:
+            return s64(exit_tile(shared, row))
+        if reason == stop.MEMORY and get(shared, ALONE) == 1 and set_priority(get(row, STATE)):
+            return GOES_ON
+        return FOR_PYTHON
+
+    return serve
+
+
+def make_work(serve: Function) -> Function:
+    """``serve`` does what a tile has stopped for, if it can."""
 
     def run_tile(shared: int, row: int, tile: int) -> bool:
         """Run a tile until its part in the round ends; False when it needs Python first."""
-        tile_state = get(row, STATE)
         becomes = GOES_ON
         while becomes == GOES_ON:
-            reason = call_loop(get(shared, LOOP), tile_state)
+            reason = call_loop(get(shared, LOOP), get(row, STATE))
             put(row, REASON, reason)
-            becomes = FOR_PYTHON
-            if reason == stop.CONTROL:
-                becomes = s64(control(shared, row, tile))
-            elif reason == stop.SYSTEM:
-                becomes = s64(exit_tile(shared, row))
+            becomes = s64(serve(shared, row, tile, reason))
         return becomes == ENDS
 
     def work(shared: int, first: int, scratch: int, scratch_bytes: int) -> int:
@@ -309,8 +308,7 @@ def _compile_rounds() -> int:
     sizes = [encoder(tables.records()[number]).size for number in (barrier, wait)]
     enter, wait_for = make_enter(barrier, sizes[0]), make_wait(wait, sizes[1])
     control = make_control(barrier, wait, enter, wait_for, make_note(*kinds()))
-    (ecall,) = (record.match for record in rv.scalar_instructions() if record.mnemonic == "ecall")
-    work = make_work(control, make_exit(ecall))
+    work = make_work(make_serve(control, make_exit(make_exits()), make_set_priority()))
     return native.compile_kernel(work, "rounds of tiles", 4, compact=True)
 
 

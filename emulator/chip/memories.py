@@ -7,7 +7,6 @@ after loading.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
@@ -250,24 +249,3 @@ def _marks(size: int) -> Bytes:
     if marks is None:
         raise HostMemoryError(f"the host refuses {count} bytes of marks; raise the memory limit")
     return marks
-
-
-class Pool:
-    """Memories that no run uses at the moment: at most one set, reset for the next run."""
-
-    def __init__(self, make: Callable[[], Memories]) -> None:
-        self._make, self._idle = make, list[Memories]()
-        self._lock = threading.Lock()
-
-    def take(self) -> Memories:
-        """Memories in the state after loading, for the caller alone."""
-        with self._lock:
-            found = self._idle.pop() if self._idle else None
-        return found or self._make()
-
-    def give_back(self, memories: Memories, threads: int = 1) -> None:
-        """Keep the memories of a run that are no longer needed; ``threads`` host threads reset them."""
-        memories.reset(threads)
-        with self._lock:
-            if not self._idle:
-                self._idle.append(memories)

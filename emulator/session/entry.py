@@ -10,13 +10,13 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.chip.memories import Memories
+from emulator.chip.restart import Restart
 from emulator.memory.buffers import Array, check_array
 from emulator.memory.shapes import Sizes, fitting, place_sizes, sized_outputs
 from emulator.program import Program
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.suggestions import hint
 
-from .restart import Restart
 from .tensors import BoundTensor
 
 

@@ -10,11 +10,10 @@ from typing import ClassVar, Unpack
 
 from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
+from emulator.chip.restart import Restart
 from emulator.chip.system import System
 from emulator.memory.buffers import Array
 from emulator.program import Program
-
-from .restart import Restart
 
 MOST_BYTES = 1 << 29
 """Bytes of memories that wait for another run of their programs, of all programs together."""

@@ -19,7 +19,7 @@ from .tile import Tile
 STATUS, EXCEPTION, PRIORITY, MASK, SERIAL = 0x740, 0x750, 0x760, 0x770, 0x780
 TASK_DONE = 1 << 8
 _CLEAR = 49
-_WRITABLE = {PRIORITY: 0xFF, MASK: (1 << queues.KEEP_LAST + 1) - 1, SERIAL: 1}
+WRITABLE = {PRIORITY: 0xFF, MASK: (1 << queues.KEEP_LAST + 1) - 1, SERIAL: 1}
 """Bits that a store changes, by register."""
 _WORD = {EXCEPTION: queues.EXCEPTION, PRIORITY: queues.PRIORITY, MASK: queues.MASK, SERIAL: queues.SERIAL}
 """Where a register is kept, in the header of the worker's queues."""
@@ -109,7 +109,7 @@ class NccWindows:
         """
         worker, inside = divmod(offset, self.stride)
         register, shift = inside & ~7, 8 * (inside & 7)
-        if size < 4 or offset % size or not (register in _WRITABLE or register in _CONTROL):
+        if size < 4 or offset % size or not (register in WRITABLE or register in _CONTROL):
             return False
         kept = ~((1 << 8 * size) - 1 << shift)
         new = (self._value(tile, worker, register) or 0) & kept | value << shift
@@ -120,7 +120,7 @@ class NccWindows:
         if register == MASK and value << shift >> _CLEAR & 1:
             block[queues.EXCEPTION] = 0
             tile.words[state.FIRST_EXCEPTION] &= ~(1 << worker)
-        block[_WORD[register]] = new & _WRITABLE[register]
+        block[_WORD[register]] = new & WRITABLE[register]
         return True
 
     def _control(self, tile: Tile, worker: int, register: int, value: int) -> None:

@@ -174,7 +174,7 @@ def test_what_is_marked_is_reset_and_nothing_else(size: int, threads: int) -> No
 def test_inputs_of_the_last_run_are_gone() -> None:
     copier = Program(asm.assemble(f".input x, int32, 4\n.output y, int32, 4\n{START}{EXIT}"), FOUR)
     copier.run({"x": np.int32([1, 2, 3, 4])})
-    assert left_behind(copier, copier._pool.take())[0] == b""
+    assert left_behind(copier, copier._pool.take().memories)[0] == b""
 
 
 def counter() -> Program:
@@ -199,10 +199,10 @@ def counter() -> Program:
 def test_a_second_run_has_the_memories_of_the_first_and_none_of_its_bytes() -> None:
     counts = counter()
     first = counts.run()["y"]
-    memories = counts._pool.take()
-    counts._pool.give_back(memories)
+    kept = counts._pool.take()
+    counts._pool.give_back(kept)
     assert counts.run()["y"].tolist() == first.tolist() == [1, 0, 0, 0]
-    assert counts._pool.take() is memories
+    assert counts._pool.take() is kept
 
 
 @pytest.mark.parametrize("options", [{"strict": True}, {"sinks": True}, {"timed": True}, {"serial": True}])

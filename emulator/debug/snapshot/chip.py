@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from asm.image import Image
-from emulator.chip.dte_registers import DteWindow
+from emulator.chip.registers.dte import DteWindow
 from emulator.chip.system import System
 from emulator.core.code import Code, fetch_again
 from emulator.engines import queues, tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.chip.copies import Channel
-from emulator.chip.dte_registers import DteWindow
+from emulator.chip.registers.dte import DteWindow
 from emulator.chip.stream import PACKETS, STREAMS, Fsm, Update
 from emulator.chip.traffic import Sent, Traffic
 from emulator.engines.tables import MOST_BYTES

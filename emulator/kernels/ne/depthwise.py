@@ -19,7 +19,7 @@ from . import problem as word
 from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored
 from .groups import FIXED as GROUPS
 from .groups import GROUP, SLACK, SUMS
-from .image import band_rows, every_column, extent, make_image_row, positions
+from .image import band_rows, every_column, extent, make_image_row, make_whole_rows, positions
 from .problem import choose_result, clear_gap, deliver, image_bytes, result_bytes, set_product
 
 RECTANGLE_BYTES = 32 << 20
@@ -111,7 +111,7 @@ def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
 def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
     """The input, ``high`` by ``wide``, of the results from (row, column) on."""
     image_row, bits = make_image_row(channels.arithmetic, every_column), channels.arithmetic.bits
-    whole_lanes = channels.block
+    whole_rows, whole_lanes = make_whole_rows(channels.arithmetic), channels.block
 
     def fetch(i: int, p: int, row: int, column: int, high: int, wide: int, problem: int) -> None:
         c, whole, lane = get(problem, word.C), p * BLOCK // whole_lanes, p * BLOCK % whole_lanes
@@ -121,8 +121,11 @@ def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, i
         left = column * get(problem, word.SX) - get(problem, word.LEFT)
         kept, pitch = lanes(c, p), stored(c, whole, whole_lanes)
         target = get(problem, word.WORK) + INPUT
-        for r in range(high):
-            image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, problem)
+        if left == 0 and wide == get(problem, word.W):
+            whole_rows(x, pitch, target, kept, top, high, problem)
+        else:
+            for r in range(high):
+                image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, problem)
 
     return fetch
 

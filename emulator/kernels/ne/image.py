@@ -94,6 +94,28 @@ def make_image_row(
     return image_row
 
 
+def make_whole_rows(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
+    """Rows of a rectangle as wide as the image, in one run: as short ones, a call for each would be slow.
+
+    ``(source, pitch, target, kept, top, high, problem)``: ``high`` rows, from row ``top`` on; the other
+    arguments are those of ``make_image_row``.
+    """
+    widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
+
+    def whole_rows(
+        source: int, pitch: int, target: int, kept: int, top: int, high: int, problem: int
+    ) -> None:
+        h, wide = get(problem, word.H), get(problem, word.W)
+        before, line = min(max(0, -top), high), 4 * wide * kept
+        inside = max(0, min(h - top, high) - before)
+        of, to = source + size * (top + before) * wide * pitch, target + before * line
+        fill(target, before * wide * kept, problem)
+        widen(of, pitch, to, kept, inside * wide, problem)
+        fill(to + inside * line, (high - before - inside) * wide * kept, problem)
+
+    return whole_rows
+
+
 def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
     """Rows of an image with their borders, all channels, plane after plane.
 

@@ -20,6 +20,7 @@ from chip_bench import W, build, chip
 from emulator import native
 from emulator.chip.pause import Pause
 from emulator.chip.system import System
+from emulator.engines import queues
 from emulator.memory import stop
 from emulator.native.primitives.memory import view_i64
 from emulator.native.primitives.threads import atomic_add, atomic_load, relax
@@ -289,6 +290,57 @@ def test_every_way_to_read_the_number_of_the_core(read: str) -> None:
     system = run(f"_start: csrr zero, mhartid\n {read}", MANY)
     assert [tile.register(9) for tile in system.tiles] == list(range(64))
     assert {(tile.retired, tile.register(0)) for tile in system.tiles} == {(5, 0)}
+
+
+# -- priorities that need no Python --------------------------------------------------------------------------
+
+PRIORITIES = f"{OWN} li t0, {W.ncc + 0x760}\n li t1, {W.ncc_stride}\n add t1, t1, t0\n"
+FILLS = """
+ td.memset.int32 dst=0x100, value=9, n=64
+ td.memset.int32 dst=0x100, value=5, n=64, worker=1
+ ncc.barrier
+"""
+"""Of the workers with these priorities, the one that is served last has written."""
+
+
+def priorities(system: System) -> list[list[int]]:
+    return [tile.queue[queues.PRIORITY :: queues.WORDS].tolist() for tile in system.tiles]
+
+
+@needs_jit
+@pytest.mark.parametrize(
+    ("stores", "served"),
+    [
+        ("addi t2, s0, 1\n sd t2, 0(t1)\n sd zero, 0(t0)", False),
+        ("li t2, -2\n sd t2, 0(t0)\n ld s2, 0(t0)", True),  # the load
+        ("li t2, 3\n sw t2, 0(t0)\n addi t0, t0, 4\n sw t2, 0(t0)", True),
+        ("addi s1, t0, 0\n li a0, 7\n c.sd a0, 0(s1)", True),
+        ("li t2, 1\n sd t2, 0x20(t0)", True),  # serial mode
+    ],
+)
+def test_priorities_are_those_with_an_observer(
+    monkeypatch: pytest.MonkeyPatch, stores: str, served: bool
+) -> None:
+    text = f"{PRIORITIES}{stores}\n{FILLS}"
+    watched, reasons, serve = observed(text), set[int](), System.serve
+
+    def note(system: System, tile: Tile, reason: int) -> None:
+        reasons.add(reason)
+        serve(system, tile, reason)
+
+    monkeypatch.setattr(System, "serve", note)
+    for options in ({}, {"threads": 3}, {"timed": True}):
+        plain = run(text, **options)
+        assert outcome(plain) == outcome(watched)
+        assert priorities(plain) == priorities(watched)
+        assert plain.altered == served
+    assert (stop.MEMORY in reasons) == served
+
+
+@pytest.mark.parametrize("store", ["sd t1, 0(t2)", "sd s0, 4(t0)", "sb s0, 0(t0)", "sd s0, -0x770(t0)"])
+def test_stores_beside_the_priorities_are_refused_as_before(store: str) -> None:
+    beyond = f"{PRIORITIES} slli t2, t1, 0\n li t3, {8 * W.ncc_stride}\n add t2, t0, t3\n {store}"
+    assert message(beyond) == message(beyond, timed=True) == message(beyond, None, watched_system)
 
 
 # -- words that several threads change -----------------------------------------------------------------------

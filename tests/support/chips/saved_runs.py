@@ -10,8 +10,8 @@ import msgspec
 import asm
 from chip_bench import W, chip
 from dte_harness import EXIT
-from emulator.chip.dte_registers import DteWindow
 from emulator.chip.pause import Pause
+from emulator.chip.registers.dte import DteWindow
 from emulator.chip.system import System
 from emulator.debug.snapshot import file as snapshot_file
 from emulator.debug.snapshot.chip import restore, save

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from chip_bench import EBREAK, W, word, words_image
-from emulator.chip.stream_registers import REMOTE_BASE, UPDATE_BASE
+from emulator.chip.registers.streams import REMOTE_BASE, UPDATE_BASE
 from emulator.chip.system import System
 from emulator.tile.fault import Fault
 from fuzz_instructions import MACHINE, any_value, legal

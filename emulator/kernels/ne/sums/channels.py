@@ -65,7 +65,9 @@ def _less_zero(source: int, pitch: int, target: int, kept: int, count: int, prob
 
 
 def _widen(source: int, pitch: int, target: int, kept: int, count: int, zero: int) -> None:
-    """Signed bytes less ``zero`` as 32-bit integers."""
+    """Signed bytes less ``zero`` as 32-bit integers; rows without gaps are one."""
+    if kept == pitch:
+        kept, count = count * kept, 1
     for r in range(count):
         row, words = view_u8(source + r * pitch, kept), view_u32(target + 4 * r * kept, kept)
         for i in range(u64(kept)):

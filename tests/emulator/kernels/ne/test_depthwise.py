@@ -53,6 +53,9 @@ SHAPES = {
     "oblong window": {"shape": [1, 3, 8, 16], "k": (1, 5), "pad": (0, 0, 2, 1)},
     "several groups": {"shape": [1, 20, 21, 9]},
     "point": {"shape": [1, 4, 4, 64], "k": (1, 1), "pad": (0, 0, 0, 0)},
+    "whole rows": {"shape": [1, 5, 6, 20], "k": (3, 1), "s": (2, 1), "pad": (2, 1, 0, 0)},
+    "whole rows of pairs": {"shape": [2, 9, 2, 8], "k": (1, 2), "s": (1, 2), "pad": (0, 0, 0, 0)},
+    "whole rows far outside": {"shape": [1, 2, 3, 5], "k": (2, 1), "pad": (7, 6, 0, 0)},
 }
 
 

@@ -6,15 +6,14 @@ does not change it (proposed).
 
 from __future__ import annotations
 
+from emulator.chip.copies import FINISHED, Channel
+from emulator.chip.port import TILE_SHIFT, X_SHIFT, Y_SHIFT, has_tile, refused_tile
+from emulator.chip.traffic import Traffic
 from emulator.engines.tables import MOST_BYTES
 from emulator.tile.events import Copy, Levels, Pieces, Side, Target
 from emulator.tile.fault import memory_of
 from emulator.tile.tile import Tile
 from tx8isa.machine.description import Machine
-
-from .copies import FINISHED, Channel
-from .port import TILE_SHIFT, X_SHIFT, Y_SHIFT, has_tile, refused_tile
-from .traffic import Traffic
 
 SRC, DST, USER_ID, MODE, LENGTH, DEST_NUM = 0x000, 0x008, 0x010, 0x014, 0x018, 0x01C
 SRC_LOOPS, CMD_VALID, DMA_STATUS = 0x020, 0x038, 0x040

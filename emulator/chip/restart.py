@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
 
 from asm.image import Image
-from emulator.chip.memories import Memories
-from emulator.chip.options import DEFAULTS, RunOptions
-from emulator.chip.system import System
 from emulator.engines import queues
 from emulator.memory import state
 from emulator.tile.tile import Status, row_sizes
 from tx8isa.machine.description import Machine
+
+from .memories import Memories
+from .options import DEFAULTS, RunOptions
+from .system import System
 
 
 class Restart:
@@ -72,3 +75,23 @@ def _views(system: System) -> tuple[np.ndarray, np.ndarray]:
     every = system.memories.rows
     size = sum(row_sizes(system.machine)[:-1])
     return every[:, :size], every[:, size:].reshape(len(every), -1, queues.WORDS)[:, :, : queues.HEAD]
+
+
+class Pool:
+    """Memories that no run uses at the moment, with the system of the last one: at most one set."""
+
+    def __init__(self, make: Callable[[], Restart]) -> None:
+        self._make, self._idle = make, list[Restart]()
+        self._lock = threading.Lock()
+
+    def take(self) -> Restart:
+        """Memories in the state after loading, for the caller alone."""
+        with self._lock:
+            found = self._idle.pop() if self._idle else None
+        return found or self._make()
+
+    def give_back(self, kept: Restart) -> None:
+        """Keep what a run no longer needs; its memories are reset."""
+        with self._lock:
+            if not self._idle:
+                self._idle.append(kept)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from emulator.chip.port import CHIP_SHIFT, OTHER_CHIP, Port, has_tile, refused_tile
+from emulator.chip.stream import COUNT_MASK, PACKETS, STREAMS, Fsm, Update
+from emulator.chip.traffic import Traffic
 from emulator.tile.events import Packet
 from emulator.tile.tile import Tile
-
-from .port import CHIP_SHIFT, OTHER_CHIP, Port, has_tile, refused_tile
-from .stream import COUNT_MASK, PACKETS, STREAMS, Fsm, Update
-from .traffic import Traffic
 
 FSM_BASE, FSM_BYTES = 0x62_0000, 0x1_0000
 UPDATE_BASE, UPDATE_BYTES = 0x67_0000, 4
