@@ -123,9 +123,13 @@ def _cost(product: Product, used: int, turns: int, together: bool) -> float:
 
 
 def row_blocks_of(product: Product, cut: Cut, tiles: int) -> RowBlocks:
-    """The blocks that a cut names; ValueError when the product cannot be divided like this."""
+    """The blocks that a cut names; ValueError when the product cannot be divided like this.
+
+    Not for a constant where a run decides how many rows there are: blocks of a known size suit few numbers.
+    """
     blocks = RowBlocks(cut.size("m"), dict(cut.tiles).get("m", 0))
     wrong = blocks.alone and not (product.packed and 0 < blocks.alone <= tiles)
+    wrong = wrong or (product.packed and isinstance(product.m, Size))
     if wrong or not _possible(product) or not 0 < blocks.size <= LARGEST_EXTENT:
         sizes = f"{product.batches} x {product.m} x {product.k} x {product.n}"
         raise ValueError(f"{blocks} do not divide a product of {sizes}")
