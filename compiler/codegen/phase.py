@@ -25,6 +25,7 @@ class Target:
 
     ``compact``: the kernel core computes nothing again that a register still holds. ``smallest``: besides,
     it computes each value in the way that takes the fewest instructions, which takes the compiler longer.
+    ``ranged``: one program runs a range of sizes, so a division should suit many of them.
     """
 
     tiles: int
@@ -33,6 +34,7 @@ class Target:
     machine: Machine = field(default_factory=_tx81)
     compact: bool = False
     smallest: bool = False
+    ranged: bool = False
 
     @property
     def stack_bytes(self) -> int:

@@ -49,7 +49,7 @@ def work_of(context: Context, operation: TensorOperation, symbols: Symbols = sym
 def target_of(context: Context) -> Target:
     """The target of the code of all operations: tiles, scratchpad, compute format and machine."""
     spm = min(context.machine.spm.reserved, context.machine.spm.bytes)
-    return Target(context.tiles, spm, context.compute, context.machine)
+    return Target(context.tiles, spm, context.compute, context.machine, ranged=context.ranges is not None)
 
 
 class _Builder:

@@ -65,12 +65,12 @@ def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     few = product.m < _FEWEST_PLANNED_ROWS
     if few:
         yield _BLOCKS
-    if product.packed:
+    if product.packed and not target.ranged:
         constant = constant_row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
         yield from (
             blocks.cut() for price, blocks in constant if not plans or price < cost(problem, plans[0])
         )
-    else:
+    elif not product.packed:
         blocks = row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
         yield from (each.cut() for each in blocks)
     kinds: set[tuple[str, str, bool]] = set()

@@ -79,7 +79,7 @@ def row_blocks(product: Product, tiles: int, room: int, extra: int) -> list[RowB
 
 def constant_row_blocks(product: Product, tiles: int, room: int, extra: int) -> list[tuple[float, RowBlocks]]:
     """Good blocks for a constant right operand and a known number of rows, and roughly their cycles."""
-    if not _possible(product) or isinstance(product.m, Size):
+    if not _possible(product):
         return []
     together = [
         (_cost(product, tiles, 1, True), blocks) for blocks in row_blocks(product, tiles, room, extra)[:1]

@@ -28,7 +28,7 @@ from tx8isa.records.record import Engine
 
 
 def product() -> Graph:
-    return one("MatMul", [(300, 200)], {"w": draw(200, 170)})
+    return one("MatMul", [(300, 200)], {"w": draw(200, 1700)})
 
 
 def chain() -> Graph:

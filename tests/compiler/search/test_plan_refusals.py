@@ -175,7 +175,7 @@ def test_a_new_value_of_a_state_does_not_grow(tmp_path: Path) -> None:
 
 
 def cell() -> Compile:
-    """A phase of two versions, for streams up to 31 and for more."""
+    """A phase of two versions, for streams up to 11 and for more."""
     return over_ranges(recurrent_cell(), {"streams": (1, 8, 300)})
 
 
@@ -201,8 +201,8 @@ def version(number: int, **changes: Any) -> Change:
             lambda plan: plan["versions"].clear(),
             ".*: 0 of them are for streams=1, expected 1: it was made for",
         ),
-        (version(1, used_for=[[40, 300]]), ".*: 0 of them are for streams=32, expected 1"),
-        (version(0, used_for=[[0, 40]]), ".*: 2 of them are for streams=32, expected 1"),
+        (version(1, used_for=[[20, 300]]), ".*: 0 of them are for streams=12, expected 1"),
+        (version(1, used_for=[[5, 300]]), ".*: 2 of them are for streams=6, expected 1"),
         (
             version(1, used_for=[[11, 301]]),
             ".*: combinations of sizes 11 to 301 are not among the 300 of the",
