@@ -316,9 +316,9 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
     return again > 1
 
 
-# Rough figures in cycles that rank plans.
-_MACS, DDR_RATE, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
-_ISSUE, _COPY, MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
+# Rough figures in cycles that rank plans: products of a tile, bytes of DDR, of a tile and of a link, vectors.
+MACS, DDR_RATE, _TILE_DMA, LINK_RATE, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
+_ISSUE, _COPY, MEETING, FIRST_COPY = 223, 1500, 1800, 10000
 _SHORT_RUN = 8.0
 """An element of a column, which is a run of its own in DDR."""
 _RUN, _MOVE = 4.3, 2.0
@@ -337,7 +337,7 @@ def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
     slow, fast = _step(problem, plan, True), _step(problem, plan, False)
     sums = plan.m * plan.n * problem.out_bytes * tiles / DDR_RATE
     load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / DDR_RATE
-    begin = _FIRST_COPY if plan.has_teams else 0
+    begin = FIRST_COPY if plan.has_teams else 0
     return (
         begin
         + first * slow
@@ -362,10 +362,10 @@ def _left_cost(problem: MatmulProblem, columns: int) -> float:
     """Cycles for columns that a plan leaves, block by block: both operands are read again and again."""
     if not columns:
         return 0.0
-    ne = columns * problem.m * problem.k * problem.batches / (_MACS * 8)
+    ne = columns * problem.m * problem.k * problem.batches / (MACS * 8)
     left = problem.m * problem.k * ceil_div(columns, MOST_COLUMNS) * (problem.left_raw or 2)
     right = columns * problem.k * ceil_div(problem.m, MOST_ROWS) * (problem.right_raw or 2)
-    return _FIRST_COPY + 2 * max(
+    return FIRST_COPY + 2 * max(
         ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / DDR_RATE
     )
 
@@ -375,7 +375,7 @@ def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
     tiles = math.prod(plan.grid)
     products = {Format.FP32: 6, Format.TF32: 2}.get(problem.compute, 1)
     lanes = ceil_div(plan.m, 8) * ceil_div(plan.k, 16) * ceil_div(plan.n, 8) * 1024
-    ne = 100 * plan.right(problem).row_pieces + products * lanes / _MACS
+    ne = 100 * plan.right(problem).row_pieces + products * lanes / MACS
     chunks, planes = plan.chunks(problem), plan.n // BLOCK
     stored = plan.m * plan.n * problem.out_bytes / chunks
     issue, copies, own, all_bytes = 4.0 * _ISSUE, 0.0, stored, stored * tiles
@@ -392,7 +392,7 @@ def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
         loads = ceil_div(shape.pieces, shape.team)
         issue += loads * _ISSUE * (1 if not shape.raw else 1 + part_count(problem.compute))
         if shape.team > 1:
-            copies += _COPY + shape.team * shape.piece_elements * shape.each / _LINK
+            copies += _COPY + shape.team * shape.piece_elements * shape.each / LINK_RATE
     vectors = problem.passes * plan.m * plan.n / (_VECTORS * chunks) + moves * _MOVE
     issue += problem.passes * _ISSUE / chunks
     parts = ne, vectors, own / _TILE_DMA, all_bytes / DDR_RATE + runs * _RUN, copies + issue

@@ -36,6 +36,7 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT, MOST_MOVES
 
 from .blocks import OperandRange, as_operand, load_operand
 from .feed import to_parts
+from .plan import DDR_RATE, FIRST_COPY, LINK_RATE, MACS
 from .product import Product, constant_planes
 from .result import ResultBlock, finish, sums_format
 
@@ -97,10 +98,8 @@ def _blocks_alone(product: Product, used: int, room: int, extra: int) -> list[tu
     return sorted(priced, key=lambda pair: pair[0])[:1]
 
 
-_LOAD, _STORE, _DDR, _LINK, _MACS = 37.0, 33.0, 150.0, 90.0, 3482.0
-"""In a cycle: bytes that a tile loads, that it stores, those of DDR and of a link, products."""
-_TURN, _FIRST_COPY = 1800, 10000
-"""Cycles: what a turn takes the core, the first copy of the DTE."""
+_LOAD, _STORE, _TURN = 37.0, 33.0, 1800
+"""Bytes that a tile loads in a cycle, that it stores; cycles that a turn takes the core."""
 
 
 def _cost(product: Product, used: int, turns: int, together: bool) -> float:
@@ -113,12 +112,12 @@ def _cost(product: Product, used: int, turns: int, together: bool) -> float:
     left = rows * product.k * product.left.tensor.bytes_each
     out = rows * product.n * product.out.bytes_each
     products = len(PRODUCTS) if parts > 1 else 1
-    engine = products * round_up(rows, 8) * round_up(product.k, 16) * round_up(product.n, 8) / _MACS
+    engine = products * round_up(rows, 8) * round_up(product.k, 16) * round_up(product.n, 8) / MACS
     if together:
-        begin = _FIRST_COPY + held / _LINK + (held + used * left) / _DDR
+        begin = FIRST_COPY + held / LINK_RATE + (held + used * left) / DDR_RATE
     else:
-        begin = (held + left) * max(1 / _LOAD, used / _DDR)
-    moved = ((turns - 1) * left + turns * out) * used / _DDR
+        begin = (held + left) * max(1 / _LOAD, used / DDR_RATE)
+    moved = ((turns - 1) * left + turns * out) * used / DDR_RATE
     return begin + engine + max(moved, turns * out / _STORE, turns * engine, turns * _TURN)
 
 
