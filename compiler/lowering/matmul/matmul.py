@@ -40,6 +40,8 @@ _WIDE_PASSES = 12
 
 _BLOCKS = Cut(choices=(("way", "blocks"),))
 """No plan: block by block."""
+_LEAST_SAVED = 5000
+"""Cycles that tiles which keep a constant whole must save by a rough price: less is within its error."""
 
 
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
@@ -68,7 +70,9 @@ def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     if product.packed and not target.ranged:
         constant = constant_row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
         yield from (
-            blocks.cut() for price, blocks in constant if not plans or price < cost(problem, plans[0])
+            blocks.cut()
+            for price, blocks in constant
+            if not plans or price + _LEAST_SAVED < cost(problem, plans[0])
         )
     elif not product.packed:
         blocks = row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
