@@ -47,7 +47,7 @@ def test_nothing_has_to_come_out_even(trans_b: int, fmt: Format) -> None:
 def test_a_constant_is_one_run_for_every_tile(trans_b: int, fmt: Format) -> None:
     """Each tile loads it by itself, after its first rows; the rows that it loads and stores are one run."""
     b = (139, 131) if trans_b else (131, 139)
-    case = made((127, 131), b, fmt, constant=True, transA=0, transB=trans_b)
+    case = made((1021, 131), b, fmt, constant=True, transA=0, transB=trans_b)
     found = [cut for cut in proposed(case) if cut.tiles]
     assert found
     for cut in found:
