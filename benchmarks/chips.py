@@ -39,8 +39,7 @@ from light import light_model
 from transformers import Size, transformer
 
 TOKENS, FEW_TOKENS, WIDTH, HEAD = 512, 16, 4096, 128
-CARDS, MANY, SMALL = 8, (4, 2), 1 << 13
-"""Cards, their mesh, and bytes of a small all-reduce."""
+CARDS, MESH, SMALL_BYTES = 8, (4, 2), 1 << 13
 LAYERS = (8, 32, 256, 256)
 """Layers, and their batch, rows and columns."""
 MEGABYTES = (1, 4, 16, 64)
@@ -92,14 +91,14 @@ def measure_all_reduces(sizes: list[int]) -> None:
 
 def measure_ways() -> None:
     """Print what a small all-reduce takes in every way, beside its price."""
-    machine = load_machine(None).of_chips(*MANY)
+    machine = load_machine(None).of_chips(*MESH)
     ring = ring_order(machine.chips, tuple(range(CARDS)))
-    price, lines = LinkPrice(machine, ALL_REDUCE, (ring,), SMALL, machine.tiles), []
+    price, lines = LinkPrice(machine, ALL_REDUCE, (ring,), SMALL_BYTES, machine.tiles), []
     for way in WAYS:
         cycles = all_reduces(machine, price, way, 2) - all_reduces(machine, price, way, 1)
         chosen = "taken" if way == price.best() else ""
         lines.append((way, f"{cycles:,.0f}", f"{price.cycles(way):,.0f}", f"{price.bound(way):,.0f}", chosen))
-    what = f"all-reduce of {SMALL >> 10} KB on {CARDS} chips"
+    what = f"all-reduce of {SMALL_BYTES >> 10} KB on {CARDS} chips"
     tabulate((what, "cycles", "price", "bound of the way", ""), lines)
 
 
@@ -177,11 +176,11 @@ def measure_networks(width: int) -> None:
     promise(what, one / four, "times", at_least=2.8, against=f"one chip: {one:,.0f} cycles")
     lines = [(f"block of {width} columns, tp=4", one, four, one / four)]
     block = read(transformer(Size(FEW_TOKENS, width // 2, width // 2 // HEAD, 1)))
-    one, many = cycles_on(block, (1, 1), None), cycles_on(block, MANY, Degrees(tp=CARDS))
+    one, many = cycles_on(block, (1, 1), None), cycles_on(block, MESH, Degrees(tp=CARDS))
     lines.append((f"block of {width // 2} columns, {FEW_TOKENS} tokens, tp={CARDS}", one, many, one / many))
     for images in (1, 16):
         several, some = (read(light_model("resnet50"), count) for count in (CARDS * images, images))
-        alone, dealt = cycles_on(several, (1, 1), None), cycles_on(several, MANY, Degrees(dp=CARDS))
+        alone, dealt = cycles_on(several, (1, 1), None), cycles_on(several, MESH, Degrees(dp=CARDS))
         lines.append((f"ResNet-50, {CARDS * images} images, dp={CARDS}", alone, dealt, alone / dealt))
         single = cycles_on(some, (1, 1), None)
         what = f"ResNet-50, data parallel on {CARDS} chips, images per second with {images} for each"

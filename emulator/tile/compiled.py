@@ -1,4 +1,4 @@
-"""What a tile that has stopped needs no Python for: compiled code ends its program, and sets priorities.
+"""Compiled code that serves a tile which has stopped: it ends the program of the tile, and sets priorities.
 
 The functions are plain ones that are compiled; ``tile_state`` is the address of a tile's state. Each returns
 False, and has changed nothing that a repetition would notice, when Python has to serve the tile.

@@ -300,7 +300,7 @@ FILLS = """
  td.memset.int32 dst=0x100, value=5, n=64, worker=1
  ncc.barrier
 """
-"""Of the workers with these priorities, the one that is served last has written."""
+"""Two workers fill the same bytes; those of the worker that the engine serves last remain."""
 
 
 def priorities(system: System) -> list[list[int]]:

@@ -147,7 +147,7 @@ class Chunks:
         kernel.keep_alive(self.base)
 
     def _gather_on_the_tree(self, finished: AtChunk) -> None:
-        """What has come is finished while the next block is on its way."""
+        """The member calls ``finished`` for the chunks of a block while it sends the next block."""
         member, line = self.member, whole_lines(self.bytes)
         number, here = len(member.partners), [0]
         for level, (_, fan, block) in reversed(list(enumerate(member.levels))):

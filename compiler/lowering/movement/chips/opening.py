@@ -25,7 +25,7 @@ Exchanges = Iterable[tuple[Groups, str]]
 
 
 def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
-    """By chip the chips with which it exchanges, in the order of their numbers."""
+    """For each chip, the chips with which it exchanges, in the order of their numbers."""
     found: list[set[int]] = [set() for _ in range(chips.count)]
     for groups, way in exchanges:
         for chip, others in partners_of(chips, groups, way).items():

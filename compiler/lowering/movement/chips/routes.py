@@ -77,11 +77,11 @@ class Partner(NamedTuple):
     target: int
     source: int
     level: int = 0
-    """Of the tree."""
+    """The level of the tree on which these chips exchange; 0 where there is no tree."""
 
 
 def partners_of(chips: Chips, groups: Groups, way: str) -> dict[int, list[Partner]]:
-    """By chip its partners, in the order in which it sends to them.
+    """The partners of each chip, in the order in which the chip sends to them.
 
     In a dual ring the first one is that of the first direction, and the second that of the other.
     """

@@ -43,10 +43,11 @@ class Tree(NamedTuple):
         return self.position(member) // level.block * level.block
 
     def after(self, member: int, number: int) -> int:
-        """The member that on every level comes after another one as position ``number`` does after 0.
+        """The member whose place among its siblings is, on every level, as far after that of ``member`` as
+        position ``number`` is after position 0.
 
-        So the block of the sibling ``by`` places after a member on a level is that of the numbers from
-        ``by`` * block on, for every member.
+        On a level, the numbers from ``by`` * ``block`` on therefore name the block of the sibling that is
+        ``by`` places after ``member``, whichever member that is.
         """
         for level in self.levels:
             member = level.turned(member, number // level.block)
