@@ -13,7 +13,7 @@ NETWORKS := examples/networks
 WRITER := examples/writer
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo demo-chips test long jax triton zoo fuzz bench coverage site constraints clean
+.PHONY: help demo demo-chips test long jax triton zoo fuzz prove bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -74,20 +74,26 @@ long: $(VENV)/test.stamp
 	$(BIN)/pytest -n 2 --dist worksteal -m long
 
 jax: $(VENV)/jax.stamp
-	$(BIN)/pytest -q tests/compiler/frontend/stablehlo
+	$(BIN)/pytest -q tests/compiler/frontend/stablehlo tests/tx8/test_jax_trees.py
 
 triton: $(VENV)/triton.stamp
-	$(BIN)/pytest -q tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py
+	$(BIN)/pytest -q tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py tests/tx8/test_triton_library.py
 
 zoo: $(VENV)/zoo.stamp
 	$(BIN)/python examples/zoo/zoo.py --page docs/zoo.md
+
+SUPPORT = $(CURDIR):$(CURDIR)/tests/support:$(subst $(eval) ,:,$(addprefix $(CURDIR)/,$(wildcard tests/support/*/)))
 
 # Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
 SECONDS ?= 600
 JOBS ?= 1
 fuzz: $(VENV)/test.stamp
-	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/support:$(subst $(eval) ,:,$(addprefix $(CURDIR)/,$(wildcard tests/support/*/))) \
-		$(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS) --jobs $(JOBS)
+	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS) --jobs $(JOBS)
+
+# Programs of the examples and benchmarks, and random networks, against their graphs in prime fields.
+prove: $(VENV)/test.stamp
+	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/networks/proofs.py
+	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/networks/proofs.py --random 200
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/summary.py

@@ -27,18 +27,22 @@ def assemble(
     defines: Mapping[str, int | str] | None = None,
     machine: Machine | None = None,
     given: Mapping[str, Bytes] | None = None,
+    short_branches: bool = False,
 ) -> Image:
     """Assemble a program.
 
     ``name`` stands for the text in messages and in the line table; ``include_dirs`` are searched by
     .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81; ``given`` has the
-    bytes of included files that need not exist, by name. AsmError holds every mistake of the text; what is
-    only doubtful in it becomes an ``AsmWarning`` of the module ``warnings``.
+    bytes of included files that need not exist, by name. With ``short_branches`` a branch that does not reach
+    its label is a mistake; without it, it becomes the opposite branch around a jump. AsmError holds every
+    mistake of the text; what is only doubtful in it becomes an ``AsmWarning`` of the module ``warnings``.
     """
     from .assembler import assemble_text
     from .output import image_of
 
-    assembly = assemble_text(text, name, include_dirs, defines or {}, machine, given=given)
+    assembly = assemble_text(
+        text, name, include_dirs, defines or {}, machine, given=given, short_branches=short_branches
+    )
     if assembly.warnings:
         _tell(assembly.warnings.values())
     return image_of(assembly)

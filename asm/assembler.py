@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from asm.directives.blocks import finish_source
 from asm.directives.call import directive
+from asm.instructions.jumps import JumpForms, jump_forms, jump_target
 from asm.instructions.operands import engine_template
 from asm.instructions.pseudo import NAMES, scalar_or_pseudo
-from asm.instructions.short import jump_forms
 from asm.instructions.template import SymbolicLine, Template
 from asm.syntax.expressions import UnknownValue
 from asm.syntax.parse import ATOM, Operands, parse_operands
-from asm.syntax.source import IncludedFiles, Source, lines_of, statements
+from asm.syntax.readings import doubtful
+from asm.syntax.source import IncludedFiles, Source, divided, lines_of, statements
 from tx8isa.machine.description import Machine
 from tx8isa.table import registry
 from tx8isa.table.compressed import compressed_by_mnemonic
@@ -29,8 +31,12 @@ from .diagnostics import AsmError, Fault
 from .directives import (  # noqa: F401  (they register directives)
     blocks,
     buffers,
+    compilers,
     data,
+    insn,
+    macros,
     scratchpad,
+    sections,
     shapes,
     symbols,
 )
@@ -39,7 +45,7 @@ from .place import Spot
 
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+)\s*:(?!:)")
 _HEAD = re.compile(r"\s*([A-Za-z_.$][\w.$]*)")
-_ASSIGN = re.compile(r"\s*=(?!=)")
+_ASSIGN = re.compile(r"\s*==?(?!=)")
 _SEPARATOR = "\n"  # in no line
 
 
@@ -111,8 +117,11 @@ class Assembler:
         name, after = head[1], head.end()
         assign = _ASSIGN.match(text, after)
         if assign:
-            self.assembly.assign(source, index, name, text, assign.end(), variable=True, at=head.start(1))
-        elif name in self.assembly.macros:
+            if name == ".":
+                return directive(self.assembly, source, index, ".org", text, assign.end(), head.start(1))
+            once = text[assign.end() - 2] == "="
+            self.assembly.assign(source, index, name, text, assign.end(), variable=not once, at=head.start(1))
+        elif (name := name.lower()) in self.assembly.macros:
             self.assembly.macros[name](source, index, text, after)
         elif name.startswith("."):
             return directive(self.assembly, source, index, name, text, after, head.start(1))
@@ -129,10 +138,11 @@ class Assembler:
             template = self._build(name, operands, at)
             self.templates[key], self.shapes[key] = template, operands
         operands = self.shapes[key]
-        atoms = [self.assembly.local(atom) for atom in parts[1::2]]
+        atoms = tuple(self.assembly.local(atom) for atom in parts[1::2])
         try:
+            spot = Spot(self.assembly.program, self.assembly.section.here)
             self._resolve(source, index, at, after, template, operands, atoms)
-            for doubt in template.doubts(atoms):
+            for doubt in chain(template.doubts(atoms), doubtful(operands, atoms, spot)):
                 doubt.at = operands.offset_in(text, after, doubt.at or 0)
                 self.assembly.warn(source, index, doubt)
         except Fault as fault:
@@ -179,13 +189,13 @@ class Assembler:
         after: int,
         template: Template,
         operands: Operands,
-        atoms: list[str],
+        atoms: Sequence[str],
     ) -> None:
         assembly, section = self.assembly, self.assembly.section
         assembly.check_place()
         spot = Spot(assembly.program, section.here)
         chosen, jump = template.choose(atoms, spot), None
-        if assembly.compression.on:
+        if chosen.label is not None:
             chosen, jump = self._jump(chosen, atoms, spot)
         try:
             code = chosen.resolve(atoms, spot)
@@ -196,24 +206,27 @@ class Assembler:
             )
         assembly.append(source, index, code, chosen)
 
-    def _jump(self, template: Template, atoms: list[str], spot: Spot) -> tuple[Template, int | None]:
-        """The form of a jump to a label, and its number when that is not known yet; other statements stay."""
-        forms = jump_forms(template, atoms, spot)
+    def _jump(
+        self, template: Template, atoms: Sequence[str], spot: Spot
+    ) -> tuple[Template, tuple[int, JumpForms] | None]:
+        """The form of a jump to a label, with its number when later text decides its length."""
+        compression = self.assembly.compression
+        forms = jump_forms(template, atoms, spot, compression.on, compression.reverse)
         if forms is None:
             return template, None
         try:
-            forms.short.resolve(atoms, spot)
+            target = jump_target(forms.target, atoms, spot)
         except Fault:
-            return forms.long, None
+            return template, None  # told where the statement is resolved
         except UnknownValue:
-            jump, short = self.assembly.compression.choose(forms.target.field, spot.at)
-            return forms.short if short else forms.long, jump
-        return forms.short, None
+            number, index = compression.choose(forms, spot.at)
+            return forms.templates[index], (number, forms)
+        return forms.templates[forms.form(target, spot.at)], None
 
 
 def read_source(text: str, name: str) -> Source:
     """The source of a file's text."""
-    return Source(name, lines_of(text), file=name)
+    return divided(Source(name, lines_of(text), file=name))
 
 
 def assemble_text(
@@ -224,9 +237,13 @@ def assemble_text(
     machine: Machine | None,
     listing: bool = False,
     given: Mapping[str, Bytes] | None = None,
+    short_branches: bool = False,
 ) -> Assembly:
-    """Assemble a text; AsmError with every mistake."""
-    compression = Compression()
+    """Assemble a text; AsmError with every mistake.
+
+    ``short_branches``: a branch that does not reach its label is a mistake, and not reversed around a jump.
+    """
+    compression = Compression(reverse=not short_branches)
     while True:
         assembler = Assembler(name, IncludedFiles(include_dirs, given), machine, compression)
         try:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from asm.image.types import Buffer, Dimension, EntryPoint
+from asm.instructions.jumps import JumpForms, shortened
 from asm.instructions.operands import expression
-from asm.instructions.short import shortened
 from asm.instructions.template import Template
 from asm.syntax.expressions import Address, Node, UnknownValue, evaluate
 from asm.syntax.parse import Operands, parse_operands
+from asm.syntax.readings import doubtful
 from asm.syntax.source import NAME, IncludedFiles, Source, half_character, odd_blank, open_comment
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.riscv.compressed import COMPRESSED_BYTES
@@ -44,13 +45,16 @@ class Fixup:
     template: Template
     operands: Operands
     atoms: Sequence[str]
-    jump: int | None = None
-    """Number of a jump whose length depends on where it goes (``Compression``)."""
+    jump: tuple[int, JumpForms] | None = None
+    """Number and forms of a jump whose length depends on where it goes (``Compression``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFixup:
-    """A datum that waits for the final addresses: one operand of a data directive, which is at ``at``."""
+    """A datum that waits for the final addresses: one operand of a data directive, which is at ``at``.
+
+    ``variable``: the number of one of variable length (``Compression.size``), -1 for others.
+    """
 
     source: Source
     index: int
@@ -60,6 +64,20 @@ class DataFixup:
     node: Node
     atoms: Sequence[str]
     at: Address
+    variable: int = -1
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFixup:
+    """The size of a symbol, which waits for the end of the text."""
+
+    source: Source
+    index: int
+    name: str
+    node: Node
+    atoms: Sequence[str]
+    spot: Spot
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +90,27 @@ class ListingRow:
     offset: int
     size: int
 
+
+@dataclass(eq=False)
+class Remembered:
+    """What directives leave for later ones to read."""
+
+    previous: Section | None = None
+    """The section before the current one, to which .previous goes."""
+    saved: list[tuple[Section, Section | None]] = field(default_factory=list)
+    """The sections, and those before them, to which .popsection returns."""
+    commons: dict[str, tuple[bool, int, int]] = field(default_factory=dict)
+    """Symbols that get a place in .bss: whether they belong to this file alone, size, alignment."""
+    local_names: set[str] = field(default_factory=set)
+    """The names that .local has declared."""
+    files: dict[int, str] = field(default_factory=dict)
+    """The files that .loc names by numbers."""
+    alternate: bool = False
+    """Whether .altmacro is on."""
+
+
+Place = Address | int | str
+"""An address: of a section, final, or that of a symbol, which may be defined later."""
 
 Macro = Callable[[Source, int, str, int], None]
 """Assembles the expansion of a macro: (source, index of the line that calls it, text of the line, where its
@@ -102,10 +141,12 @@ class Assembly:
         self.included = included if included is not None else IncludedFiles()
         self.fixups: list[Fixup] = []
         self.data_fixups: list[DataFixup] = []
+        self.size_fixups: list[SizeFixup] = []
+        self.remembered = Remembered()
         self.errors: dict[tuple[str, int, int, str], partial[Diagnostic]] = {}
         self.warnings: dict[tuple[str, int, int, str], Diagnostic] = {}
-        self.buffers: list[tuple[Buffer, Address | None]] = []
-        self.entry_points: list[tuple[EntryPoint, int]] = []
+        self.buffers: list[tuple[Buffer, Place]] = []
+        self.entry_points: list[tuple[EntryPoint, Place, int]] = []
         """The networks of the program, and how many buffers were declared before each of them."""
         self.dimensions: list[Dimension] = []
         self.extents: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -161,6 +202,8 @@ class Assembly:
 
     def enter(self, section: Section) -> None:
         """Make an existing section the current one."""
+        if section is not self.section:
+            self.remembered.previous = self.section
         self.section = section
         self.set_node(self.node)
 
@@ -185,7 +228,7 @@ class Assembly:
         """Append the bytes of an instruction to the current section."""
         section = self.section
         data = section.data
-        steps: Sequence[int] = (0,) if template.wide else range(0, len(code), SCALAR_BYTES)
+        steps: Sequence[int] = template.steps or range(0, len(code), SCALAR_BYTES)
         if self.compression.on and not template.fixed:
             code, steps = shortened(code, template.allowed)
         here = len(data)
@@ -195,7 +238,7 @@ class Assembly:
         if section.file is not source.file:
             section.file = source.file
             section.row_files.append((len(section.rows), source.file))
-        line = source.line if source.line >= 0 else source.first + index
+        line = source.row_line(index)
         if template.wide:
             marks = section.marks
             if marks[-1] == here:
@@ -221,7 +264,18 @@ class Assembly:
 
     def parse_counter(self, source: Source) -> Callable[[int], None] | None:
         """The function that counts what the grammar parses of expanded lines; None for lines of a file."""
-        return self.program.volume.parse if source.line >= 0 else None
+        return self.program.volume.parse if source.expanded else None
+
+    def operands(self, source: Source, index: int, text: str, start: int, *, truth: bool = False) -> Operands:
+        """The operands from ``start`` of a text on, local labels by their unique names; doubts are warned of.
+
+        ``truth``: only whether the values are 0 matters.
+        """
+        parsed = parse_operands(text, start, self.parse_counter(source))
+        operands = replace(parsed, atoms=tuple(map(self.local, parsed.atoms)))
+        for doubt in doubtful(operands, operands.atoms, Spot(self.program, self.section.here), truth):
+            self.warn(source, index, doubt)
+        return operands
 
     def check_text(self, source: Source, text: str) -> None:
         """Report a block comment that never ends, and blanks that only look like a space."""
@@ -245,9 +299,9 @@ class Assembly:
         self.brought[path] = before + size
         self.program.volume.fill(max(0, before + size - len(data)) - max(0, before - len(data)))
 
-    def add_buffer(self, buffer: Buffer, at: Address | None) -> None:
-        """Record a buffer that is placed at ``at``; None when its address is final."""
-        common, since = (self.entry_points[i][1] if self.entry_points else 0 for i in (0, -1))
+    def add_buffer(self, buffer: Buffer, at: Place) -> None:
+        """Record a buffer that is placed at ``at``."""
+        common, since = (self.entry_points[i][2] if self.entry_points else 0 for i in (0, -1))
         known = (*self.buffers[:common], *self.buffers[since:])  # another network may have the same names
         if any((other.kind, other.name) == (buffer.kind, buffer.name) for other, _ in known):
             raise Fault(f"{buffer.kind} buffer {buffer.name} is declared twice")
@@ -275,7 +329,7 @@ class Assembly:
         if name == ".":
             raise Fault("'.' is the current place", at, "move it with .org or .space")
         symbol = self.program.symbols.setdefault(name, SymbolEntry())
-        if symbol.defined:
+        if symbol.defined or name in self.remembered.commons:
             raise Fault(f"symbol {name} is defined twice", at, f"the first time at {symbol.where}")
         symbol.where = where
         return symbol
@@ -284,20 +338,19 @@ class Assembly:
         self, source: Source, index: int, name: str, text: str, start: int, *, variable: bool, at: int
     ) -> None:
         """``name = expression``; ``variable``: may be given another value later."""
-        operands = parse_operands(text, start, self.parse_counter(source))
+        operands = self.operands(source, index, text, start)
         if len(operands.items) != 1:
             raise Fault(f"one expression is expected, found {len(operands.items)}", start)
         node = expression(operands.items[0].term, name)
         symbol = self.program.symbols.get(name)
         if symbol is None or not (variable and symbol.variable):
             symbol = self._define(name, source.where(index), at)
-        atoms = [self.local(atom) for atom in operands.atoms]
         spot = Spot(self.program, self.section.here)
         symbol.variable, symbol.source, symbol.index = variable, source, index
         try:
-            symbol.value = evaluate(node, atoms, spot)
+            symbol.value = evaluate(node, operands.atoms, spot)
         except UnknownValue:
-            symbol.value, symbol.node, symbol.atoms, symbol.place = None, node, atoms, spot
+            symbol.value, symbol.node, symbol.atoms, symbol.place = None, node, operands.atoms, spot
 
     def define(self, name: str, value: int | str) -> None:
         """Define a symbol from outside (``-D``); Fault for a bad name or expression."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.command_line import parsed
+from tx8isa.tools.command_line import ToolParser, error_line, guarded, note, parsed, tell
+from tx8isa.tools.overwrite import check_outputs, run_of_tool
 from tx8isa.tools.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _DIS_EXAMPLES = """examples:
 exit status: 0 done, 1 the file is at fault, 2 usage"""
 
 
+@run_of_tool()
 def assemble_main(arguments: Sequence[str] | None = None) -> int:
     """``tx8as``; the exit status."""
     return _guarded("tx8as", _assemble, parsed(_assemble_parser(), arguments))
@@ -44,12 +46,7 @@ def disassemble_main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=name,
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = ToolParser(name, description, examples)
     parser.add_argument("--version", action="version", version=f"{name} {VERSION}")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
     return parser
@@ -72,6 +69,11 @@ def _assemble_parser() -> argparse.ArgumentParser:
         default=[],
         help="define a symbol (1 without =)",
     )
+    parser.add_argument(
+        "--short-branches",
+        action="store_true",
+        help="refuse a branch that does not reach its label; without it, it is reversed around a jump",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="print address and size of each section")
     doubts = parser.add_mutually_exclusive_group()
     doubts.add_argument("-W", "--no-warn", action="store_true", help="say no warnings; neither does -q")
@@ -92,23 +94,18 @@ def _disassemble_parser() -> argparse.ArgumentParser:
 
 def _guarded(name: str, action: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> int:
     """Run a command; a mistake of the user is a message and exit status 1."""
-    from .diagnostics import AsmError
 
-    try:
+    def run() -> int:
         action(options)
         sys.stdout.flush()
-    except AsmError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except Tx8Error as error:
-        print(error if ": error: " in str(error) else f"{name}: error: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader closed the pipe
-        sys.stderr.close()
         return 0
-    except KeyboardInterrupt:
-        return 130
-    return 0
+
+    def lines(error: Tx8Error) -> list[str]:
+        from .diagnostics import AsmError
+
+        return str(error).splitlines() if isinstance(error, AsmError) else [error_line(name, str(error))]
+
+    return guarded(name, run, lines=lines)
 
 
 def _assemble(options: argparse.Namespace) -> None:
@@ -126,7 +123,11 @@ def _assemble(options: argparse.Namespace) -> None:
     _check_outputs(options, output, [])
     machine = load_machine(options.machine)
     defines = dict(_definition(text) for text in options.define)
-    assembly = assemble_text(text, name, options.include, defines, machine, listing=bool(options.listing))
+    assembly = assemble_text(
+        *(text, name, options.include, defines, machine),
+        listing=bool(options.listing),
+        short_branches=options.short_branches,
+    )
     _check_outputs(options, output, assembly.included.paths())
     _tell_warnings(sorted(assembly.warnings.values()), options)
     image = image_of(assembly)
@@ -138,9 +139,9 @@ def _assemble(options: argparse.Namespace) -> None:
     if options.verbose:
         for segment in image.segments:
             place = f"{segment.address:#x}  {segment.size} bytes, {len(segment.data)} in the file"
-            print(f"tx8as: {segment.section:10} {place}", file=sys.stderr)
+            note(f"tx8as: {segment.section:10} {place}")
     if options.output is None and not options.quiet:
-        print(f"tx8as: {output}: {len(data)} bytes", file=sys.stderr)
+        note(f"tx8as: {output}: {len(data)} bytes")
 
 
 def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) -> None:
@@ -150,7 +151,7 @@ def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) 
     from .diagnostics import listed
 
     if options.fatal_warnings or not (options.quiet or options.no_warn):
-        print(listed(warnings), file=sys.stderr)
+        tell(listed(warnings), 0)
     if options.fatal_warnings:
         raise Tx8Error(
             f"nothing is written: with --fatal-warnings no warning is allowed, found {len(warnings)}"
@@ -159,8 +160,6 @@ def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) 
 
 def _check_outputs(options: argparse.Namespace, output: str, included: Iterable[Path]) -> None:
     """Refuse to write over what is read; the files that a program includes are known when it is assembled."""
-    from tx8isa.tools.overwrite import check_outputs
-
     inputs = [("the program", options.file), ("the machine description", options.machine)]
     inputs += [("a file that the program includes", path) for path in included]
     check_outputs([("the image", output), ("the listing", options.listing)], inputs)

@@ -1,15 +1,16 @@
-"""What ``.option rvc`` decides while a text is read: which instructions become compressed ones.
+"""Lengths that one reading of the text decides: which instructions are compressed, how long jumps are.
 
-How long a jump to a label further down must be is known when the label is. So the text is read again and
-again, each time with the labels where the last reading had them, until no jump changes its length. The first
-time, such a label counts as the beginning of its section. GNU as goes the same way to the same lengths, which
-matters where a jump is short if another one is, or where padding takes what a jump grows.
+How long a jump to a label further down must be is known when the label is. So the text is read again, each
+time with the labels where the last reading had them, until every jump has the length that its label asks for.
+In the first reading a branch is hoped to reach; under ``.option rvc`` its label counts as the beginning of
+its section. GNU as goes the same way to the same lengths, which matters where a jump is short if another one
+is, or where padding takes what a jump grows.
 """
 
 from __future__ import annotations
 
+from asm.instructions.jumps import JumpForms
 from asm.syntax.expressions import Address
-from tx8isa.riscv.format import Field
 
 from .diagnostics import Fault
 
@@ -18,23 +19,41 @@ _PATIENCE = 30
 
 
 class Compression:
-    """The options in one reading of a text, and its jumps to labels further down, in their order."""
+    """The options in one reading of a text, and its jumps to labels further down, in their order.
 
-    def __init__(self, last: Compression | None = None) -> None:
+    ``reverse``: a branch that does not reach its label becomes the opposite branch around a jump.
+    """
+
+    def __init__(self, last: Compression | None = None, *, reverse: bool = True) -> None:
         self.on = False
         self.used = False
         """Whether an instruction begins or ends between multiples of 4 bytes."""
+        self.reverse: bool = reverse if last is None else last.reverse
         self.targets: dict[int, Address | None] = {}
         """The address that each jump goes to, by the jump's number; None for one that is in no section."""
         self._last = last
         self._readings: int = last._readings + 1 if last is not None else 0
-        self._short: list[bool] = []
+        self._jumps: list[tuple[JumpForms, Address]] = []
+        self._chosen: list[int] = []
+        self.sizes: dict[int, int] = {}
+        """The bytes that each number of variable length needs, by its number."""
+        self._sized: list[int] = []
         self._saved: list[bool] = []
 
     @property
     def settled(self) -> bool:
-        """Whether all jumps are as long as in the reading before, where the labels were the same then."""
-        return not self._short or (self._last is not None and self._short == self._last._short)
+        """True when no jump needs another length, or all have those of the last reading."""
+        wanted = [forms.form(self.targets.get(n), here) for n, (forms, here) in enumerate(self._jumps)]
+        same = self._last is not None and self._chosen == self._last._chosen
+        return (self._chosen == wanted or same) and self._sized == [
+            self.sizes.get(number, size) for number, size in enumerate(self._sized)
+        ]
+
+    def size(self) -> tuple[int, int]:
+        """Number of the next number of variable length that later text decides, and its bytes."""
+        number = len(self._sized)
+        self._sized.append(self._last.sizes.get(number, 1) if self._last is not None else 1)
+        return number, self._sized[-1]
 
     def push(self) -> None:
         """Remember the option."""
@@ -46,18 +65,17 @@ class Compression:
             raise Fault(".option pop without .option push")
         self.on = self._saved.pop()
 
-    def choose(self, field: Field, here: Address) -> tuple[int, bool]:
-        """Number of the next jump to a label further down, and whether it is short.
-
-        ``field`` is that of the target in the short form, ``here`` the address of the jump.
-        """
-        number, last = len(self._short), self._last
-        target: Address | None = Address(here.section, 0)
+    def choose(self, forms: JumpForms, here: Address) -> tuple[int, int]:
+        """Number of the next jump to a label further down, and the index of its form; it is at ``here``."""
+        number, last = len(self._jumps), self._last
         if last is not None:
-            target = last.targets.get(number)
-        reaches = target is not None and target.section == here.section
-        short = reaches and target is not None and not field.problem(target.offset - here.offset)
+            index = forms.form(last.targets.get(number), here)
+        else:
+            index = forms.form(Address(here.section, 0), here) if self.on else 0
         if last is not None and self._readings > _PATIENCE:
-            short = short and number < len(last._short) and last._short[number]
-        self._short.append(short)
-        return number, short
+            index = (
+                max(index, last._chosen[number]) if number < len(last._chosen) else len(forms.templates) - 1
+            )
+        self._jumps.append((forms, here))
+        self._chosen.append(index)
+        return number, index

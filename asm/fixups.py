@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asm.directives.data import integer_bytes
-from asm.instructions.short import jump_target
-from asm.syntax.expressions import Address, evaluate, number_of
+from asm.directives.data import integer_bytes, variable_bytes
+from asm.directives.sections import place_commons
+from asm.instructions.jumps import jump_target
+from asm.syntax.expressions import Address, UnknownValue, evaluate, number_of
 
-from .assembly import Assembly, DataFixup, Fixup
+from .assembly import Assembly, DataFixup, Fixup, SizeFixup
 from .diagnostics import Fault
 from .place import Spot
 
@@ -18,6 +19,8 @@ TOO_DEEP = "the expression is nested too deeply"
 def finish(assembly: Assembly) -> None:
     """Choose the final addresses and fill in what waited for them; AsmError when the text has mistakes."""
     _check_circles(assembly)
+    place_commons(assembly)
+    _define_weak(assembly)
     _note_targets(assembly)
     assembly.program.lay_out()
     late = [fixup for fixup in assembly.fixups if not _fix(assembly, fixup, first=True)]
@@ -25,6 +28,8 @@ def finish(assembly: Assembly) -> None:
         _fix(assembly, fixup, first=False)
     for datum in assembly.data_fixups:
         _fix_datum(assembly, datum)
+    for size in assembly.size_fixups:
+        _fix_size(assembly, size)
     _check_symbols(assembly)
     if not assembly.errors:
         _check_live_ranges(assembly)
@@ -42,9 +47,13 @@ def _check_live_ranges(assembly: Assembly) -> None:
 def _note_targets(assembly: Assembly) -> None:
     """Note where the jumps go whose length depends on it."""
     for fixup in assembly.fixups:
-        if fixup.jump is not None:
-            spot = Spot(assembly.program, Address(fixup.section.name, fixup.offset))
-            assembly.compression.targets[fixup.jump] = jump_target(fixup.template, fixup.atoms, spot)
+        if fixup.jump is None:
+            continue
+        (number, forms), spot = fixup.jump, Spot(assembly.program, Address(fixup.section.name, fixup.offset))
+        try:
+            assembly.compression.targets[number] = jump_target(forms.target, fixup.atoms, spot)
+        except (Fault, UnknownValue, RecursionError):
+            assembly.compression.targets[number] = None
 
 
 def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:
@@ -69,12 +78,36 @@ def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:
 def _fix_datum(assembly: Assembly, datum: DataFixup) -> None:
     try:
         value = number_of(evaluate(datum.node, datum.atoms, Spot(assembly.program, datum.at)))
-        code = integer_bytes(value, datum.size, datum.node.at)
+        if datum.variable < 0:
+            code = integer_bytes(value, datum.size, datum.node.at)
+        else:
+            code = variable_bytes(value, datum.signed, datum.node.at)
+            assembly.compression.sizes[datum.variable] = len(code)
+            code = code[: datum.size].ljust(datum.size, b"\0")  # of another length in the next reading
         datum.section.data[datum.offset : datum.offset + datum.size] = code
     except Fault as fault:
         assembly.report(datum.source, datum.index, fault)
     except RecursionError:
         assembly.report(datum.source, datum.index, Fault(TOO_DEEP, datum.node.at))
+
+
+def _fix_size(assembly: Assembly, waiting: SizeFixup) -> None:
+    try:
+        size = number_of(evaluate(waiting.node, waiting.atoms, waiting.spot))
+        if size < 0:
+            raise Fault(f".size {waiting.name}: {size} is negative")
+        assembly.program.symbols[waiting.name].size = size
+    except Fault as fault:
+        assembly.report(waiting.source, waiting.index, fault)
+    except RecursionError:
+        assembly.report(waiting.source, waiting.index, Fault(TOO_DEEP, waiting.node.at))
+
+
+def _define_weak(assembly: Assembly) -> None:
+    """Weak symbols that the program does not define are 0."""
+    for symbol in assembly.program.symbols.values():
+        if symbol.binding == "weak" and not symbol.defined:
+            symbol.value = 0
 
 
 def _check_circles(assembly: Assembly) -> None:

@@ -17,11 +17,11 @@ from asm.image.types import (
     Symbol,
     ddr_windows,
 )
-from asm.syntax.expressions import Address
+from asm.syntax.expressions import Address, number_of
 from tx8isa.machine.identity import identity
 from tx8isa.tools.files import Bytes
 
-from .assembly import Assembly, ListingRow
+from .assembly import Assembly, ListingRow, Place
 from .diagnostics import AsmError, Diagnostic
 from .place import LOCAL, Section, SymbolEntry
 
@@ -35,44 +35,41 @@ START = "_start"
 def image_of(assembly: Assembly) -> Image:
     """The image of an assembled program; AsmError when it has no instruction."""
     program = assembly.program
-    sections = [section for section in program.sections.values() if section.size]
+    sections = [section for section in program.sections.values() if section.size and section.flags]
     sections.sort(key=lambda section: section.base or 0)
     code = [section for section in sections if section.flags == "rx" and section.rows]
     if not code:
         raise AsmError([Diagnostic(assembly.name, 1, 1, "the program has no instruction")])
-    bases = {section.name: section.base or 0 for section in program.sections.values()}
-    buffers = tuple(
-        replace(buffer, address=_final(at, bases)) if at is not None else buffer
-        for buffer, at in assembly.buffers
-    )
+    buffers = tuple(replace(buffer, address=_address(assembly, at)) for buffer, at in assembly.buffers)
     return Image(
-        entry=_entry(assembly, bases, code[0]),
+        entry=_entry(assembly, code[0]),
         segments=tuple(
             Segment(section.name, section.base or 0, _kept(section), section.size, section.flags)
             for section in sections
         ),
-        tile_entries={tile: _final(at, bases) for tile, at in assembly.tile_entries.items()},
+        tile_entries={tile: _address(assembly, at) for tile, at in assembly.tile_entries.items()},
         symbols=dict(_symbols(assembly)),
         data_ranges=[pair for s in sections if s.flags == "rx" for pair in _data_ranges(s)],
-        buffers=buffers[: assembly.entry_points[0][1] if assembly.entry_points else None],
+        buffers=buffers[: assembly.entry_points[0][2] if assembly.entry_points else None],
         lines=dict(chain.from_iterable(_lines(section) for section in code)),
         nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
-        live=sorted(_live(assembly, bases), key=lambda live: (live.begin, live.address)),
+        live=sorted(_live(assembly), key=lambda live: (live.begin, live.address)),
         machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
         compressed=assembly.compression.used,
         entry_points=tuple(_entry_points(assembly, buffers)),
-        shapes=_shapes(assembly, bases),
+        shapes=_shapes(assembly),
     )
 
 
-def _shapes(assembly: Assembly, bases: dict[str, int]) -> Shapes | None:
+def _shapes(assembly: Assembly) -> Shapes | None:
     """The sizes that a run decides; None without any."""
     at = assembly.shape_block
     if at is None:
         return None
-    address = at if isinstance(at, int) else _final(at, bases)
-    return Shapes(address, tuple(assembly.dimensions), dict(assembly.extents), dict(assembly.room))
+    return Shapes(
+        _address(assembly, at), tuple(assembly.dimensions), dict(assembly.extents), dict(assembly.room)
+    )
 
 
 def _kept(section: Section) -> Bytes:
@@ -80,31 +77,35 @@ def _kept(section: Section) -> Bytes:
     return bytes(section.data) if section.view is None else section.view
 
 
-def _final(at: Address, bases: dict[str, int]) -> int:
-    return bases[at.section] + at.offset
+def _address(assembly: Assembly, at: Place) -> int:
+    """The final address of a place."""
+    if isinstance(at, int):
+        return at
+    program = assembly.program
+    return number_of(program.lookup(at) if isinstance(at, str) else program.settle(at))
 
 
-def _live(assembly: Assembly, bases: dict[str, int]) -> Iterator[LiveRange]:
+def _live(assembly: Assembly) -> Iterator[LiveRange]:
     for live, begin, end in assembly.occupancy.closed:
-        yield live._replace(begin=_final(begin, bases), end=_final(end, bases))
+        yield live._replace(begin=_address(assembly, begin), end=_address(assembly, end))
 
 
-def _entry(assembly: Assembly, bases: dict[str, int], code: Section) -> int:
+def _entry(assembly: Assembly, code: Section) -> int:
     if assembly.entry is not None:
-        return _final(assembly.entry, bases)
+        return _address(assembly, assembly.entry)
     if assembly.entry_points:
-        return assembly.entry_points[0][0].address
+        return _address(assembly, assembly.entry_points[0][1])
     start = assembly.program.symbols.get(START)
     if start is not None and isinstance(start.value, Address):
-        return _final(start.value, bases)
+        return _address(assembly, start.value)
     return (code.base or 0) + code.rows[0]
 
 
 def _entry_points(assembly: Assembly, buffers: tuple[Buffer, ...]) -> Iterator[EntryPoint]:
     """The networks, each with the buffers that were declared after it and before the next one."""
-    ends = (*(begin for _, begin in assembly.entry_points[1:]), len(buffers))
-    for (found, begin), end in zip(assembly.entry_points, ends, strict=False):
-        yield replace(found, buffers=buffers[begin:end])
+    ends = (*(begin for _, _, begin in assembly.entry_points[1:]), len(buffers))
+    for (found, at, begin), end in zip(assembly.entry_points, ends, strict=False):
+        yield replace(found, address=_address(assembly, at), buffers=buffers[begin:end])
 
 
 def _data_ranges(section: Section) -> Iterator[tuple[int, int]]:
@@ -140,7 +141,7 @@ def _addresses(section: Section) -> list[int]:
 def _symbols(assembly: Assembly) -> Iterator[tuple[str, Symbol]]:
     """Every symbol that the program names, except those that begin with .L."""
     program = assembly.program
-    kept = {section.name for section in program.sections.values() if section.size}
+    kept = {section.name for section in program.sections.values() if section.size and section.flags}
     for name, entry in program.symbols.items():
         if LOCAL in name or name.startswith(".L") or not entry.defined:
             continue
@@ -149,7 +150,10 @@ def _symbols(assembly: Assembly) -> Iterator[tuple[str, Symbol]]:
             continue
         value = program.lookup(name)
         assert isinstance(value, int)
-        yield name, Symbol(value & (1 << 64) - 1, entry.size, entry.kind, section, entry.binding)
+        binding = (
+            "local" if entry.binding == "local" else "global"
+        )  # nothing is left to choose for a weak one
+        yield name, Symbol(value & (1 << 64) - 1, entry.size, entry.kind, section, binding)
 
 
 def _section_of(entry: SymbolEntry) -> str:
@@ -175,7 +179,7 @@ def _row(row: ListingRow) -> Iterator[str]:
     address = (row.section.base or 0) + row.offset
     source = row.source
     mark = "+" if source.notes else " "
-    text = f"{source.first + row.index:6}{mark} {source.lines[row.index]}".rstrip()
+    text = f"{source.number(row.index):6}{mark} {source.lines[row.index]}".rstrip()
     shown = bytes(row.section.content[row.offset : row.offset + min(row.size, 4 * _BYTES_PER_ROW)])
     if not shown:
         yield f"{address:010x}  {f'({row.size} zero bytes)':32}  {text}"

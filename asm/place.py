@@ -7,11 +7,22 @@ from dataclasses import dataclass, field
 
 from asm.image.chips import OF_CHIPS
 from asm.instructions.constants import low12
+from asm.instructions.reach import PAIR_HIGH, PAIR_LOW
 from asm.instructions.scalar import distance
-from asm.syntax.expressions import Address, CircularValue, Node, UnknownValue, Value, evaluate, number_of
+from asm.syntax.expressions import (
+    Address,
+    Atom,
+    CircularValue,
+    Node,
+    UnknownValue,
+    Value,
+    evaluate,
+    number_of,
+)
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.tools.budget import BYTES, STEPS
 from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
@@ -37,9 +48,9 @@ class Volume:
     """
 
     MOST_LINES = 200_000
-    MOST_CHARACTERS = 4 << 20
-    MOST_PARSED = 1 << 19
-    MOST_BYTES = 256 << 20
+    MOST_CHARACTERS = STEPS
+    MOST_PARSED = STEPS // 2
+    MOST_BYTES = BYTES
 
     def __init__(self) -> None:
         self.lines = self.characters = self.parsed = self.bytes = 0
@@ -207,22 +218,38 @@ class Spot:
     def is_far(self, section: str) -> bool:
         return self.program.sections[section].far
 
+    def is_weak(self, name: str) -> bool:
+        symbol = self.program.symbols.get(name)
+        return symbol is not None and symbol.binding == "weak"
+
+    def is_missing(self, name: str) -> bool:
+        symbol, others = self.program.symbols.get(name), {name}
+        while symbol is not None and isinstance(symbol.node, Atom):  # it stands for another one
+            name = symbol.atoms[symbol.node.index]
+            symbol = self.program.symbols.get(name) if name not in others else None
+            others.add(name)
+        return symbol is not None and symbol.binding == "weak" and not symbol.where
+
+    def is_number(self, name: str) -> bool:
+        symbol = self.program.symbols.get(name)
+        return symbol is not None and isinstance(symbol.value, int)
+
     def value_of(self, name: str, at: int) -> Value:
         return self.here if name == "." else self.program.lookup(name, at)
 
     def apply(self, function: str, argument: Value, at: int) -> Value:
         program = self.program
         if function not in FUNCTIONS:
-            known = [f"%{name}" for name in FUNCTIONS]
-            help = did_you_mean("%" + function, known) or f"known: {' '.join(known)}"
-            raise Fault(f"unknown function %{function}", at, help)
-        if function.startswith("pcrel_") and not program.closed:
+            raise _unknown_function(function, at)
+        if function.startswith(("pcrel_", "tprel_")) and not program.closed:
             raise UnknownValue("the distance to a symbol", at)
         if function == "pcrel_hi":
-            return program.keep_distance(number_of(self.here), distance(argument, self.here, 0))
+            return program.keep_distance(number_of(self.here), distance(argument, self.here, 0), at)
         value = number_of(argument, at)
         if function == "pcrel_lo":
             return low12(program.distance_from(value, at))
+        if function.startswith("tprel_"):
+            value, function = value - program.thread_base(), function.removeprefix("tprel_")
         if function == "hi":
             return upper20(value, at)
         return low12(value) if function == "lo" else program.other_view(function, value, at)
@@ -236,7 +263,22 @@ def upper20(value: int, at: int) -> int:
     return value + 0x800 >> 12 & 0xFFFFF
 
 
-FUNCTIONS = ("hi", "lo", "pcrel_hi", "pcrel_lo", "ncc", "core")
+FUNCTIONS = ("hi", "lo", "pcrel_hi", "pcrel_lo", "tprel_hi", "tprel_lo", "ncc", "core")
+_TABLES = ("got_pcrel_hi", "tls_ie_pcrel_hi", "tls_gd_pcrel_hi")
+
+
+def _unknown_function(function: str, at: int) -> Fault:
+    if function == "plt":
+        return Fault("@plt belongs to the target of call and tail", at)
+    if function in _TABLES:
+        message = f"%{function} is a place in a table of addresses, which an image does not have"
+        return Fault(message, at, "compile without -fPIC and with -ftls-model=local-exec")
+    known = [f"%{name}" for name in FUNCTIONS]
+    return Fault(
+        f"unknown function %{function}",
+        at,
+        did_you_mean("%" + function, known) or f"known: {' '.join(known)}",
+    )
 
 
 class Program:
@@ -313,8 +355,15 @@ class Program:
         number, count = text[:-1], self.counts.get(text[:-1], 0)
         return f"{LOCAL}{number}{LOCAL}{count + (text[-1] == 'f')}"
 
-    def keep_distance(self, here: int, value: int) -> int:
+    def thread_base(self) -> int:
+        """Where the variables of a thread begin: the first section .tdata or .tbss."""
+        threads = (s for s in self.sections.values() if s.name.startswith((".tdata", ".tbss")) and s.size)
+        return min((section.base or 0 for section in threads), default=0)
+
+    def keep_distance(self, here: int, value: int, at: int) -> int:
         """Record the distance of a %pcrel_hi at ``here``; its upper part."""
+        if not PAIR_LOW <= value <= PAIR_HIGH:
+            raise Fault(f"%pcrel_hi: the address is {value} bytes away; auipc reaches 2 GiB", at)
         self._distances[here] = value
         return value + 0x800 >> 12 & 0xFFFFF
 
@@ -341,9 +390,11 @@ class Program:
         for section in sorted(sections, key=lambda section: (section.far, section.name.startswith(OF_CHIPS))):
             window = windows.ddr_engine if section.far else windows.ddr_cached
             of_chips = section.name.startswith(OF_CHIPS) and DDR in self.sections
+            if section.base is None and not section.flags:
+                section.base = 0  # of what only tools read
             if section.base is None:
                 section.base = (self.sections[DDR].base or 0) if of_chips else window + offset
-            if section.size and not of_chips:
+            if section.size and section.flags and not of_chips:
                 start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
                 offset = -(-(start + section.size) // SECTION_GRAIN) * SECTION_GRAIN
         self.closed = True

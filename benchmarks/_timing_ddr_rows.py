@@ -29,7 +29,14 @@ def ddr_rows() -> list[Row]:
     wide = lines(WARM, " ncc.barrier", rdma(1 << 20), WAIT)
     stores = "two published figures contradict: 31 to 35 bytes a cycle for 2 MiB, 36 to 39 here"
     return [
-        Row("DMA", "rows of 128 B, 16 tiles: each", (74, 91), _rows(128, 4096), _each(4096), tiles=TILES),
+        Row(
+            "DMA",
+            "rows of 128 B, 16 tiles: each",
+            (74, 91, 105, 128),
+            _rows(128, 4096),
+            _each(4096),
+            tiles=TILES,
+        ),
         Row(
             "DMA",
             "long rows, here 4 KiB, 16 tiles",

@@ -12,11 +12,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+import emulator
 import tx8
 from _graphs import gemm
-from emulator.chip.system import System
 from emulator.memory.buffers import travel_dtype
 from emulator.timing.replay import TimeRange
+from tx8isa.machine.description import Machine
 
 _LENGTH = 1024
 """Elements of the short programs."""
@@ -45,11 +46,14 @@ class Measured:
     middle: float
     least: float
     most: float
+    by_runtime: tuple[float, float]
+    """The middle and the most where the vendor's C runtime submits the same commands, as it did there."""
 
     @property
     def holds(self) -> bool:
-        """Whether the range meets the published times, from the best to the worst."""
-        return self.least <= max(self.whole.samples) and min(self.whole.samples) <= self.most
+        """Whether the range, with either way of submission, meets the published times."""
+        most = max(self.most, self.by_runtime[1])
+        return self.least <= max(self.whole.samples) and min(self.whole.samples) <= most
 
     @property
     def forgets(self) -> bool:
@@ -60,7 +64,7 @@ class Measured:
         whole = self.whole
         samples = " / ".join(f"{sample:,g}" for sample in whole.samples)
         verdict = f"{self.middle / _nearest(self) - 1:+.0%}, {'in' if self.holds else 'outside'} the range"
-        figures = (f"{value:,.1f}" for value in (self.least, self.middle, self.most))
+        figures = (f"{value:,.1f}" for value in (self.least, self.middle, self.most, self.by_runtime[0]))
         return whole.what, samples, *figures, verdict, "fitted" if whole.fitted else whole.note
 
 
@@ -89,11 +93,17 @@ def whole_programs() -> list[Whole]:
     division = _model([helper.make_node("Div", ["a", "b"], ["y"])], "ab", single, (_LENGTH,))
     sigmoid = _model([helper.make_node("Sigmoid", ["a"], ["y"])], "a", half, (_LENGTH,))
     four = "plain Triton, explicit tile memory, the vendor's library, the same over the mesh"
-    causal = "taken to be causal: all products are 0.46 ms at the peak of NE, which was busy for 0.36"
+    causal = "taken to be causal; there the engines were busy for 2.8 ms together, and hardly at once"
     return [
         Whole("division FP32, 1,024", division, "fp32", (18, 19), fitted=True),
         Whole("sigmoid FP16, 1,024", sigmoid, "fp16", (32, 36), "it sets the most of `core.program`"),
-        Whole("GEMM 4096 FP16", gemm(half), "fp16", (6000,), "there RDMA was busy 2.45 to 2.68 ms"),
+        Whole(
+            "GEMM 4096 FP16",
+            gemm(half),
+            "fp16",
+            (6000,),
+            "there the engines were busy for 5.1 ms together, and hardly at once",
+        ),
         Whole("GEMM 4096 BF16", gemm(brain), "bf16", (6010,), "as FP16"),
         Whole("attention 28 x 2048 x 128 BF16", _attention(), "bf16", (2680,), causal),
         Whole("GEMM 2048 FP16", gemm(half, 2048), "fp16", (2877, 999, 1026, 471), four),
@@ -102,33 +112,33 @@ def whole_programs() -> list[Whole]:
 
 
 def measure(whole: Whole) -> Measured:
-    """Compile a program, run it in simulated time and find its range."""
+    """Compile a program, run it in simulated time with either way of submission, and find its range."""
     program = tx8.compile(whole.model, dtype=whole.dtype)
+    least, middle, most = _times(program, program.machine)
+    _, *by_runtime = _times(program, program.machine.issued_by("c-runtime"))
+    return Measured(whole, middle, least, most, (by_runtime[0], by_runtime[1]))
+
+
+def _times(program: tx8.Program, machine: Machine) -> tuple[float, float, float]:
+    """Microseconds on a machine: the least, the middle and the most."""
     rng, wanted = np.random.default_rng(1), TimeRange()
     inputs = {
         buffer.name: rng.uniform(-1, 1, buffer.shape).astype(travel_dtype(buffer))
         for buffer in program.inputs
     }
-    system = _run(program, inputs, wanted)
+    system = emulator.Program(program.image, machine).start(inputs, timed=True, sinks=[wanted])
+    system.run()
     assert system.cycles is not None
     assert wanted.least is not None
     assert wanted.most is not None
-    clock = program.machine.engines.clock.value / 1e6
-    return Measured(whole, system.cycles / clock, wanted.least / clock, wanted.most / clock)
-
-
-def _run(program: tx8.Program, inputs: dict[str, np.ndarray], wanted: TimeRange) -> System:
-    import emulator
-
-    system = emulator.Program(program.image, program.machine).start(inputs, timed=True, sinks=[wanted])
-    system.run()
-    return system
+    clock = machine.engines.clock.value / 1e6
+    return wanted.least / clock, system.cycles / clock, wanted.most / clock
 
 
 def whole_table(found: list[Measured]) -> list[str]:
     """The rows in Markdown; times in microseconds."""
     return [
-        "| program | measured | least | model | most | error | |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| program | measured | least | model | most | by the C runtime | error | |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *(f"| {' | '.join(row.cells())} |" for row in found),
     ]

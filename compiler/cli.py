@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
 from compiler.evaluation.integers import with_integers
 from compiler.tools.execution import (
-    INPUT_AT_FAULT,
     at_sizes_of_inputs,
     bound_reader,
     compile_options,
     execute,
     inputs_of,
+    mistakes,
     parallel_of,
+    prove,
     ranged_source,
     report_text,
     say,
@@ -31,10 +32,22 @@ from compiler.tools.execution import (
 )
 from compiler.tools.extensions import failure_in, load_all
 from compiler.tools.options import check_usage, chosen, make_parser
-from compiler.tools.outputs import check_files, check_files_of, program_folder
+from compiler.tools.outputs import check_files, check_files_of, check_files_of_entries, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.command_line import interrupts_held, one_line, parsed, print_out, with_operand, with_value
+from tx8isa.tools.command_line import (
+    INPUT_AT_FAULT,
+    INTERRUPTED,
+    guarded,
+    interrupts_held,
+    note,
+    one_line,
+    parsed,
+    print_out,
+    with_operand,
+    with_value,
+)
+from tx8isa.tools.overwrite import run_of_tool
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -51,31 +64,33 @@ _COLLECT_AFTER = 1_000_000
 """Objects between garbage collections: a compilation keeps nearly all objects that it makes, and collecting
 as often as Python does by default takes an eighth of the time."""
 
-_MOST_MISTAKES = 20
-"""Mistakes of a graph that are printed."""
 
-
+@run_of_tool()
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; the help text lists the exit statuses."""
     parser = make_parser()
     given = with_operand(with_value(arguments, "--stats", "text"), "--input")
     options = parsed(parser, given)
+    options.asked_dtype = options.dtype  # what is chosen for a network of floats becomes its --dtype
     check_usage(parser, options)
     gc.set_threshold(_COLLECT_AFTER)
     atexit.register(gc.freeze)  # the collection at exit would take a tenth of a short run
-    try:
+
+    def run() -> int:
         check_files(options)
         load_all(options.operators)
-        return max(_one_graph(options, Path(graph)) for graph in options.graphs)
-    except Tx8Error as error:
-        return _fail(str(error))
-    except KeyboardInterrupt:
-        print("tx8cc: interrupted", file=sys.stderr)
-        return 130
+        statuses, lines = [], partial(mistakes, "tx8cc")
+        for graph in options.graphs:  # a failure is a status, so that the other graphs are compiled as well
+            statuses.append(guarded("tx8cc", partial(_one_graph, options, Path(graph)), lines=lines))
+            if statuses[-1] == INTERRUPTED:
+                break
+        return max(statuses)
+
+    return guarded("tx8cc", run)
 
 
 def _one_graph(options: argparse.Namespace, graph: Path) -> int:
-    """Compile one graph; a failure is an exit status, so that the other graphs are compiled as well."""
+    """Compile one graph."""
     from .frontend.formats import is_ttir
 
     try:
@@ -88,33 +103,12 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
         if (entries := _entries(graph)) is not None:
             return _run_entries(options, graph, entries)
         return _check(options, graph) if options.check else _run(options, graph)
-    except Tx8Error as error:
-        return _fail(*_mistakes(error))
-    except OSError as error:
-        return _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+    except (Tx8Error, OSError, MemoryError):
+        raise
     except Exception as error:
         if (text := failure_in(options.operators, error)) is None:
             raise
-        return _fail(text)
-
-
-def _fail(*texts: str) -> int:
-    for text in texts:
-        print(f"tx8cc: error: {one_line(text)}", file=sys.stderr)
-    return INPUT_AT_FAULT
-
-
-def _mistakes(error: Tx8Error) -> list[str]:
-    """A line for each mistake: a graph can have many."""
-    from compiler.graph import GraphError
-
-    if not isinstance(error, GraphError):
-        return [str(error)]
-    from compiler.evaluation.survey import grouped
-
-    lines = grouped([error])
-    rest = len(lines) - _MOST_MISTAKES
-    return lines if rest <= 0 else [*lines[:_MOST_MISTAKES], f"{rest} more mistakes; --check lists all"]
+        raise Tx8Error(text) from None
 
 
 def _check(options: argparse.Namespace, path: Path) -> int:
@@ -128,17 +122,24 @@ def _check(options: argparse.Namespace, path: Path) -> int:
     return 0 if found.supported else INPUT_AT_FAULT
 
 
+def _one_chip(options: argparse.Namespace) -> Machine:
+    """The machine of --machine, whose commands are submitted as --issue says."""
+    from tx8isa.machine.description import load_machine
+
+    machine = load_machine(options.machine)
+    return machine.issued_by(options.issue) if options.issue else machine
+
+
 def _estimate(options: argparse.Namespace, path: Path) -> int:
     """Print what a graph takes, by the estimates of its phases."""
     from compiler.search.chips import priced_machine
     from compiler.tools.progress import estimate_table
-    from tx8isa.machine.description import load_machine
 
     from .driver import estimate_graph
     from .frontend import ModelFile
 
     graph = stateful(options, bound_reader(options, ModelFile(path))(path))
-    machine = load_machine(options.machine)
+    machine = _one_chip(options)
     if options.chips is not None:
         machine = priced_machine(machine, *options.chips)
     wanted = compile_options(options)
@@ -161,9 +162,7 @@ def _estimate(options: argparse.Namespace, path: Path) -> int:
 
 def _machine(options: argparse.Namespace) -> Machine:
     """The machine, with as many chips as --chips says."""
-    from tx8isa.machine.description import load_machine
-
-    machine = load_machine(options.machine)
+    machine = _one_chip(options)
     return machine if options.chips is None else machine.of_chips(*options.chips)
 
 
@@ -181,17 +180,21 @@ def _run(options: argparse.Namespace, path: Path) -> int:
         program, inputs = at_sizes_of_inputs(options, program, ranges)
     if made is not None and made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    table = None if made is None else made.table
+    table, source = (None, None) if made is None else (made.table, made.source)
     folder = program_folder(options, path)
     program.write(folder, options.text_only, _extra_files(options, program, table))
     if not options.quiet:
         _say_what_is_made(options, program, folder, table)
     if options.timing:
         print_out(timing_table(program.timing))
-    status = execute(options, program, inputs, path) if options.run else 0
+    status = execute(options, program, inputs, path, source) if options.run else 0
     if options.report == "-" and not options.run:
         print_out(report_text(program, None))
-    return max(status, verify_nodes(options, program, inputs, folder)) if options.verify_nodes else status
+    if options.verify_nodes:
+        status = max(status, verify_nodes(options, program, inputs, folder, source))
+    if options.prove:
+        status = max(status, prove(options, program))
+    return status
 
 
 def _reading(options: argparse.Namespace, path: Path) -> tuple[RangedSource | None, Callable[[Path], Graph]]:
@@ -235,7 +238,9 @@ def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) ->
 
     if other := beside_entries(options):
         raise Tx8Error(f"{path}: {other} is about one graph, this file has several entries")
-    graphs = {name: load(model) for name, model in entries.models(path).items()}
+    models = entries.models(path)
+    check_files_of_entries(options, path, models)
+    graphs = {name: load(model) for name, model in models.items()}
     machine = _machine(options)
     program = compile_entries(
         graphs,
@@ -288,7 +293,7 @@ def _compiled(
 
     def say(text: str) -> None:
         if options.verbose:
-            print(f"tx8cc: {text}", file=sys.stderr)
+            note(f"tx8cc: {text}")
 
     # The cache has programs for one chip and one size.
     if options.no_cache or options.parallel is not None or machine.chip_count > 1 or ranges is not None:
@@ -326,7 +331,7 @@ def _after_pass(options: argparse.Namespace, progress: ProgressLine) -> Callable
         if options.verbose or wanted in (name, "all"):
             progress.clear()
         if options.verbose:
-            print(f"tx8cc: pass {name}: {sum(1 for _ in module.walk())} operations", file=sys.stderr)
+            note(f"tx8cc: pass {name}: {sum(1 for _ in module.walk())} operations")
         if wanted in (name, "all"):
             print_out(f"// after {name}\n{module!s}")
 
@@ -347,7 +352,14 @@ def _notes(program: Program) -> list[str]:
     """What a user should know of the program besides."""
     notes = [each for each in (program.core_work, program.wide) if each is not None]
     tried = [f"tried {each}" for each in program.tried]
-    return [*tried, *map(str, notes), *_unused_shardings(program), *program.states]
+    doubles = _doubles(program.graph.doubles)
+    return [*tried, *map(str, notes), *doubles, *_unused_shardings(program), *program.states]
+
+
+def _doubles(nodes: Sequence[str]) -> list[str]:
+    """The nodes that lose digits because the chip does not compute in float64."""
+    some = ", ".join(f"'{name}'" for name in nodes[:3]) + (", ..." if len(nodes) > 3 else "")
+    return [f"computed in float32 instead of float64: {len(nodes)} nodes ({some})"] if nodes else []
 
 
 def _unused_shardings(program: Program) -> list[str]:

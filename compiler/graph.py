@@ -27,7 +27,7 @@ FLOAT_FORMATS = {"float32": Format.FP32, "float16": Format.FP16, "bfloat16": For
 """Formats of the float element types."""
 
 FLOATS = tuple(FLOAT_FORMATS)
-INTEGERS = ("int8", "uint8", "int32", "int64")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
@@ -99,6 +99,11 @@ class Tensor:
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def zeros(self) -> Array:
+        """An array of this type and shape."""
+        return np.zeros(self.shape, DTYPES.get(self.dtype, self.dtype))
 
     @property
     def is_float(self) -> bool:
@@ -224,6 +229,7 @@ class Description:
     files: tuple[Path, ...] = ()  # those that the source names: they hold constants
     internal: bool = False  # whether nodes may have internal operators: a reader has written them
     shardings: tuple[Sharding, ...] = ()
+    doubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,6 +253,7 @@ class Graph:
     states: tuple[tuple[str, str], ...] = ()  # inputs and outputs that are the same memory, in pairs
     replaceable: frozenset[str] = frozenset()  # constants that a session may replace
     shardings: tuple[Sharding, ...] = ()  # how devices share it, as its model says
+    doubles: tuple[str, ...] = ()  # nodes of the model that compute in float64, and here in float32
     near: bool = False  # results of convolutions and sums of bytes may be the integers beside those of ONNX
 
     def __repr__(self) -> str:

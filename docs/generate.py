@@ -190,6 +190,8 @@ def section(instruction: Instruction) -> Iterator[str]:
         yield from (*operand_table(instruction, decoded), "")
     yield f"- {manual.header(instruction)}."
     yield from (f"- Rule: {rule.text}." for rule in instruction.rules)
+    if instruction.shunned:
+        yield f"- Not for programs on a card: {instruction.shunned}; `--strict` names it."
     yield f"- Evidence: {instruction.evidence}."
     yield f"- Example: `{instruction.example}`"
     yield f"  is `{words}`."

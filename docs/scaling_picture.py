@@ -118,6 +118,20 @@ def on_curve(points: list[Point], curve: Curve) -> list[Point]:
     return sorted(found, key=lambda point: point.chips)
 
 
+def in_parts(points: list[Point], point: Point) -> tuple[int, int]:
+    """The fewest cycles in which the chips compute what they are dealt, and in how many runs.
+
+    A chip may take its part of the batch at once, or run a smaller part several times, one after another.
+    """
+    dealt = point.batch // point.dp
+    ways = [
+        (dealt * other.dp // other.batch * other.cycles, dealt * other.dp // other.batch)
+        for other in points
+        if other.network == point.network and other.tp == point.tp and dealt * other.dp % other.batch == 0
+    ]
+    return min(ways)
+
+
 def emulated(point: Point, benchmarks: str) -> int | None:
     """Simulated cycles of a point that was emulated, from the page of benchmarks."""
     row, column = EMULATED.get((point.network, point.batch, point.chips), ("", 0))
@@ -136,7 +150,7 @@ def draw(points: list[Point], benchmarks: str) -> str:
     for number, network in enumerate((BLOCK, RESNET)):
         lines += _panel(network, number * APART)
         for place, curve in enumerate(each for each in CURVES if each.network == network):
-            lines += _curve(curve, on_curve(points, curve), benchmarks, number * APART, place)
+            lines += _curve(curve, points, benchmarks, number * APART, place)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -149,7 +163,7 @@ def _y(ratio: float) -> float:
 
 
 def _panel(network: str, left: int) -> Iterator[str]:
-    yield f'<text x="{left + LEFT}" y="20" font-size="13">{network}: times as fast as one chip</text>'
+    yield f'<text x="{left + LEFT}" y="20" font-size="13">{network}: times as fast as one chip at best</text>'
     for power in range(0, 13, 2):
         x, y = left + _x(2**power), _y(2**power)
         yield f'<path d="M{left + LEFT} {y}H{left + RIGHT}M{x} {TOP}V{BOTTOM}" stroke="#e0e0e0"/>'
@@ -161,14 +175,16 @@ def _panel(network: str, left: int) -> Iterator[str]:
 
 
 def _curve(curve: Curve, points: list[Point], benchmarks: str, left: int, place: int) -> Iterator[str]:
-    one, y = points[0].cycles, 348 + 20 * place
-    way = " ".join(f"{left + _x(p.chips)},{_y(one / p.cycles)}" for p in points)
+    shown = on_curve(points, curve)
+    taken = {point.chips: in_parts(points, point)[0] for point in shown}
+    one, y = taken[shown[0].chips], 348 + 20 * place
+    way = " ".join(f"{left + _x(chips)},{_y(one / cycles)}" for chips, cycles in taken.items())
     yield f'<polyline points="{way}" fill="none" stroke="{curve.colour}" stroke-width="1.5"/>'
-    bound = " ".join(f"{left + _x(p.chips)},{_y(min(one / max(p.ddr, p.links), MOST))}" for p in points)
+    bound = " ".join(f"{left + _x(p.chips)},{_y(min(one / max(p.ddr, p.links), MOST))}" for p in shown)
     yield f'<polyline points="{bound}" fill="none" stroke="{curve.colour}" stroke-dasharray="5 3"/>'
-    for point in points:
+    for point in shown:
         fill = curve.colour if emulated(point, benchmarks) else "#ffffff"
-        spot = f'cx="{left + _x(point.chips)}" cy="{_y(one / point.cycles)}" r="3.5"'
+        spot = f'cx="{left + _x(point.chips)}" cy="{_y(one / taken[point.chips])}" r="3.5"'
         yield f'<circle {spot} fill="{fill}" stroke="{curve.colour}"/>'
     yield f'<text x="{left + LEFT}" y="{y + 30}" fill="{curve.colour}">{curve.title}</text>'
 
@@ -198,6 +214,10 @@ is as many times as fast as there are chips.
 A batch is dealt first (`dp`), which exchanges nothing; chips beyond its size share the products (`tp`).
 "Exchanges" are the cycles of phases in which chips exchange values. A group is a rectangle of the mesh, so
 its links carry nothing of other groups.
+
+A chip takes what it is dealt at once, or in several runs of a smaller part, whichever takes less: "best" has
+the cycles, "runs" how many there are. Ratios have two bases: one chip that takes the whole batch in its best
+way, and one that takes one after another.
 """
 
 
@@ -205,20 +225,23 @@ def page(points: list[Point], benchmarks: str) -> str:
     """The page as Markdown."""
     lines = [TEXT]
     for curve in CURVES:
-        lines += [f"## {curve.network}, {curve.title}", "", *_table(on_curve(points, curve), benchmarks), ""]
+        lines += [f"## {curve.network}, {curve.title}", "", *_table(points, curve, benchmarks), ""]
     return "\n".join([*lines, _weak(points)])
 
 
-def _table(points: list[Point], benchmarks: str) -> Iterator[str]:
-    headings = ("chips", "`dp`", "`tp`", "estimated cycles", "exchanges", "emulated")
-    yield f"| {' | '.join(headings)} | bound of DDR | of links | times as fast |"
-    yield "|" + " --- |" * 9
-    for point in points:
-        ran = emulated(point, benchmarks)
-        cycles = (point.cycles, point.exchanges)
-        cells = [f"{value:,}" for value in (point.chips, point.dp, point.tp, *cycles)]
-        cells += [f"{ran:,}" if ran else "", f"{point.ddr:,}", f"{point.links:,}"]
-        yield f"| {' | '.join(cells)} | {points[0].cycles / point.cycles:,.1f} |"
+def _table(points: list[Point], curve: Curve, benchmarks: str) -> Iterator[str]:
+    headings = ("chips", "`dp`", "`tp`", "at once, estimated cycles", "exchanges", "emulated", "bound of DDR")
+    headings += ("of links", "best", "runs", "times as fast as one chip, best way", "one after another")
+    yield f"| {' | '.join(headings)} |"
+    yield "|" + " --- |" * len(headings)
+    shown = on_curve(points, curve)
+    single = next((p.cycles for p in points if (p.network, p.batch, p.chips) == (curve.network, 1, 1)), 0)
+    bases = in_parts(points, shown[0])[0], curve.batch * single
+    for point in shown:
+        ran, (best, runs) = emulated(point, benchmarks), in_parts(points, point)
+        cells = [f"{value:,}" for value in (point.chips, point.dp, point.tp, point.cycles, point.exchanges)]
+        cells += [f"{ran:,}" if ran else "", f"{point.ddr:,}", f"{point.links:,}", f"{best:,}", f"{runs:,}"]
+        yield f"| {' | '.join([*cells, *(f'{base / best:,.1f}' for base in bases)])} |"
 
 
 def _weak(points: list[Point]) -> str:
@@ -233,9 +256,9 @@ nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. 
 dotted line, as high as there are images or sequences.
 
 Several images on one chip take less than as many times one image, because the weights are loaded once: eight
-chips that share a batch are less than eight times as fast as one chip with all of it. A chip with {BATCH}
-sequences takes longer for each than one with a single sequence, so that curve rises faster than the number of
-chips.
+chips that share a batch are less than eight times as fast as one chip with all of it. Sequences are another
+matter: a few together take less than one after another, {BATCH} at once take more. A program for a batch is
+not cut into runs by the compiler, so that is for who calls it to choose.
 
 ## Pipelines
 

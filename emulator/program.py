@@ -21,6 +21,7 @@ from emulator.memory.pages import SharedSegments
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, MachineError, load_machine
 from tx8isa.machine.identity import described, differences
+from tx8isa.tools.overwrite import check_outputs
 
 if TYPE_CHECKING:
     from emulator.chips.links import Passage
@@ -38,6 +39,12 @@ class Program:
         self._pool = Pool(lambda: Restart(image, machine, Memories(image, machine)))
         self.hazards: tuple[Hazard, ...] = ()
         """What the last strict ``run`` found (docs/strict.md)."""
+        self.file: Path | None = None
+        """The file that the program was read from, which its runs do not replace."""
+
+    def check_output(self, what: str, path: str | Path) -> None:
+        """Tx8Error when a file that a run is to write is that of the program."""
+        check_outputs([(what, path)], [("the program", self.file)])
 
     @cached_property
     def pages(self) -> SharedSegments:
@@ -74,7 +81,9 @@ class Program:
 
     def of_entry(self, name: str) -> Program:
         """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
-        return Program(image_of_entry(self.image, name), self.machine)
+        found = Program(image_of_entry(self.image, name), self.machine)
+        found.file = self.file
+        return found
 
     @property
     def chips(self) -> int:
@@ -322,9 +331,12 @@ def load(path: str | Path, machine: Machine | None = None) -> Program:
     if isinstance(data, memoryview) and isinstance(data.obj, ImageFile):
         data.obj.forget()
     if machine is None:
-        return Program(image, own_machine(image, str(path)))
-    check_own_machine(image, machine, str(path))
-    return Program(image, machine)
+        machine = own_machine(image, str(path))
+    else:
+        check_own_machine(image, machine, str(path))
+    found = Program(image, machine)
+    found.file = path
+    return found
 
 
 def check_own_machine(image: Image, machine: Machine, name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,61 @@ from emulator.memory.buffers import InputError, travel_dtype
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def bind(buffers: Sequence[Buffer], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Array]:
+@dataclass(frozen=True)
+class Trees:
+    """The trees of arguments and results with which JAX traced a function."""
+
+    arguments: Any
+    """Those by position as a tuple, and those by name as a dictionary."""
+    names: Sequence[str | None]
+    """By leaf of the arguments: the input that it is; None for one that the function does not use."""
+    results: Any
+
+    def inputs(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The inputs in arguments like those that were traced; None for others, which are inputs themselves.
+
+        InputError for other trees.
+        """
+        import jax
+
+        try:
+            leaves, found = jax.tree_util.tree_flatten((tuple(given), dict(named)))
+        except (TypeError, ValueError) as error:  # keys that have no order
+            raise InputError(f"the arguments are no tree of JAX: {str(error).splitlines()[0]}") from None
+        if found == self.arguments:
+            return {name: leaf for name, leaf in zip(self.names, leaves, strict=True) if name is not None}
+        inputs = [name for name in self.names if name is not None]
+        only = given[0] if len(given) == 1 else None
+        has_names = isinstance(only, Mapping) and not only.keys().isdisjoint(inputs)
+        if not has_names and any(map(_is_tree, given)):
+            wanted = f"the traced trees, {_shown(self.arguments)}, or inputs: {_listed(inputs)}"
+            raise InputError(f"the arguments are {_shown(found)}; expected {wanted}")
+        return None
+
+    def result(self, outputs: Iterable[Array]) -> Any:
+        """The outputs as the function returns them."""
+        return self.results.unflatten(list(outputs))
+
+
+def _is_tree(value: Any) -> bool:
+    """Whether an argument consists of several arrays; a list of numbers is an array itself."""
+    inner = value if isinstance(value, list) else ()
+    return isinstance(value, Mapping | tuple) or any(
+        hasattr(each, "shape") or _is_tree(each) for each in inner
+    )
+
+
+def _shown(tree: Any) -> str:
+    """Returns the text of a tree without the name of its class, ``(({'w': *}, *), {})``."""
+    return str(tree).removeprefix("PyTreeDef(").removesuffix(")")
+
+
+def bind(
+    buffers: Sequence[Buffer], given: Sequence[Any], named: Mapping[str, Any], trees: Trees | None = None
+) -> dict[str, Array]:
     """The inputs of a program by name, from values by position and by name; InputError for a misfit."""
+    if trees is not None and (found := trees.inputs(given, named)) is not None:
+        named, given = found, ()
     if not named and len(given) == 1 and isinstance(given[0], Mapping):
         named, given = given[0], ()
     names = [buffer.name for buffer in buffers]

@@ -6,7 +6,7 @@ again, so that a session on several chips is used as one on a single chip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from emulator.memory.buffers import check_array
 from emulator.program import chip_name
 from emulator.session import ProgramSession, SessionError
 from tx8isa.tools.suggestions import hint
+
+from .arrays import bind
 
 if TYPE_CHECKING:
     from compiler.graph import Tensor
@@ -124,8 +126,7 @@ class SpreadSteps:
     def _outputs(self, entry: str | None) -> dict[str, Buffer]:
         program = self._session.program
         buffers = (program.of_entry(self._name(entry)) if program.entries else program).outputs
-        tensors = {tensor.name: tensor for tensor in self._spread(entry).graph.outputs}
-        return {buffer.name: _whole(buffer, tensors[buffer.name]) for buffer in buffers}
+        return {buffer.name: buffer for buffer in whole(buffers, self._spread(entry).graph.outputs)}
 
     def _of_states(self) -> dict[str, SharedGraph]:
         """A network that has it, by state."""
@@ -160,6 +161,25 @@ class SpreadSteps:
 
 def _has(known: Mapping[str, Buffer], name: str) -> bool:
     return chip_name(0, name) in known
+
+
+def whole(buffers: Iterable[Buffer], tensors: Iterable[Tensor]) -> tuple[Buffer, ...]:
+    """The buffers of a chip with the shapes of the whole network."""
+    named = {tensor.name: tensor for tensor in tensors}
+    return tuple(_whole(buffer, named[buffer.name]) for buffer in buffers)
+
+
+def bind_to_chips(
+    buffers: Sequence[Buffer], chips: int, given: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Array]:
+    """The inputs of all chips: ``chip1.x`` is that of chip 1, and ``x`` that of every chip; as ``bind``."""
+    if not named and len(given) == 1 and isinstance(given[0], Mapping):
+        named, given = given[0], ()
+    numbers, names = range(chips), [each.name for each in buffers]
+    common = {chip_name(n, name): named[name] for n in numbers for name in names if name in named}
+    others = {name: value for name, value in named.items() if name not in names}
+    every = [replace(each, name=chip_name(n, each.name)) for n in numbers for each in buffers]
+    return bind(every, given, common | others)
 
 
 def _whole(buffer: Buffer, tensor: Tensor) -> Buffer:

@@ -10,8 +10,9 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.memory.buffers import travel_dtype
+from emulator.watch.stats.types import Report
 
-from .stats import Stats
+from .stats import ChipsStats, Stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,14 +30,18 @@ def program_page(name: str, facts: Sequence[str], inputs: Sequence[Buffer], outp
 
 
 def run_page(
-    name: str, instructions: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array], stats: Stats
+    name: str,
+    instructions: int,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    stats: Stats | ChipsStats,
 ) -> str:
     """The inputs and outputs of a run with their ranges, its cycles, and where they went."""
     rows = [_array_row("input", each, array) for each, array in inputs.items()]
     rows += [_array_row("output", each, array) for each, array in outputs.items()]
     table = _table(("", "name", "type", "shape", "least", "mean", "largest"), rows)
     head = f"<b>{escape(name)}</b>, {instructions:,} instructions"
-    return f"<div>{head}{table}{_time(stats)}</div>"
+    return f"<div>{head}{table}{_time(stats.longest)}</div>"
 
 
 def _buffer_row(kind: str, buffer: Buffer) -> Sequence[str]:
@@ -49,9 +54,8 @@ def _array_row(kind: str, name: str, array: Array) -> Sequence[str]:
     return kind, name, str(array.dtype), _shape(array.shape), *(f"{figure:.4g}" for figure in figures)
 
 
-def _time(stats: Stats) -> str:
+def _time(report: Report) -> str:
     """Cycles, a bar for the least time of each resource beside the time of the run, the largest losses."""
-    report = stats.report
     head = f"{report.cycles:,.0f} cycles, {report.milliseconds:.3g} ms simulated"
     if report.bound:
         head += f"; bound {report.bound}, of which {report.reached:.0%} is reached"

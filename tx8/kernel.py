@@ -19,6 +19,7 @@ from emulator.chip.system import System
 from tx8isa.c import header
 from tx8isa.c.tsm.pages import HEADERS, LIBRARY
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.files import write_whole
 from tx8isa.tools.suggestions import hint
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -128,7 +129,7 @@ def _library() -> dict[str, bytes]:
 
 
 def _written(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
+    write_whole(path, content)
     return path
 
 
@@ -141,7 +142,11 @@ def _loaded(target: Path, names: str) -> emulator.Program:
 
 
 def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:
-    """The object file of a source in a folder; other files as they are."""
+    """The object file of a source in a folder; the path of any other file.
+
+    The path is absolute: GCC takes one that begins with ``-`` or ``@`` for options.
+    """
+    path = path.absolute()
     if path.suffix not in (".c", ".S"):
         return path
     target = folder / f"{len(list(folder.iterdir()))}_{path.stem}.o"
@@ -154,7 +159,7 @@ def _run(tool: str, *arguments: str) -> str:
     done = subprocess.run([_PREFIX + tool, *arguments], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return done.stdout
-    lines = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
+    lines = re.findall(r"^.*(?:error|undefined|multiple definition).*$", done.stderr, re.MULTILINE)
     raise Tx8Error((lines or done.stderr.splitlines() or [f"{_PREFIX}{tool} failed"])[0])
 
 

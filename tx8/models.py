@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from compiler.frontend import ModelFile
+from compiler.frontend.stablehlo.jitted import JaxFunction, open_jax
 from compiler.frontend.torch import TorchModel, open_exported
 from compiler.graph import Graph, GraphError
 from tx8isa.tools.collector import seldom_collected
 
+from .arrays import Trees
 from .builder import GraphBuilder
 
 if TYPE_CHECKING:
@@ -27,10 +31,13 @@ _BOUND = {"dims": "dimensions", "constants": "inputs", "bounds": "loops"}
 
 
 def opened(model: Any, examples: Sequence[Any] = ()) -> Any:
-    """A model of which ``graph_of`` reads several graphs: PyTorch converts a program only once."""
+    """A model of which ``graph_of`` reads several graphs: PyTorch and JAX convert it only once."""
     if isinstance(model, str | Path):
         return ModelFile(model)
-    return _torch(model, examples) if _kind(model) == "torch" else model
+    kind = _kind(model)
+    if isinstance(model, FunctionType | MethodType | partial) and not _tensors_of_torch(examples):
+        kind = "jax"
+    return {"torch": _torch, "jax": _jax}.get(kind, _as_it_is)(model, examples)
 
 
 def check_ranges(model: Any, ranges: Ranges) -> None:
@@ -62,32 +69,33 @@ def graph_of(
         return model.reader(shapes, None, constants, sizes, bounds)(model.path)
     if isinstance(model, TorchModel):
         return model.graph(_binding(shapes, constants, sizes, bounds))
+    if isinstance(model, JaxFunction):
+        _check_unbound("function of JAX", {"dims": sizes, "constants": constants, "bounds": bounds})
+        return model.graph()
     if isinstance(model, bytes | bytearray | memoryview):
         return _onnx(bytes(model), _binding(shapes, constants, sizes, bounds))
     kind = _kind(model)
     if kind == "onnx":
         return _onnx(_serialized(model), _binding(shapes, constants, sizes, bounds))
-    _check_unbound(model, {"dims": sizes, "constants": constants, "bounds": bounds})
+    _check_unbound(type(model).__name__, {"dims": sizes, "constants": constants, "bounds": bounds})
     if isinstance(model, Graph):
         return model
     if isinstance(model, GraphBuilder):
         return model.build()
-    if kind == "jax":
-        return _jax(model, examples)
     taken = (
         "a path, an onnx.ModelProto or its bytes, a program of torch.export, "
-        "a torch.nn.Module or a function of jax.jit with examples="
+        "a torch.nn.Module or a function of JAX (jax.jit) with examples="
     )
     found = f"a model of type {type(model).__name__}"
     raise GraphError([f"{found}; expected {taken}, a tx8.GraphBuilder or a compiler.graph.Graph"])
 
 
-def _check_unbound(model: Any, given: Mapping[str, Any]) -> None:
+def _check_unbound(model: str, given: Mapping[str, Any]) -> None:
     """GraphError for arguments that a model without free dimensions and named inputs cannot have."""
     for name, value in given.items():
         if value:
             what = f"{name}= is for {_BOUND[name]} of ONNX models and programs of torch.export"
-            raise GraphError([f"{what}; this is a {type(model).__name__}"])
+            raise GraphError([f"{what}; this is a {model}"])
 
 
 def _kind(model: Any) -> str:
@@ -131,12 +139,26 @@ def _torch(model: Any, examples: Sequence[Any]) -> TorchModel:
     return open_exported(torch.export.export(model.eval(), tuple(examples)), name, name)
 
 
-def _jax(model: Any, examples: Sequence[Any]) -> Graph:
-    from compiler.frontend.stablehlo import from_jax
+def _tensors_of_torch(examples: Any) -> bool:
+    """Whether a function is one of PyTorch, as its example arguments say."""
+    return isinstance(examples, tuple | list) and any(_kind(each) == "torch" for each in examples)
 
-    traced = hasattr(model, "compiler_ir") or hasattr(model, "mlir_module")
-    if not traced and not hasattr(model, "lower"):
-        raise GraphError([f"{type(model).__name__} of JAX; expected what jax.jit returns, or its lower()"])
-    if not traced and not isinstance(examples, tuple | list):
+
+def _as_it_is(model: Any, _: Sequence[Any]) -> Any:
+    return model
+
+
+def _jax(model: Any, examples: Sequence[Any]) -> JaxFunction:
+    if not isinstance(examples, tuple | list):
         raise GraphError([f"examples are {type(examples).__name__}; expected a tuple of arguments: (x,)"])
-    return from_jax(model, examples)
+    return open_jax(model, examples)
+
+
+def trees_of(model: Any, graph: Graph) -> Trees | None:
+    """The trees of a function of JAX, which is ``opened``; None for another model."""
+    if not isinstance(model, JaxFunction):
+        return None
+    names = dict(zip(model.leaves_with_inputs(), (tensor.name for tensor in graph.inputs), strict=True))
+    return Trees(
+        model.arguments, [names.get(leaf) for leaf in range(model.arguments.num_leaves)], model.results
+    )

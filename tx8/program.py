@@ -13,19 +13,22 @@ import asm
 import emulator
 from asm.image import SUM, Buffer, Image, image_of_entry, image_parts, read_again
 from compiler.evaluation.integers import with_integers
-from emulator.memory.buffers import travel_dtype
+from emulator.memory.buffers import check_array, travel_dtype
 from emulator.memory.shapes import extents_of
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
-from .arrays import bind
-from .models import Constants, Shapes, check_ranges, graph_of, opened
+from .arrays import Trees, bind
+from .chips import bind_to_chips, whole
+from .models import Constants, Shapes, check_ranges, graph_of, opened, trees_of
 from .quantising import Quantisation, Samples
-from .run import Run, start
+from .run import Origin, Run, start, start_on_chips
 
 if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
+    from compiler.evaluation.judgement import FloatModel
+    from compiler.evaluation.sizes.ranges import Ranges
     from compiler.graph import Graph
     from compiler.passes.base import RangedSource
     from compiler.quantise import Chosen, DecisionTable, Settings
@@ -44,12 +47,18 @@ class Program:
         compiled: Compiled | None = None,
         formats: DecisionTable | None = None,
         spreads: Mapping[str, SharedGraph] | None = None,
+        trees: Trees | None = None,
+        source: FloatModel | None = None,
     ) -> None:
         self.image, self.machine, self.name = image, machine, name
         self.spreads = {"": compiled.spread} if compiled and compiled.spread else spreads
         """How several chips share its networks, by entry; None on one chip, and for a program from a file."""
         self.formats = formats
         """Which node computes in which format; None for a program that was not quantised here."""
+        self.trees = trees
+        """The trees of arguments and results of a function of JAX; None for another model."""
+        self.source = source
+        """The network of floats that was quantised here; None for any other program."""
         self.compiled = compiled
         """What the compiler decided, with its text and graph; None for a program that it did not make."""
         self.emulated = emulator.Program(read_again(image, name), machine)
@@ -57,13 +66,23 @@ class Program:
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
-        """Name, shape, format and layout of each input, in order."""
-        return self.emulated.inputs
+        """Name, shape, format and layout of each input, in the order of the model.
+
+        Of a program for several chips they are whole, unless it was loaded from a file.
+        """
+        found, spread = self.emulated.inputs, self._spread
+        return found if spread is None else whole(found, spread.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
-        """Name, shape, format and layout of each output, in order."""
-        return self.emulated.outputs
+        """Name, shape, format and layout of each output, in the order of the model, as for ``inputs``."""
+        found, spread = self.emulated.outputs, self._spread
+        return found if spread is None else whole(found, spread.graph.outputs)
+
+    @property
+    def _spread(self) -> SharedGraph | None:
+        """How several chips share its only network; None if that is not known."""
+        return None if self.spreads is None else self.spreads.get("")
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -73,7 +92,9 @@ class Program:
     def entry(self, name: str) -> Program:
         """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
         image, own = image_of_entry(self.image, name), self.spreads and {"": self.spreads[name]}
-        return Program(image, self.machine, f"{self.name}.{name}", spreads=own)
+        found = Program(image, self.machine, f"{self.name}.{name}", spreads=own)
+        found.emulated.file = self.emulated.file
+        return found
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
@@ -93,8 +114,10 @@ class Program:
         max_instructions: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run to the end. Inputs by position, by name, or as one mapping; sequences of numbers, tensors of
-        PyTorch and other float types are converted.
+        """Run to the end. Inputs by position, by name, or as one mapping; of a function of JAX also the
+        arguments with which it was traced. Sequences of numbers, tensors of PyTorch and other float types are
+        converted. On several chips a program that was loaded from a file takes inputs of the chips:
+        ``chip1.x`` is that of chip 1, and ``x`` that of every chip.
 
         ``threads``: of the host; results do not depend on it. ``timed`` simulates time; without it the run is
         somewhat faster, and is repeated when somebody asks for cycles.
@@ -105,13 +128,19 @@ class Program:
             raise Tx8Error(
                 f"the program has the entries {', '.join(self.entries)}: run entry(NAME), or a session"
             )
-        if self.emulated.chips > 1:
-            raise Tx8Error(
-                f"the program runs on {self.emulated.chips} chips: run it in a session, "
-                "tx8.Session(program).run(...), or by tx8emu"
-            )
-        arrays = bind(self.inputs, inputs, named)
-        return start(self._repeated, self.name, arrays, threads, max_instructions, timed)
+        chips, spread = self.emulated.chips, self._spread
+        if chips > 1 and spread is None:
+            arrays = bind_to_chips(self.inputs, chips, inputs, named)
+        else:
+            arrays = bind(self.inputs, inputs, named, self.trees)
+        for buffer in self.inputs if spread is not None else ():
+            check_array(buffer, arrays[buffer.name])  # before chips get their parts
+        if chips > 1:
+            run = start_on_chips(self.emulated, self.name, arrays, threads, max_instructions, timed, spread)
+        else:
+            run = start(self._repeated, self.name, arrays, threads, max_instructions, timed)
+        run.origin = Origin(self.compiled, self.source, self.trees)
+        return run
 
     @cached_property
     def _repeated(self) -> RepeatedRuns:
@@ -151,7 +180,7 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
-    dims: Mapping[str, Sequence[int] | str] | None = None,
+    dims: Mapping[str, Sequence[int] | str | int] | None = None,
     bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
     replaceable: Sequence[str] = (),
@@ -172,11 +201,11 @@ def compile(
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that
-    inputs always are, by name; ``dims``: least, usual and most size of free dimensions of the model, by
-    name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md), or the sum that
-    one is, ``{"total": "past+new"}``; ``bounds``: the most steps of loops that collect results, and the most
-    that nodes such as NonZero find, by the names of the nodes; ``state``: inputs that are the same memory as
-    outputs, ``{"past": "present"}``, which may grow; ``replaceable``: names of constants that sessions may
+    inputs always are, by name; ``dims``: one size, or least, usual and most size, of free dimensions of the
+    model, by name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md), or the
+    sum that one is, ``{"total": "past+new"}``; ``bounds``: the most steps of loops that collect results, and
+    the most that nodes such as NonZero find, by the names of the nodes; ``state``: inputs that are the same
+    memory as outputs, ``{"past": "present"}``, which may grow; ``replaceable``: constants that sessions may
     replace (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81;
     ``patterns``, ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x
     and y, and ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best
@@ -193,24 +222,24 @@ def compile(
 
     options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
     model, options["machine"] = opened(model, examples), _machine(machine, chips)
+    known = _known_dims(dims, state)
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
         graph = graph_of(model, examples, shapes, constants, sizes, bounds)
-        return _kept_between_runs(graph, state or {}, replaceable, bool(dims))
+        return _kept_between_runs(graph, state or {}, replaceable, bool(known.dimensions))
 
-    ranges = _ranges(dims, model, graph_at, dtype, calibrate is None and formats is None, bool(state))
-    graph = graph_at(None) if ranges is None else ranges.graph_at(ranges.ranges.usual)
+    graph, ranges = _sized(known, model, graph_at, dtype, calibrate is None and formats is None, bool(state))
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
     options["parallel"] = _degrees(parallel, options["machine"], made.table is None and ranges is None)
     program = compile_graph(with_integers(made.graph, integers), made.dtype, ranges=ranges, **options)
-    return _with_choices(program, graph.name, made)
+    return _with_choices(program, graph.name, made, trees_of(model, graph))
 
 
-def _with_choices(program: Compiled, name: str, made: Chosen) -> Program:
+def _with_choices(program: Compiled, name: str, made: Chosen, trees: Trees | None) -> Program:
     """The program, with what was decided of formats before it was compiled."""
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
-    return Program(program.image, program.machine, name, program, made.table)
+    return Program(program.image, program.machine, name, program, made.table, trees=trees, source=made.source)
 
 
 def _kept_between_runs(
@@ -224,32 +253,40 @@ def _kept_between_runs(
     return with_replaceable(stated, replaceable) if replaceable else stated
 
 
-def _ranges(
-    dims: Mapping[str, Sequence[int] | str] | None,
+def _known_dims(
+    dims: Mapping[str, Sequence[int] | str | int] | None, state: Mapping[str, str] | None
+) -> Ranges:
+    """What the caller says of free dimensions: one size, or a range, of each."""
+    from compiler.evaluation.sizes.ranges import ranges_of
+
+    return ranges_of(dims or {}, bool(state))
+
+
+def _sized(
+    known: Ranges,
     model: Any,
-    graph_at: Callable[[Mapping[str, int]], Graph],
+    graph_at: Callable[[Mapping[str, int] | None], Graph],
     dtype: str | None,
     floats: bool,
     states: bool,
-) -> RangedSource | None:
-    """The ranges that a program is made for; None for one size.
+) -> tuple[Graph, RangedSource | None]:
+    """The graph at its usual sizes, and the ranges that a program is made for; None for one size.
 
     GraphError for a program of bytes, and for ranges that the model cannot have.
 
     ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has some.
     """
-    from compiler.evaluation.sizes.ranges import ranges_of
     from compiler.graph import GraphError
     from compiler.passes.base import RangedSource
 
-    if not dims:
-        return None
+    if not known.dimensions:
+        return graph_at(dict(known.constants) or None), None
     if not floats or dtype in ("int8", "auto"):
         raise GraphError(["dims= is for formats of floats: a program of bytes runs one size"])
-    ranges = ranges_of(dims, states)
-    check_ranges(model, ranges)
-    source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
-    return source.with_growth() if states else source
+    check_ranges(model, known)
+    source = RangedSource(known, lambda point: graph_at(known.model_sizes(point)))
+    source = source.with_growth() if states else source
+    return source.graph_at(known.usual), source
 
 
 def compile_entries(
@@ -317,14 +354,21 @@ def assemble_file(
     """Assemble a file, beside which included files are found; Tx8Error when it cannot be read."""
     described = _machine(machine)
     path = _path(path, "assembly")
-    return Program(asm.assemble_file(path, (), defines, described), described, path.stem)
+    return _from_file(asm.assemble_file(path, (), defines, described), described, path)
 
 
 def load(path: str | Path, *, machine: Machine | str | Path | None = None) -> Program:
     """Read a program image; ImageError when it is none or was damaged."""
     path = _path(path, "a program image")
     loaded = emulator.load(path, None if machine is None else _machine(machine))
-    return Program(loaded.image, loaded.machine, path.stem)
+    return _from_file(loaded.image, loaded.machine, path)
+
+
+def _from_file(image: Image, machine: Machine, path: Path) -> Program:
+    """The program of a file, which its runs do not replace."""
+    found = Program(image, machine, path.stem)
+    found.emulated.file = path
+    return found
 
 
 def _path(path: object, what: str) -> Path:

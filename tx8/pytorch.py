@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.graph import GraphError
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.files import write_together
 from tx8isa.tools.suggestions import hint
 
 from .program import Program, compile
@@ -67,7 +68,8 @@ def save(program: ExportedProgram, path: str | Path) -> None:
     from compiler.frontend.torch import NAMES_FILE, import_torch, names_of
 
     torch = import_torch("save")
-    torch.export.save(program, path, extra_files={NAMES_FILE: json.dumps(names_of(program))})
+    names = {NAMES_FILE: json.dumps(names_of(program))}
+    write_together({Path(path): lambda file: torch.export.save(program, file, extra_files=names)})
 
 
 class _Compiled:
@@ -96,8 +98,13 @@ class _Compiled:
         program, results = self._programs[key]
         run = program.run(*map(self._array, inputs), timed=self.timed)
         _runs[:] = [run]
-        made = zip(run, results, strict=True)
-        return [torch.from_numpy(array.copy()).to(like.dtype).reshape(like.shape) for array, like in made]
+        arrays = iter(run)
+        return [
+            torch.from_numpy(next(arrays).copy()).to(each.dtype).reshape(each.shape)
+            if isinstance(each, torch.Tensor)
+            else each
+            for each in results
+        ]
 
     def _key(self, argument: Any, static: bool) -> object:
         """What the program depends on: the state of a constant, the shape of an input, a number."""
@@ -112,7 +119,7 @@ class _Compiled:
         return tensor.float() if tensor.dtype == self.torch.bfloat16 else tensor
 
     def _compiled(self, arguments: Sequence[Any]) -> tuple[Program, list[Any]]:
-        """The program for these arguments, and tensors like its results."""
+        """The program for these arguments, and the results: tensors like its outputs, or None."""
         from compiler.frontend.torch import from_exported
 
         torch = self.torch
@@ -129,7 +136,8 @@ class _Compiled:
                 reason = str(error).strip().splitlines() or [type(error).__name__]
                 raise GraphError([f"torch.compile: PyTorch cannot export the graph: {reason[0]}"]) from None
         _check_signature(exported.graph_signature)
-        results = [node.meta["val"] for node in exported.graph.output_node().args[0]]
+        outputs = exported.graph.output_node().args[0]
+        results = [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in outputs]
         graph = from_exported(exported, "torch.compile", "torch_compile")
         return compile(graph, **self.options), results
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
+from emulator.chip.options import Show
 from emulator.chip.system import System
 from emulator.watch.strict.hazards import Hazard
 from tx8isa.errors import Tx8Error
@@ -18,11 +19,27 @@ from tx8isa.tools.files import write_whole
 
 if TYPE_CHECKING:
     import emulator
+    from compiler.driver import Program as Compiled
+    from compiler.evaluation.judgement import FloatModel, Judgement
+    from compiler.search.chips import SharedGraph
+    from emulator.chips.mesh import ChipMesh
     from emulator.session.runs import RepeatedRuns
 
-    from .stats import Stats
+    from .arrays import Trees
+    from .stats import ChipsStats, Stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Origin(NamedTuple):
+    """What a program was made of: None where that is not known, or not the case."""
+
+    compiled: Compiled | None = None
+    """What the compiler made of a model."""
+    source: FloatModel | None = None
+    """The network of floats, if it was quantised."""
+    trees: Trees | None = None
+    """Those of a function of JAX."""
 
 
 class Run:
@@ -39,20 +56,43 @@ class Run:
         self._program, self._title, self._threads = program, title, threads
         self._inputs = {name: array.copy() for name, array in inputs.items()}
         self.outputs: dict[str, Array] = {}
-        """Outputs by name, in the order in which the program declares them."""
+        """Outputs by name, in the order of the model."""
         self.instructions = 0
         """How many instructions all tiles have executed."""
         self.printed = ""
         """What the program wrote to its standard output and error."""
+        self.origin = Origin()
+        """The model of the program, as far as it is known."""
 
     # -- outputs ---------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: str | int) -> Array:
-        if isinstance(key, int):
+    def __getitem__(self, key: str | SupportsIndex) -> Array:
+        if not isinstance(key, str):
             return list(self.outputs.values())[key]
         if key not in self.outputs:
             raise KeyError(f"no output '{key}'; the outputs: {', '.join(self.outputs)}")
         return self.outputs[key]
+
+    @property
+    def result(self) -> Any:
+        """What the model returns: the only output, or a tuple of all; of a function of JAX its tree."""
+        if self.origin.trees is not None:
+            return self.origin.trees.result(self)
+        return self[0] if len(self) == 1 else tuple(self)
+
+    @cached_property
+    def verdicts(self) -> dict[str, Judgement]:
+        """How far each output is from what the model gives in binary64 (docs/quantisation.md#from-python).
+
+        Tx8Error for a program that was made of no model here, and for one that runs a range of sizes.
+        """
+        made = self.origin.compiled
+        if made is None or (made.image.shapes is not None and made.image.shapes.dimensions):
+            wanted = "expected one that tx8.compile made of a model, for one size"
+            raise Tx8Error(f"{self._title}: the program has no model to compare its outputs with; {wanted}")
+        from compiler.evaluation.judgement import judged
+
+        return judged(made.graph, made.dtype, self.outputs, self._inputs, self.origin.source)
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.outputs.values())
@@ -74,7 +114,7 @@ class Run:
         return system
 
     @cached_property
-    def stats(self) -> Stats:
+    def stats(self) -> Stats | ChipsStats:
         """Where the time went: ``print(run.stats)`` is the table of ``tx8emu --stats`` (docs/stats.md)."""
         from .stats import Stats, all_sinks, watched
 
@@ -99,13 +139,16 @@ class Run:
         return tuple(system.sanitizer.hazards())
 
     def report(self, path: str | Path) -> Path:
-        """Write what ``tx8emu --report`` does: a page (docs/report.md) or, to a file .json, the statistics.
+        """Write what ``tx8emu --report`` does: a page (docs/report.md) or, to a file .json, its data.
 
         Tx8Error for any other name, and when the file cannot be written.
         """
+        self._program.check_output("the report", path)
         form = report_form(str(path))
         if form == "json":
-            write_whole(path, json.dumps(self.stats.to_dict()).encode() + b"\n")
+            from emulator.watch.stats.output import report_file
+
+            write_whole(path, report_file(self.stats.report))
             return Path(path)
         if not form:
             raise Tx8Error(f"'{path}' ends neither in .html, for a page, nor in .json, for data")
@@ -122,6 +165,7 @@ class Run:
         """Write the trace of ``tx8emu --trace``, for Perfetto (docs/trace.md); Tx8Error as for ``report``."""
         from emulator.watch.trace.sink import Trace
 
+        self._program.check_output("the trace", path)
         with Trace(path, self._program.image, self._program.machine, self._title) as sink:
             self.execute(sinks=[sink])
         return Path(path)
@@ -148,23 +192,113 @@ def start(
     run = Run(program, title, inputs, threads)
     sink = watched(program) if timed else None
     sinks = all_sinks(sink) if sink else []
-    written: list[bytes] = []
-
-    def show(file: int, data: bytes) -> None:
-        written.append(data)
-
-    with runs.started(inputs, threads=threads, sinks=sinks, show=show) as system:
-        try:
-            system.run(limit)
-        except Exception:
-            print(b"".join(written).decode(errors="replace"), end="")
-            raise
-        run.printed = b"".join(written).decode(errors="replace")
+    with _printing(run) as show, runs.started(inputs, threads=threads, sinks=sinks, show=show) as system:
+        system.run(limit)
         run.outputs = program.results(system)
         run.instructions = sum(tile.retired for tile in system.tiles)
         if sink:
             run.__dict__["stats"] = Stats(sink, system.tiles)
     return run
+
+
+class ChipsRun(Run):
+    """A run on several chips; ``spread`` says how they share the inputs and outputs of the model.
+
+    Without it inputs and outputs are those of the chips: ``chip1.x`` is that of chip 1.
+    """
+
+    def __init__(
+        self,
+        program: emulator.Program,
+        title: str,
+        inputs: Mapping[str, Array],
+        threads: int,
+        spread: SharedGraph | None,
+    ) -> None:
+        super().__init__(program, title, inputs, threads)
+        self._spread = spread
+
+    def start(self, limit: int | None, timed: bool) -> None:
+        """Run the chips to the end; ``limit`` and ``timed`` as for the function ``start``."""
+        with _printing(self) as show:
+            if timed:
+                mesh, self.__dict__["stats"] = self._watched(limit, show=show)
+            else:
+                mesh = self._mesh(limit, show=show)
+        results = self._program.results_of_chips(mesh)
+        self.outputs = results if self._spread is None else self._spread.joined(results)
+        self.instructions = sum(tile.retired for chip in mesh.chips for tile in chip.tiles)
+
+    def _mesh(self, limit: int | None = None, **options: Any) -> ChipMesh:
+        """The chips after a run."""
+        inputs = self._inputs if self._spread is None else self._spread.dealt(self._inputs)
+        mesh = self._program.start_chips(inputs, **{"threads": self._threads, **options})
+        mesh.run(limit)
+        return mesh
+
+    def _watched(self, limit: int | None = None, **options: Any) -> tuple[ChipMesh, ChipsStats]:
+        """The chips after a run, and its statistics."""
+        from emulator.watch.stats.sink import Statistics
+
+        from .stats import ChipsStats
+
+        sinks = [Statistics(self._program.image, self._program.machine) for _ in range(self._program.chips)]
+        mesh = self._mesh(limit, watch=lambda chip: [sinks[chip]], **options)
+        return mesh, ChipsStats(sinks, mesh)
+
+    @cached_property
+    def stats(self) -> ChipsStats:
+        """Where the time of each chip went: ``print(run.stats)`` is the table of ``tx8emu --stats``."""
+        return self._watched()[1]
+
+    @cached_property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What the sanitizer finds on all chips."""
+        return self._mesh(strict=True).hazards()
+
+    def execute(self, **options: Any) -> System:
+        """Refuses: there is a system for each chip."""
+        raise self._refusal("execute", "see stats and hazards")
+
+    def report(self, path: str | Path) -> Path:
+        """Write the statistics to a file .json; Tx8Error for a page."""
+        if report_form(str(path)) == "html":
+            raise self._refusal("a page", "tx8emu --html writes one for each chip")
+        return super().report(path)
+
+    def trace(self, path: str | Path) -> Path:
+        """Refuses: only tx8emu puts the traces of chips together."""
+        raise self._refusal("a trace", "tx8emu --trace writes one of all chips")
+
+    def _refusal(self, name: str, instead: str) -> Tx8Error:
+        return Tx8Error(f"{name} is for a run on one chip; this one is on {self._program.chips}: {instead}")
+
+
+def start_on_chips(
+    program: emulator.Program,
+    title: str,
+    inputs: Mapping[str, Array],
+    threads: int,
+    limit: int | None,
+    timed: bool,
+    spread: SharedGraph | None,
+) -> Run:
+    """Run a program on several chips; as ``start``. ``spread`` as for ``ChipsRun``."""
+    run = ChipsRun(program, title, inputs, threads, spread)
+    run.start(limit, timed)
+    return run
+
+
+@contextmanager
+def _printing(run: Run) -> Iterator[Show]:
+    """The receiver of what the program prints; it is shown when the run fails."""
+    written: list[bytes] = []
+    try:
+        yield lambda _, data: written.append(data)
+    except Exception:
+        print(b"".join(written).decode(errors="replace"), end="")
+        raise
+    run.printed = b"".join(written).decode(errors="replace")
 
 
 def _shape(array: Array) -> str:

@@ -130,6 +130,10 @@ class Session:
         """Inputs of a step by name; those by position are the ones that are not states, in order."""
         if not inputs and not named:
             return {}
+        trees = self.program.trees
+        if trees is not None and not self.program.states:
+            found = trees.inputs(inputs, named)
+            inputs, named = (inputs, named) if found is None else ((), found)
         if not named and len(inputs) == 1 and isinstance(inputs[0], Mapping):
             named, inputs = inputs[0], ()
         known = self._steps.inputs(entry)

@@ -9,3 +9,7 @@ class Tx8Error(Exception):
     ``str(error)`` is the whole message: one line that says what happened, where, the value found and
     what is allowed. Command lines print it on stderr and exit 1; it never comes with a traceback.
     """
+
+
+class BudgetError(Tx8Error):
+    """A source that would grow beyond its ``Budget``; the text does not say yet what of it grows."""

@@ -1,40 +1,36 @@
-"""Directives of several lines: conditionals, macros, repetitions; and .include."""
+"""Conditionals, the bodies of other directives of several lines, and .include."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from asm.assembly import Assembly
 from asm.diagnostics import Fault
-from asm.instructions.pseudo import NAMES
-from asm.syntax.expressions import UnknownValue
-from asm.syntax.source import Source, lines_of
-from tx8isa.table import registry
-from tx8isa.table.scalar import scalar_by_mnemonic
+from asm.syntax.expressions import UnknownValue, signed64
+from asm.syntax.source import Source, divided, lines_of
 
-from .call import BlockHandler, Call, block, handler, split_arguments
+from .call import BlockHandler, Call, block, handler
 
 _DEEPEST = 64
 """Largest depth of macros and included files within each other."""
 
-_OPENS = {".if": ".endif", ".macro": ".endm", ".rept": ".endr", ".irp": ".endr", ".irpc": ".endr"}
+_REPEATS = (".rept", ".rep", ".irp", ".irep", ".irpc", ".irepc")
+_OPENS = {".if": ".endif", ".macro": ".endm", **dict.fromkeys(_REPEATS, ".endr")}
 _BLOCK = re.compile(
-    r"\s*(?:[\w.$]+:\s*)*(\.(?:ifn?def|ifnotdef|if\w*|macro|rept|irpc?|endm|endr|endif|else(?:if)?))\b"
+    r"\s*(?:[\w.$]+:\s*)*(\.(?:if\w*|macro|rept?|ire?pc?|endm|endr|endif|else(?:if)?))\b", re.IGNORECASE
 )
 
 
 def _word(line: str) -> str:
     """The block directive that a line holds; every .if is ``.if``."""
     match = _BLOCK.match(line)
-    if match is None:
-        return ""
-    return ".if" if match[1].startswith(".if") else match[1]
+    word = match[1].lower() if match is not None else ""
+    return ".if" if word.startswith(".if") else word
 
 
-def _end(call: Call, closer: str) -> int:
+def end_of(call: Call, closer: str) -> int:
     """Index of the line that closes the block opened at ``call``."""
     lines, open_blocks = call.source.lines, [closer]
     for index in range(call.index + 1, len(lines)):
@@ -48,12 +44,12 @@ def _end(call: Call, closer: str) -> int:
     raise Fault(f"{call.name} without {closer}")
 
 
-def _bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler]:
+def bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler]:
     """Decorator: a directive whose body ends at ``closer``; the body is skipped after a mistake, too."""
 
     def wrap(function: Callable[[Call, int], None]) -> BlockHandler:
         def carry_out(call: Call) -> int:
-            end = _end(call, closer)
+            end = end_of(call, closer)
             try:
                 function(call, end)
             except UnknownValue as unknown:
@@ -83,13 +79,16 @@ def _skip(call: Call, index: int) -> int:
     return len(lines)
 
 
-@block(".if", ".ifdef", ".ifndef", ".ifnotdef", ".ifeq", ".ifne", ".iflt", ".ifle", ".ifgt", ".ifge")
+@block(
+    *(".if", ".ifdef", ".ifndef", ".ifnotdef", ".ifeq", ".ifne", ".iflt", ".ifle", ".ifgt", ".ifge"),
+    *(".ifb", ".ifnb", ".ifc", ".ifnc", ".ifeqs", ".ifnes"),
+)
 def _if(call: Call) -> int:
     call.source.conditions.append((call.index, False))
     return _branch(call, _holds(call), call.index)
 
 
-_TESTS = {
+_TESTS: dict[str, Callable[[int], bool]] = {
     ".if": lambda v: v != 0,
     ".ifne": lambda v: v != 0,
     ".ifeq": lambda v: v == 0,
@@ -98,6 +97,20 @@ _TESTS = {
     ".ifgt": lambda v: v > 0,
     ".ifge": lambda v: v >= 0,
 }
+
+
+_TEXTS = {".ifc": True, ".ifeqs": True, ".ifnc": False, ".ifnes": False}
+"""Directives that compare two texts; True where the texts must be equal."""
+
+
+def _compared(call: Call) -> tuple[str, str]:
+    """The two texts that a condition compares; those of .ifeqs and .ifnes are strings."""
+    fields, strings = call.fields(), call.name in (".ifeqs", ".ifnes")
+    if len(fields) != 2 or (strings and not all(text[:1] == text[-1:] == '"' for text in fields)):
+        raise Fault(
+            f"{call.name} takes two {'strings' if strings else 'texts'}, found {call.arguments or 'none'}"
+        )
+    return fields[0], fields[1]
 
 
 def _holds(call: Call) -> bool:
@@ -109,7 +122,14 @@ def _holds(call: Call) -> bool:
                 raise Fault(f"{call.name} takes one name")
             symbol = call.assembly.program.symbols.get(name)
             return (symbol is not None and symbol.defined) == (call.name == ".ifdef")
-        return bool(_TESTS.get(call.name, _TESTS[".if"])(call.numbers(1, 1)[0]))
+        if call.name in (".ifb", ".ifnb"):
+            return (not call.arguments) == (call.name == ".ifb")
+        if call.name in _TEXTS:
+            first, second = _compared(call)
+            return (first == second) == _TEXTS[call.name]
+        test = ".if" if call.name == ".elseif" else call.name
+        truth = test in (".if", ".ifeq", ".ifne")
+        return _TESTS[test](signed64(call.numbers(1, 1, truth=truth)[0]))
     except UnknownValue as unknown:
         fault = Fault(f"{call.name}: the value must be known here, found {unknown.what}", unknown.at)
         call.assembly.report(call.source, call.index, fault, call.start)
@@ -178,159 +198,13 @@ def _stray(call: Call) -> int:
     raise Fault(f"{call.name} without {'.macro' if call.name == '.endm' else '.rept'}")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    name: str
-    default: str
-    required: bool
-    rest: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    """Lines with ``\\name`` for the arguments and ``\\@`` for a number that differs in every expansion."""
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    body: tuple[str, ...]
-    file: str
-    first: int
-
-    def expand(self, assembly: Assembly, source: Source, index: int, text: str, start: int) -> None:
-        """Assemble the body with the arguments of a call, which begin at ``start`` of the text."""
-        values = self._bind(split_arguments(text[start:]))
-        note = f"note: in the expansion of macro {self.name} at {source.where(index)}"
-        assembly.expansions += 1
-        lines = [_substitute(line, values, assembly.expansions - 1) for line in self.body]
-        _run(assembly, source, index, Source(self.file, lines, self.first, macro=True), note)
-
-    def _bind(self, given: list[str]) -> dict[str, str]:
-        values: dict[str, str] = {}
-        names = [parameter.name for parameter in self.parameters]
-        for position, argument in enumerate(given):
-            name, equals, value = argument.partition("=")
-            if equals and name.strip() in names:
-                values[name.strip()] = _unquote(value.strip())
-            elif position < len(names):
-                if self.parameters[position].rest:
-                    values[names[position]] = ", ".join(given[position:])
-                    break
-                values[names[position]] = _unquote(argument)
-            else:
-                raise Fault(f"macro {self.name} takes {len(names)} arguments, found {len(given)}")
-        for parameter in self.parameters:
-            if not values.get(parameter.name):
-                if parameter.required:
-                    raise Fault(f"macro {self.name}: argument {parameter.name} is missing")
-                values[parameter.name] = parameter.default
-        return values
-
-
-def _unquote(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
-
-
-_REFERENCE = re.compile(r"\\(@|\(\)|[A-Za-z_][\w$]*)")
-
-
-def _substitute(line: str, values: dict[str, str], number: int) -> str:
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name == "@":
-            return str(number)
-        return "" if name == "()" else values.get(name, match[0])
-
-    return _REFERENCE.sub(value, line) if "\\" in line else line
-
-
-@block(".macro")
-@_bodied(".endm")
-def _macro(call: Call, end: int) -> None:
-    head = re.match(r"\s*([A-Za-z_.$][\w.$]*)\s*,?(.*)", call.text[call.start :])
-    if head is None:
-        raise Fault(".macro takes a name and parameters")
-    name = head[1]
-    if registry.find(name) or name in scalar_by_mnemonic() or name in NAMES:
-        raise Fault(f"{name} is an instruction and cannot be a macro")
-    if name in call.assembly.macros:
-        raise Fault(f"macro {name} is defined twice")
-    names = split_arguments(head[2]) if "," in head[2] else head[2].split()
-    parameters = tuple(_parameter(text) for text in names)
-    body = tuple(call.source.lines[call.index + 1 : end])
-    first = call.source.first + call.index + 1
-    macro = Macro(name, parameters, body, call.source.name, first)
-    call.assembly.macros[name] = partial(macro.expand, call.assembly)
-
-
-def _parameter(text: str) -> Parameter:
-    match = re.fullmatch(r"([A-Za-z_][\w$]*)(?::(req|vararg))?(?:\s*=\s*(.*))?", text)
-    if match is None:
-        raise Fault(
-            f".macro: {text!r} is not a parameter", None, "write name, name=default, name:req or name:vararg"
-        )
-    return Parameter(match[1], _unquote(match[3] or ""), match[2] == "req", match[2] == "vararg")
-
-
-@handler(".exitm")
-def _exit_macro(call: Call) -> None:
-    if not call.source.macro:
-        raise Fault(".exitm outside a macro")
-    call.source.conditions.clear()
-    del call.source.lines[call.index + 1 :]
-
-
-@handler(".purgem")
-def _purge(call: Call) -> None:
-    for name in call.symbol_names():
-        if call.assembly.macros.pop(name, None) is None:
-            raise Fault(f"there is no macro {name}")
-
-
-@block(".rept")
-@_bodied(".endr")
-def _repeat(call: Call, end: int) -> None:
-    (count,) = call.numbers(1, 1)
-    most = call.assembly.program.volume.MOST_LINES
-    if not 0 <= count <= most:
-        raise Fault(f".rept {count} is outside 0..{most}")
-    _repeat_lines(call, end, [{}] * count)
-
-
-@block(".irp")
-@_bodied(".endr")
-def _each(call: Call, end: int) -> None:
-    name, *values = call.fields() or [""]
-    if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise Fault(".irp takes a parameter and values, as .irp x, 1, 2, 3")
-    _repeat_lines(call, end, [{name: _unquote(value)} for value in values])
-
-
-@block(".irpc")
-@_bodied(".endr")
-def _each_character(call: Call, end: int) -> None:
-    fields = call.fields()
-    if len(fields) != 2:
-        raise Fault(".irpc takes a parameter and characters, as .irpc x, abc")
-    _repeat_lines(call, end, [{fields[0]: character} for character in _unquote(fields[1])])
-
-
-def _repeat_lines(call: Call, end: int, values: list[dict[str, str]]) -> None:
-    body = call.source.lines[call.index + 1 : end]
-    first = call.source.first + call.index + 1
-    for number, value in enumerate(values):
-        lines = [_substitute(line, value, number) for line in body] if value else body
-        note = f"note: in repetition {number + 1} of {call.name} at {call.source.where(call.index)}"
-        inner = Source(call.source.name, list(lines), first, macro=call.source.macro)
-        _run(call.assembly, call.source, call.index, inner, note)
-
-
-def _run(assembly: Assembly, outer: Source, index: int, inner: Source, note: str) -> None:
+def run(assembly: Assembly, outer: Source, index: int, inner: Source, note: str) -> None:
     """Assemble the lines that replace a line of ``outer``; the line table names that line."""
     assembly.program.volume.expand(inner.lines or [""])
     inner.depth = outer.depth + 1
     if inner.depth > _DEEPEST:
         raise Fault(f"macros within each other {_DEEPEST} deep", None, "does one of them call itself?")
-    inner.file = outer.file
+    inner.file, inner.expanded = outer.file, True
     inner.line = outer.row_line(index)
     inner.notes = (note, *outer.notes)
     assembly.run(inner)
@@ -353,7 +227,7 @@ def _include(call: Call) -> None:
         call.assembly.program.volume.expand(lines)
     call.assembly.bring(path, data, 0)
     notes = (f"note: included at {source.where(call.index)}", *source.notes)
-    included = Source(str(path), lines, 1, str(path), notes=notes, depth=source.depth + 1)
+    included = divided(Source(str(path), lines, 1, str(path), notes=notes, depth=source.depth + 1))
     call.assembly.check_text(included, text)
     call.assembly.run(included)
 

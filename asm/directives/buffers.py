@@ -95,11 +95,19 @@ _DTYPES = (
 )
 
 
-def _number(text: str, what: str) -> int:
+def _number(text: str, what: str, expected: str = "a number") -> int:
     value = literal(text) if text else None
     if value is None:
-        raise Fault(f"{what} {text!r}: expected a number")
+        raise Fault(f"{what} {text!r}: expected {expected}")
     return value
+
+
+def _place(call: Call, text: str) -> int | str:
+    """An address as a number or as a symbol, which may be defined later."""
+    if not NAME.fullmatch(text):
+        return _number(text, f"{call.name}: address", "a number or a symbol")
+    call.declared(text)
+    return text
 
 
 @handler(".const")
@@ -107,7 +115,7 @@ def _constant(call: Call) -> None:
     """``.const NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]``: bytes of a file in .ddr."""
     fields = call.fields()
     quoted = next((index for index, text in enumerate(fields) if text.startswith('"')), -1)
-    if quoted < 0:
+    if quoted < 1:
         raise Fault('.const takes NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]')
     name, made = _open(call, fields[:quoted], "NAME, FORMAT, SHAPE[, LAYOUT]", 4)
     path, data = call.included(fields[quoted].strip('"'))
@@ -127,18 +135,18 @@ def _constant(call: Call) -> None:
 
 @handler(".buffer")
 def _buffer(call: Call) -> None:
-    """``.buffer KIND, "NAME", FORMAT, SHAPE, LAYOUT, DTYPE, ADDRESS``: record a buffer, place nothing."""
+    """``.buffer KIND, NAME, FORMAT, SHAPE, LAYOUT, DTYPE, ADDRESS``: record a buffer at a place."""
     fields = call.fields()
     if len(fields) != 7 or fields[0] not in _KINDS.values():
         usage = ".buffer takes input|output|constant, NAME, FORMAT, SHAPE, LAYOUT, DTYPE or -, ADDRESS"
         raise Fault(usage)
     kind, name, fmt, shape, layout, dtype, address = fields
     made = tensor(fmt, shape, layout)
-    where = _number(address, ".buffer: address")
+    where = _place(call, address)
     buffer = Buffer(
-        _spelt(name), kind, where, made.format, made.shape, made.layout, None if dtype == "-" else dtype
+        _spelt(name), kind, 0, made.format, made.shape, made.layout, None if dtype == "-" else dtype
     )
-    call.assembly.add_buffer(buffer, None)
+    call.assembly.add_buffer(buffer, where)
 
 
 @handler(".entry_point")
@@ -148,10 +156,10 @@ def _entry_point(call: Call) -> None:
     if len(fields) != 2:
         raise Fault(f'.entry_point takes "NAME", ADDRESS, found {len(fields)} arguments')
     name, assembly = _spelt(fields[0]), call.assembly
-    if any(other.name == name for other, _ in assembly.entry_points):
+    if any(other.name == name for other, _, _ in assembly.entry_points):
         raise Fault(f"entry point {name} is declared twice")
-    found = EntryPoint(name, _number(fields[1], ".entry_point: address"))
-    assembly.entry_points.append((found, len(assembly.buffers)))
+    found, where = EntryPoint(name, 0), _place(call, fields[1])
+    assembly.entry_points.append((found, where, len(assembly.buffers)))
 
 
 def _spelt(name: str) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asm.assembly import Assembly
 from asm.diagnostics import Fault
 from asm.instructions.operands import expression
-from asm.place import Spot
+from asm.place import Spot, SymbolEntry
 from asm.syntax.expressions import evaluate, number_of, unescape
-from asm.syntax.parse import Operands, String, parse_operands
+from asm.syntax.parse import Operands, String
 from asm.syntax.source import NAME, Source
 from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
@@ -33,11 +33,9 @@ class Call:
     def arguments(self) -> str:
         return self.text[self.start :].strip()
 
-    def operands(self) -> Operands:
-        """The arguments as expressions and strings."""
-        operands = parse_operands(self.text, self.start, self.assembly.parse_counter(self.source))
-        local = tuple(self.assembly.local(atom) for atom in operands.atoms)
-        return Operands(operands.text, operands.start, operands.items, local)
+    def operands(self, *, truth: bool = False) -> Operands:
+        """The arguments as expressions and strings; ``truth``: only whether they are 0 matters."""
+        return self.assembly.operands(self.source, self.index, self.text, self.start, truth=truth)
 
     def fields(self) -> list[str]:
         """The arguments as texts between commas; commas in strings and brackets do not count."""
@@ -47,13 +45,17 @@ class Call:
         """Path and bytes of a file that is named; Fault when there is none."""
         return self.assembly.included.find(name, Path(self.source.name).parent)
 
+    def after_comma(self) -> Call:
+        """The same call without its first argument."""
+        return replace(self, start=self.text.index(",", self.start) + 1)
+
     @property
     def spot(self) -> Spot:
         return Spot(self.assembly.program, self.assembly.section.here)
 
-    def numbers(self, least: int, most: int) -> list[int]:
+    def numbers(self, least: int, most: int, *, truth: bool = False) -> list[int]:
         """The arguments as numbers that are known here."""
-        operands = self.operands()
+        operands = self.operands(truth=truth)
         if not least <= len(operands.items) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
             raise Fault(f"{self.name} takes {wanted} arguments, found {len(operands.items)}")
@@ -74,6 +76,11 @@ class Call:
             if not NAME.fullmatch(name):
                 raise Fault(f"{self.name}: {name!r} is not a name" if name else f"{self.name} takes names")
         return names
+
+    def declared(self, name: str) -> SymbolEntry:
+        """The entry of a symbol that may be defined later."""
+        entry = SymbolEntry(source=self.source, index=self.index)
+        return self.assembly.program.symbols.setdefault(name, entry)
 
 
 Handler = Callable[[Call], None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from math import isinf
 
 from asm.assembly import DataFixup
@@ -59,13 +60,49 @@ def _integers(size: int) -> Handler:
     return place
 
 
+@handler(".dtprelword", ".dtpreldword")
+def _thread_offset(call: Call) -> None:
+    """Where a debugger finds a variable of a thread; the sections with it are not loaded."""
+    if call.assembly.section.flags:
+        raise Fault(f"{call.name} in section {call.assembly.section.name}", None, "it belongs to .debug_info")
+    emit(call, bytes(8 if call.name == ".dtpreldword" else 4))
+
+
 for _names, _size in (
     ((".byte", ".1byte"), 1),
     ((".half", ".short", ".2byte", ".hword"), 2),
     ((".word", ".long", ".int", ".4byte"), 4),
     ((".dword", ".quad", ".8byte"), 8),
+    ((".octa",), 16),
 ):
     handler(*_names)(_integers(_size))
+
+
+def variable_bytes(value: int, signed: bool, at: int | None) -> bytes:
+    """A number as LEB128: seven bits a byte, the lowest first; Fault for a negative one that has no sign."""
+    if value < 0 and not signed:
+        raise Fault(f"{value} is negative", at, "use .sleb128")
+    code = bytearray()
+    while True:
+        low, value = value & 0x7F, value >> 7
+        if value == (-(low >> 6) if signed else 0):
+            return bytes((*code, low))
+        code.append(low | 0x80)
+
+
+@handler(".uleb128", ".sleb128")
+def _variable(call: Call) -> None:
+    assembly, operands, signed = call.assembly, call.operands(), call.name == ".sleb128"
+    for item in operands.items:
+        node, at = expression(item.term, call.name), call.spot.at
+        try:
+            emit(call, variable_bytes(number_of(evaluate(node, operands.atoms, call.spot)), signed, node.at))
+        except UnknownValue:
+            number, size = assembly.compression.size()
+            where = (assembly.section, at.offset, size)
+            datum = DataFixup(call.source, call.index, *where, node, operands.atoms, at, number, signed)
+            emit(call, bytes(size))
+            assembly.data_fixups.append(datum)
 
 
 def emit(call: Call, data: Bytes) -> None:
@@ -168,9 +205,17 @@ def _fill(call: Call) -> None:
     emit(call, (value & (1 << 8 * size) - 1).to_bytes(size, "little") * repeat)
 
 
+def _alignment(call: Call) -> list[int]:
+    """Returns the numbers of an alignment, whose fill may be left out: ``.p2align 4,,15``."""
+    before, _, after = call.text[call.start :].partition(",")
+    filled = after.lstrip().startswith(",")
+    shown = replace(call, text=f"{call.text[: call.start]}{before},0{after}") if filled else call
+    return shown.numbers(1, 3)
+
+
 @handler(".align", ".p2align")
 def _align(call: Call) -> None:
-    power, *rest = call.numbers(1, 3)
+    power, *rest = _alignment(call)
     if not 0 <= power <= 12:
         raise Fault(
             f"{call.name} {power} is outside 0..12 (a power of two; sections start on {SECTION_GRAIN} bytes)"
@@ -180,7 +225,7 @@ def _align(call: Call) -> None:
 
 @handler(".balign")
 def _balign(call: Call) -> None:
-    alignment, *rest = call.numbers(1, 3)
+    alignment, *rest = _alignment(call)
     if not 1 <= alignment <= SECTION_GRAIN or alignment & (alignment - 1):
         raise Fault(f".balign {alignment}: expected a power of two up to {SECTION_GRAIN}")
     _pad(call, alignment, rest)

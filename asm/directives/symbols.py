@@ -1,67 +1,12 @@
-"""Directives about sections, symbols and the tables of the image."""
+"""Directives about symbols and the tables of the image."""
 
 from __future__ import annotations
 
-import re
-
+from asm.assembly import SizeFixup
 from asm.diagnostics import Fault
 from asm.instructions.operands import expression
-from asm.instructions.template import Template
-from asm.place import SymbolEntry
-from asm.syntax.expressions import evaluate, number_of
-from asm.syntax.parse import String
-from asm.syntax.source import SECTION_NAME
-from tx8isa.table.compressed import length
 
-from .call import Call, handler, text_of
-
-_STANDARD = {
-    ".text": ("rx", False),
-    ".data": ("rw", False),
-    ".rodata": ("r", False),
-    ".bss": ("rw", True),
-    ".ddr.bss": ("rw", True),
-    ".ddr": ("rw", False),
-}
-_FLAGS = {"a": "r", "aw": "rw", "ax": "rx", "wa": "rw", "xa": "rx", "": ""}
-_TYPES = ("@progbits", "@nobits", "%progbits", "%nobits")
-
-
-@handler(".text", ".data", ".bss", ".rodata")
-def _standard(call: Call) -> None:
-    if call.arguments:
-        raise Fault(f"{call.name} takes no argument, found {call.arguments}")
-    call.assembly.open_section(call.name, *_STANDARD[call.name])
-
-
-def _usual(name: str) -> tuple[str, bool]:
-    """Flags of a section whose name begins with a standard one, as .text.init."""
-    for known, properties in _STANDARD.items():
-        if name == known or name.startswith(known + "."):
-            return properties
-    return "r", False
-
-
-@handler(".section")
-def _section(call: Call) -> None:
-    name, *rest = call.fields() or [""]
-    name = name.strip('"')
-    if not SECTION_NAME.fullmatch(name) or len(rest) > 2:
-        raise Fault('.section takes NAME[, "flags"[, @progbits or @nobits]]')
-    flags, nobits = _usual(name)
-    if rest:
-        letters = rest[0].strip('"')
-        if letters not in _FLAGS:
-            raise Fault(f".section: flags {rest[0]}", None, 'allowed: "a", "aw", "ax"')
-        flags = _FLAGS[letters] or flags
-    if len(rest) == 2:
-        if rest[1] not in _TYPES:
-            raise Fault(f".section: type {rest[1]}", None, f"allowed: {' '.join(_TYPES)}")
-        nobits = rest[1].endswith("nobits")
-    known = call.assembly.program.sections.get(name)
-    if known is not None and rest and (known.flags, known.nobits) != (flags, nobits):
-        raise Fault(f"section {name} has other flags than before", None, f"before: {known.flags}")
-    call.assembly.open_section(name, flags, nobits)
+from .call import Call, handler
 
 
 @handler(".base")
@@ -74,32 +19,42 @@ def _base(call: Call) -> None:
     section.base = address
 
 
-def _declared(call: Call, name: str) -> SymbolEntry:
-    """The entry of a symbol that may be defined later."""
-    return call.assembly.program.symbols.setdefault(name, SymbolEntry(source=call.source, index=call.index))
-
-
-@handler(".globl", ".global")
-def _global(call: Call) -> None:
+@handler(".globl", ".global", ".weak", ".local")
+def _binding(call: Call) -> None:
+    binding = {".weak": "weak", ".local": "local"}.get(call.name, "global")
     for name in call.symbol_names():
-        _declared(call, name).binding = "global"
+        entry = call.declared(name)
+        if binding != "global" or entry.binding != "weak":
+            entry.binding = binding
+        if binding == "local":
+            call.assembly.remembered.local_names.add(name)
 
 
-@handler(".local")
-def _local(call: Call) -> None:
-    for name in call.symbol_names():
-        _declared(call, name).binding = "local"
+@handler(".weakref")
+def _weak_reference(call: Call) -> None:
+    """``.weakref NAME, TARGET``: the name stands for a symbol that need not be defined."""
+    if len(call.fields()) != 2:
+        raise Fault(".weakref takes NAME, TARGET")
+    _, target = call.symbol_names()
+    entry = call.declared(target)
+    entry.binding = "weak" if entry.binding == "local" and not entry.defined else entry.binding
+    _assign(call, variable=False)
 
 
-_KINDS = {"function": "func", "object": "object", "notype": "notype"}
+_KINDS = {
+    **dict.fromkeys(("function", "func", "gnu_indirect_function"), "func"),
+    **dict.fromkeys(("object", "tls_object", "common", "gnu_unique_object"), "object"),
+    "notype": "notype",
+}
 
 
 @handler(".type")
 def _type(call: Call) -> None:
     name, kind = (*call.fields(), "", "")[:2]
-    if kind[:1] not in ("@", "%") or kind[1:] not in _KINDS:
+    word = kind.removeprefix("STT_").lower() if kind.startswith("STT_") else kind.strip('"').lstrip("@%#")
+    if not kind or word not in _KINDS:
         raise Fault(f".type: {kind or 'no type'}", None, "write .type name, @function or @object or @notype")
-    _declared(call, name).kind = _KINDS[kind[1:]]
+    call.declared(name).kind = _KINDS[word]
 
 
 @handler(".size")
@@ -107,14 +62,13 @@ def _size(call: Call) -> None:
     operands = call.operands()
     if len(operands.items) != 2:
         raise Fault(".size takes a name and an expression")
-    name = call.fields()[0]
-    size = number_of(evaluate(expression(operands.items[1].term, ".size"), operands.atoms, call.spot))
-    if size < 0:
-        raise Fault(f".size {name}: {size} is negative")
-    _declared(call, name).size = size
+    node = expression(operands.items[1].term, ".size")
+    waiting = SizeFixup(call.source, call.index, call.fields()[0], node, operands.atoms, call.spot)
+    call.declared(waiting.name)
+    call.assembly.size_fixups.append(waiting)
 
 
-@handler(".equ", ".set")
+@handler(".equ", ".set", ".eqv")
 def _set(call: Call) -> None:
     _assign(call, variable=True)
 
@@ -163,62 +117,6 @@ def _entry(call: Call) -> None:
 def _node(call: Call) -> None:
     """The following instructions belong to this node of the graph; an empty name ends that."""
     call.assembly.set_node(call.string())
-
-
-@handler(".loc")
-def _loc(call: Call) -> None:
-    """``.loc "file" line``: the source of the following instructions; without arguments they have none."""
-    match = re.fullmatch(r'("(?:[^"\\]|\\.)*")\s+(\d+)', call.arguments)
-    if call.arguments and not match:
-        raise Fault('.loc takes "file" line, or nothing')
-    source = call.source
-    if match:
-        source.file, source.line = text_of(String(match[1][1:-1], call.start)), int(match[2])
-    else:
-        source.file, source.line = None, 0
-
-
-@handler(".insn")
-def _insn(call: Call) -> None:
-    """An instruction by its bits, perhaps after its length, which the lowest bits say too."""
-    *given, word = call.numbers(1, 2)
-    size = length(word)
-    if not 0 <= word < 1 << 8 * size:
-        raise Fault(f".insn: {word:#x} does not fit {8 * size} bits")
-    if given not in ([], [size]):
-        raise Fault(f".insn: {word:#x} has {size} bytes by its lowest bits, found the length {given[0]}")
-    call.assembly.check_place()
-    template = Template(size, 0, ())
-    template.fixed = True
-    call.assembly.append(call.source, call.index, word.to_bytes(size, "little"), template)
-
-
-_OPTIONS = ("rvc", "norvc", "push", "pop", "nopic", "norelax")
-
-
-@handler(".option")
-def _option(call: Call) -> None:
-    """Whether instructions are compressed; other GNU options ask for what this assembler always does."""
-    compression = call.assembly.compression
-    if call.arguments not in _OPTIONS:
-        raise Fault(f".option {call.arguments}", None, f"accepted: {' '.join(_OPTIONS)}")
-    if call.arguments in ("rvc", "norvc"):
-        compression.on = call.arguments == "rvc"
-    elif call.arguments == "push":
-        compression.push()
-    elif call.arguments == "pop":
-        compression.pop()
-
-
-@handler(".file")
-def _file(call: Call) -> None:
-    """Accepted because compilers write it; the line table names the files that were read."""
-    call.string()
-
-
-@handler(".error")
-def _error(call: Call) -> None:
-    raise Fault(call.string())
 
 
 @handler(".machine")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from asm.syntax.expressions import signed64
 from tx8isa.table.scalar import scalar_by_mnemonic
 
 RD, RS1 = 1 << 7, 1 << 15
@@ -17,11 +18,6 @@ class Sequence(NamedTuple):
     size: int
     base: int
     register: int
-
-
-def signed64(value: int) -> int:
-    """The signed number with the same 64 bits; ``value`` in -2**63 .. 2**64-1."""
-    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def low12(value: int) -> int:

@@ -24,7 +24,8 @@ from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
 
-from .constants import load_constant
+from .constants import RS1, load_constant
+from .immediates import with_number
 from .operands import expression
 from .reach import AbsoluteSlot, PairSlot, absolute_pattern
 from .scalar import Constant, Given, RegisterSlot, place_fields, place_scalar, positional, scalar_template
@@ -33,6 +34,9 @@ from .template import Encode, Place, Slot, SymbolicLine, Template, not_plain, si
 SIMPLE: dict[str, tuple[str, ...]] = {
     "nop": ("addi zero zero 0",),
     "mv": ("addi $0 $1 0",),
+    "move": ("addi $0 $1 0",),
+    "scall": ("ecall",),
+    "sbreak": ("ebreak",),
     "not": ("xori $0 $1 -1",),
     "neg": ("sub $0 zero $1",),
     "negw": ("subw $0 zero $1",),
@@ -71,10 +75,10 @@ SIMPLE: dict[str, tuple[str, ...]] = {
     },
     "fmv.x.s": ("fmv.x.w $0 $1",),
     "fmv.s.x": ("fmv.w.x $0 $1",),
-    "frcsr": ("csrrs $0 fcsr zero",),
+    **dict.fromkeys(("frcsr", "frsr"), ("csrrs $0 fcsr zero",)),
     "frrm": ("csrrs $0 frm zero",),
     "frflags": ("csrrs $0 fflags zero",),
-    "fscsr": ("csrrw $0 fcsr $1",),
+    **dict.fromkeys(("fscsr", "fssr"), ("csrrw $0 fcsr $1",)),
     "fsrm": ("csrrw $0 frm $1",),
     "fsflags": ("csrrw $0 fflags $1",),
     "fsrmi": ("csrrwi $0 frm $1",),
@@ -96,6 +100,7 @@ SHORTER: dict[tuple[str, int], str] = {
     ("jal", 1): "jal ra $0",
     ("fence", 0): "fence iorw iorw",
     ("fscsr", 1): "csrrw zero fcsr $0",
+    ("fssr", 1): "csrrw zero fcsr $0",
     ("fsrm", 1): "csrrw zero frm $0",
     ("fsflags", 1): "csrrw zero fflags $0",
     ("fsrmi", 1): "csrrwi zero frm $0",
@@ -104,7 +109,7 @@ SHORTER: dict[tuple[str, int], str] = {
 """Instructions that may be written with fewer operands."""
 
 SHORTENED: dict[str, frozenset[str]] = {
-    "mv": frozenset(("c.mv",)),
+    **dict.fromkeys(("mv", "move"), frozenset(("c.mv",))),
     "li": frozenset(compressed_by_mnemonic()) - {"c.nop"},
     **dict.fromkeys(("jal", "jalr", "jr"), frozenset[str]()),
 }
@@ -113,7 +118,7 @@ SHORTENED: dict[str, frozenset[str]] = {
 _PAIRS = {"call": ("ra", "ra"), "tail": ("t1", "zero")}
 """(register of auipc, register of jalr)."""
 
-NAMES = (*SIMPLE, *_PAIRS, "li", "la", "lla", "jr", "ret")
+NAMES = (*SIMPLE, *_PAIRS, "jump", "li", "la", "lla", "jr", "ret")
 
 
 def scalar_or_pseudo(mnemonic: str, operands: Operands) -> Template | None:
@@ -124,10 +129,18 @@ def scalar_or_pseudo(mnemonic: str, operands: Operands) -> Template | None:
     if record is None and mnemonic not in NAMES:
         return None
     terms = positional(mnemonic, operands.items)
+    either = with_number(mnemonic, terms, _named)
+    if either is not None:
+        return either
     template = _template(mnemonic, record, terms)
     if mnemonic in SHORTENED and not (mnemonic in ("jr", "jalr") and _is_register(terms)):
         template.allowed = SHORTENED[mnemonic]
     return template
+
+
+def _named(mnemonic: str, terms: Sequence[Term]) -> Template:
+    """The template of a scalar instruction or pseudo-instruction by its name."""
+    return _template(mnemonic, scalar_by_mnemonic().get(mnemonic), terms)
 
 
 def _is_register(terms: Sequence[Term]) -> bool:
@@ -136,6 +149,12 @@ def _is_register(terms: Sequence[Term]) -> bool:
 
 
 def _template(mnemonic: str, record: Scalar | None, terms: Sequence[Term]) -> Template:
+    if mnemonic == "add" and len(terms) == 4 and isinstance(terms[3], Function):
+        if terms[3].name != "tprel_add":
+            raise Fault("add: %tprel_add(symbol) is expected", terms[3].at)
+        template = _template(mnemonic, record, terms[:3])  # the mark of a linker
+        template.fixed = True
+        return template
     if (mnemonic, len(terms)) in SHORTER:
         return _simple(mnemonic, (SHORTER[mnemonic, len(terms)],), terms)
     if mnemonic in SIMPLE:
@@ -144,8 +163,8 @@ def _template(mnemonic: str, record: Scalar | None, terms: Sequence[Term]) -> Te
         return _return(terms)
     if mnemonic in ("jr", "jalr"):
         return _jump_register(mnemonic, terms)
-    if mnemonic in _PAIRS:
-        return _far_jump(mnemonic, _taken(mnemonic, terms, "a label"))
+    if mnemonic in (*_PAIRS, "jump"):
+        return _far_jump(mnemonic, terms)
     if mnemonic == "li":
         return ConstantTemplate(*_two(mnemonic, terms))
     if mnemonic in ("la", "lla"):
@@ -209,12 +228,6 @@ def _return(terms: Sequence[Term]) -> Template:
     return Template(4, *place_fields(scalar_by_mnemonic()["jalr"], parts, 0))
 
 
-def _taken(mnemonic: str, terms: Sequence[Term], what: str) -> Node:
-    if len(terms) != 1:
-        raise Fault(f"{mnemonic} takes {what}, found {len(terms)} operands")
-    return expression(terms[0], mnemonic)
-
-
 def _two(mnemonic: str, terms: Sequence[Term]) -> tuple[Node, Node]:
     if len(terms) != 2:
         raise Fault(f"{mnemonic} takes a register and a value, found {len(terms)} operands")
@@ -228,12 +241,28 @@ def _pair(
     auipc = scalar_by_mnemonic()["auipc"]
     base, slots = place_fields(auipc, {"rd": register, "imm": Constant("0")}, 0)
     more, rest = place_fields(second, {**others, "rs1": register, "imm": Constant("0")}, 32)
-    return Template(8, base | more, [*slots, *rest, PairSlot(target, second.field("imm"))])
+    link = isinstance(register, Constant) and second.mnemonic == "jalr"
+    turned = REGISTERS[register.text] * RS1 << 32 if link and isinstance(register, Constant) else 0
+    return Template(8, base | more, [*slots, *rest, PairSlot(target, second.field("imm"), turned)])
 
 
-def _far_jump(mnemonic: str, target: Node) -> Template:
-    through, link = _PAIRS[mnemonic]
-    return _pair(Constant(through), target, scalar_by_mnemonic()["jalr"], {"rd": Constant(link)})
+def _far_jump(mnemonic: str, terms: Sequence[Term]) -> Template:
+    """``call label``, ``call rd, label``, ``tail label`` and ``jump label, rt``; a label may end in @plt."""
+    through: Node | Constant
+    link: Node | Constant
+    *registers, target = [expression(term, mnemonic) for term in terms] or [Atom(0, 0)]
+    if mnemonic == "jump" and len(terms) == 2:
+        (target, through), link = (registers[0], target), Constant("zero")
+    elif mnemonic == "call" and len(terms) == 2:
+        through, link = Constant("t1"), registers[0]
+    elif len(terms) == 1 and mnemonic in _PAIRS:
+        through, link = map(Constant, _PAIRS[mnemonic])
+    else:
+        takes = {"jump": "a label and a register", "call": "a label, perhaps after a register"}
+        raise Fault(f"{mnemonic} takes {takes.get(mnemonic, 'a label')}, found {len(terms)} operands")
+    if isinstance(target, Function) and target.name == "plt":
+        target = target.argument
+    return _pair(through, target, scalar_by_mnemonic()["jalr"], {"rd": link})
 
 
 def _at_symbol(record: Scalar, terms: Sequence[Term]) -> Template | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asm.diagnostics import Fault
-from asm.syntax.expressions import Node, evaluate
+from asm.syntax.expressions import Atom, Node, evaluate
 from tx8isa.riscv.format import Field
 from tx8isa.table.scalar import scalar_by_mnemonic
 
@@ -16,18 +16,33 @@ from .template import Place, Slot
 PAIR_LOW, PAIR_HIGH = -(1 << 31) - 0x800, (1 << 31) - 0x801
 """The distances that auipc and a signed 12-bit immediate reach."""
 
+_AUIPC, _LUI = 0x17, 0x37
+
 ABSOLUTE_BITS = 43
 """Addresses below 2**43 fit the four instructions of ``AbsoluteSlot``."""
 
 
 class PairSlot(Slot):
-    """The distance to a symbol, split over an auipc and the instruction after it."""
+    """The distance to a symbol, split over an auipc and the instruction after it.
+
+    ``base``: the bits of the second instruction's base register if it jumps. As with GNU ld, a jump to a
+    missing weak symbol goes to 0 without that register, and an address beyond auipc is 0 by lui.
+    """
 
     needs_place = True
 
-    def __init__(self, node: Node, low: Field) -> None:
+    def __init__(self, node: Node, low: Field, base: int = 0) -> None:
         super().__init__(node, 0)
-        self.low = low
+        self.low, self.base = low, base
+
+    def resolve(self, atoms: Sequence[str], place: Place) -> int:
+        missing = isinstance(self.node, Atom) and place.is_missing(atoms[self.node.index])
+        if missing and self.base:
+            self.number(atoms, place)  # not before the layout
+            return self.base
+        if missing and not PAIR_LOW <= self.number(atoms, place) <= PAIR_HIGH:
+            return _AUIPC ^ _LUI
+        return super().resolve(atoms, place)
 
     def number(self, atoms: Sequence[str], place: Place) -> int:
         return distance(evaluate(self.node, atoms, place), place.here, 0)

@@ -145,7 +145,7 @@ class OrderSlot(FieldSlot):
 class TargetSlot(FieldSlot):
     """A label, encoded as its distance."""
 
-    needs_place = True
+    needs_place = jumps = True
 
     def __init__(self, node: Node, shift: int, field: Field, mnemonic: str) -> None:
         super().__init__(node, shift, field)
@@ -160,7 +160,7 @@ class TargetSlot(FieldSlot):
             message = (
                 f"the target is {value} bytes away; {self.mnemonic} reaches {field.minimum}..{field.maximum}"
             )
-            raise Fault(message, self.node.at, "jump around it with j, or use la and jr")
+            raise Fault(message, self.node.at, "use tail or call, or la and jr")
         return super().bits(value)
 
 

@@ -32,6 +32,15 @@ class Place(Scope, Protocol):
     def is_far(self, section: str) -> bool:
         """Whether a section is addressed in the engines' view."""
 
+    def is_weak(self, name: str) -> bool:
+        """Whether a symbol is weak."""
+
+    def is_missing(self, name: str) -> bool:
+        """Whether a symbol is weak and defined nowhere."""
+
+    def is_number(self, name: str) -> bool:
+        """Whether a symbol stands for a number that is known."""
+
 
 class Slot(ABC):
     """A part of a statement that takes one value.
@@ -44,6 +53,8 @@ class Slot(ABC):
     """Whether the bits depend on the address of the statement."""
     decisive = True
     """Whether the checks of the statement depend on the value; an address only has a limit."""
+    jumps = False
+    """True when the operand is the label of a jump."""
     wary = False
     """Whether there are values that are allowed but probably not meant (``doubt``)."""
 
@@ -147,10 +158,13 @@ class Template:
         self.slots = tuple(slots)
         self.wide = wide
         self.check = check
-        self.steps = (0,) if wide else tuple(range(0, size, SCALAR_BYTES))
+        self.steps: tuple[int, ...] = (0,) if wide else tuple(range(0, size, SCALAR_BYTES))
         self.allowed: frozenset[str] | None = ANY
         self.fixed = wide or any(slot.needs_place or has_function(slot.node) for slot in self.slots)
         """Whether its bytes are never shortened: GNU as does so with plain numbers alone."""
+        targets = [slot for slot in self.slots if slot.jumps]
+        self.label = targets[0] if len(targets) == 1 else None
+        """The slot of the label of a jump; None for other statements."""
         self.encode = self._encoder()
 
     def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:
@@ -170,7 +184,7 @@ class Template:
         """Bytes of the statement; Fault when something is wrong, UnknownValue when it is not known yet."""
         word = self.base
         for slot in self.slots:
-            word |= slot.resolve(atoms, place)
+            word ^= slot.resolve(atoms, place)  # a slot may turn bits of the base
         if self.check is not None:
             verify(word, self.check.limits(word))
         return word.to_bytes(self.size, "little")

@@ -13,7 +13,14 @@ from tx8isa.table.encoding import DecodedInstruction, unpack_lanes
 def quote(text: str) -> str:
     """A string in double quotes, as the assembler reads it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\{ord(c):03o}" for c in escaped) + '"'
+    return f'"{"".join(map(_spelt, escaped))}"'
+
+
+def _spelt(letter: str) -> str:
+    """A letter in a string; the bytes of one that does not print, as octal numbers."""
+    if letter.isprintable() or "\ud800" <= letter <= "\udfff":
+        return letter
+    return "".join(f"\\{byte:03o}" for byte in letter.encode())
 
 
 def scalar_text(record: Encoding, values: Mapping[str, int], at: int, labels: Mapping[int, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ def fraction(text: str) -> float | None:
 
 
 def _character(text: str, at: int) -> int:
-    body = text[1:-1] if len(text) > 2 and text.endswith("'") else ""
+    body = text[1:-1] if len(text) > 2 and text.endswith("'") else text[1:] if text != "''" else ""
     code = unescape(body, at)
     if len(code) != 1:
         raise Fault(
@@ -170,35 +171,60 @@ def unescape(body: str, at: int = 0) -> bytes:
     return b"".join((*parts, body[end:].encode()))
 
 
-def _divide(a: int, b: int) -> int:
+def divide(a: int, b: int) -> int:
+    """The quotient, rounded toward zero."""
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _divide,
-    "%": lambda a, b: a - _divide(a, b) * b,
-    "<<": lambda a, b: a << b,
-    ">>": lambda a, b: a >> b,
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "==": lambda a, b: int(a == b),
-    "!=": lambda a, b: int(a != b),
-    "<": lambda a, b: int(a < b),
-    ">": lambda a, b: int(a > b),
-    "<=": lambda a, b: int(a <= b),
-    ">=": lambda a, b: int(a >= b),
+def signed64(value: int) -> int:
+    """The signed number with the same 64 bits; ``value`` in -2**63 .. 2**64-1."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _signed(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    return lambda a, b: function(signed64(a), signed64(b))
+
+
+def _relation(holds: Callable[[int, int], bool]) -> Callable[[int, int], int]:
+    """A comparison of signed numbers; -1 where it holds."""
+    return _signed(lambda a, b: -int(holds(a, b)))
+
+
+RELATIONS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _signed(divide),
+    "%": _signed(lambda a, b: a - divide(a, b) * b),
+    "<<": operator.lshift,
+    ">>": lambda a, b: (a & LIMIT_HIGH - 1) >> b,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "!": lambda a, b: a | ~b,
     "&&": lambda a, b: int(bool(a and b)),
     "||": lambda a, b: int(bool(a or b)),
+    **{symbol: _relation(holds) for symbol, holds in RELATIONS.items()},
 }
-_RELATIVE = ("-", "==", "!=", "<", ">", "<=", ">=")
+"""The operators on numbers as GNU as computes them, in 64 bits; results may leave the range."""
+_RELATIVE = ("-", *RELATIONS)
 
 
-def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
+Told = Callable[[Binary, Value, Value], None]
+"""Is told the values of the operands of an operator."""
+
+
+def evaluate(node: Node, atoms: Sequence[str], scope: Scope, told: Told | None = None) -> Value:
     """Value of an expression: a number, or a place in a section while the layout is open.
 
     Numbers are in -2**63 .. 2**64-1; Fault when one leaves that range, UnknownValue when it is not known yet.
@@ -207,12 +233,15 @@ def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
         number = literal(atoms[node.index], node.at)
         return scope.value_of(atoms[node.index], node.at) if number is None else number
     if isinstance(node, Paren):
-        return evaluate(node.inner, atoms, scope)
+        return evaluate(node.inner, atoms, scope, told)
     if isinstance(node, Function):
-        return scope.apply(node.name, evaluate(node.argument, atoms, scope), node.at)
+        return scope.apply(node.name, evaluate(node.argument, atoms, scope, told), node.at)
     if isinstance(node, Unary):
-        return _unary(node, number_of(evaluate(node.operand, atoms, scope), node.at))
-    return _binary(node, evaluate(node.left, atoms, scope), evaluate(node.right, atoms, scope))
+        return _unary(node, number_of(evaluate(node.operand, atoms, scope, told), node.at))
+    left, right = evaluate(node.left, atoms, scope, told), evaluate(node.right, atoms, scope, told)
+    if told is not None:
+        told(node, left, right)
+    return _binary(node, left, right)
 
 
 def number_of(value: Value, at: int | None = None) -> int:
@@ -241,13 +270,13 @@ def _binary(node: Binary, left: Value, right: Value) -> Value:
             and op in _RELATIVE
             and left[0] == right[0]
         ):
-            return _OPERATORS[op](left.offset, right.offset)
+            return OPERATORS[op](left.offset, right.offset)
     a, b = number_of(left, node.at), number_of(right, node.at)
     if op in ("/", "%") and b == 0:
         raise Fault(f"division of {a} by zero", node.at)
     if op in ("<<", ">>") and not 0 <= b <= 63:
         raise Fault(f"shift by {b} is outside 0..63", node.at)
-    return _in_range(_OPERATORS[op](a, b), node.at)
+    return _in_range(OPERATORS[op](a, b), node.at)
 
 
 def _in_range(value: int, at: int) -> int:

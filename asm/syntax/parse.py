@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lark import Lark
 
 ATOM = re.compile(
-    r"((?<![\w.$])(?!(?<=%)[a-z_]+\s*\()(?:\d[\d.]*+[eE][+-]\d++|[\w.$]++)(?!\s*=(?!=))|'(?:\\.[0-7]*|[^'\\])'?)"
+    r"((?<![\w.$@])(?!(?<=%)[a-z_]+\s*\()(?:\d[\d.]*+[eE][+-]\d++|[\w.$]++)(?!\s*=(?!=))|'(?:\\.[0-7]*|[^'\\])'?)"
 )
 """A number, name or character constant; not the name of an operand (``n=``) nor of a function (``%hi(``)."""
 
@@ -77,6 +77,15 @@ class Operands:
                 return there.start() if here.start() <= at else end_there + at - end_here
             end_here, end_there = here.end(), there.end()
         return end_there + at - end_here
+
+
+def nodes(term: Term) -> tuple[Node, ...]:
+    """The expressions of an operand."""
+    if isinstance(term, Lanes):
+        return term.parts
+    if isinstance(term, RegisterOffset):
+        return term.offset, term.base
+    return () if isinstance(term, String) else (term,)
 
 
 _NAMED = re.compile(r"\s*(?:([A-Za-z_][\w.$]*)\s*=\s*)?")
@@ -224,6 +233,13 @@ def _parser() -> Lark:
     return parser()
 
 
+def _first(node: Node) -> str:
+    """The unary operator with which an expression begins; empty without one."""
+    while isinstance(node, Binary):
+        node = node.left
+    return node.op if isinstance(node, Unary) else ""
+
+
 class _Builder:
     """Lark's tree to our nodes. ``indices``: number of the atom that starts at an offset."""
 
@@ -247,7 +263,7 @@ class _Builder:
         if tree.data == "lanes":
             return Lanes(tuple(self._node(child) for child in tree.children), at)
         if tree.data == "string":
-            return String(str(tree.children[0])[1:-1], at)
+            return String("".join(str(part)[1:-1] for part in tree.children), at)  # neighbours are one
         return self._node(tree)
 
     def _node(self, tree: Any) -> Node:
@@ -258,13 +274,16 @@ class _Builder:
             return Atom(self.indices[at], at)
         if kind == "paren":
             return Paren(self._node(children[0]), at)
+        if kind == "plt":
+            return Function("plt", Atom(self.indices[at], at), at)
         if kind == "function":
             return Function(str(children[0])[1:], self._node(children[1]), at)
         if kind == "unary":
             return Unary(str(children[0]), self._node(children[1]), at)
         if kind == "binary":
-            return Binary(
-                str(children[1]), self._node(children[0]), self._node(children[2]), children[1].start_pos
-            )
+            right, op = self._node(children[2]), children[1]
+            if str(op) == "!" and _first(right) == "!":
+                raise Fault("'! !' is '^' in GNU as", op.start_pos, "write parentheses, as a ! (!b)")
+            return Binary(str(op), self._node(children[0]), right, op.start_pos)
         op = "||" if kind == "logical_or" else "&&"
         return Binary(op, self._node(children[0]), self._node(children[1]), at)

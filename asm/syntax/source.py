@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from zlib import crc32
 
@@ -26,6 +26,28 @@ SPECIAL = re.compile(r"[#/;\"']")
 def lines_of(text: str) -> list[str]:
     """The lines of a program, without block comments; any line ends."""
     return _without_block_comments(text.replace("\r\n", "\n")).split("\n")
+
+
+_BLOCK_WORD = re.compile(r"\.(?:if|else|macro|rep|irp|irep|end[imr])", re.IGNORECASE)
+
+
+_WIDEST = 1000
+
+
+def divided(source: Source) -> Source:
+    """The source with a line for each statement where ``;`` puts a block, as .if to .endif, on one line."""
+    if not any(";" in line and _BLOCK_WORD.search(line) for line in source.lines):
+        return source
+    lines, numbers = list[str](), list[int]()
+    for index, line in enumerate(source.lines):
+        parts = statements(line) if ";" in line and _BLOCK_WORD.search(line) else []
+        indented = len(line) <= _WIDEST  # so that columns stay; many long lines would fill the memory
+        pieces = (
+            [" " * start * indented + line[start:end] for start, end in parts] if len(parts) > 1 else [line]
+        )
+        lines += pieces
+        numbers += [source.first + index] * len(pieces)
+    return replace(source, lines=lines, numbers=numbers)
 
 
 def _without_block_comments(text: str) -> str:
@@ -81,7 +103,8 @@ def statements(line: str) -> list[tuple[int, int]]:
 class Source:
     """A file, or the lines that a macro or a repetition makes.
 
-    ``first``: line number of ``lines[0]``. ``file`` and ``line`` (-1: its own) go to the line table; without
+    ``first``: line number of ``lines[0]``; ``numbers``: those of all lines, where they do not follow from it.
+    ``file`` and ``line`` (-1: its own) go to the line table; without
     a file there is no row. ``notes`` name the expansions and files that led here.
     """
 
@@ -93,14 +116,31 @@ class Source:
     notes: tuple[str, ...] = ()
     depth: int = 0
     macro: bool = False
+    numbers: Sequence[int] = ()
+    expanded: bool = False
+    """Whether a macro or a repetition made the lines."""
     conditions: list[tuple[int, bool]] = field(default_factory=list)
     """(line of the .if, whether its .else was seen) of the open conditionals."""
 
+    def number(self, index: int) -> int:
+        """The number of a line, which may be the index after the last one."""
+        return self.numbers[index] if index < len(self.numbers) else self.first + index
+
     def where(self, index: int) -> str:
-        return f"{self.name}:{self.first + index}"
+        return f"{self.name}:{self.number(index)}"
 
     def row_line(self, index: int) -> int:
-        return self.line if self.line >= 0 else self.first + index
+        return self.line if self.line >= 0 else self.number(index)
+
+    def body(self, begin: int, end: int) -> Source:
+        """The lines from ``begin`` to ``end``, for an expansion."""
+        return Source(
+            self.name,
+            self.lines[begin:end],
+            self.number(begin),
+            numbers=self.numbers[begin:end],
+            macro=self.macro,
+        )
 
     def diagnostic(self, index: int, fault: Fault, start: int, helped: bool = True) -> Diagnostic:
         """The fault as a report; ``start`` is the column offset when the fault has none.
@@ -113,7 +153,7 @@ class Source:
         text = fault.help if isinstance(fault.help, str) else fault.help() if helped else ""
         help = (f"help: {shortened(text)}",) if text else ()
         notes = (*help, *character_notes(message), *self.notes)
-        return Diagnostic(self.name, self.first + index, at + 1, message, line, notes)
+        return Diagnostic(self.name, self.number(index), at + 1, message, line, notes)
 
 
 def checksum(data: Bytes) -> str:

@@ -19,6 +19,8 @@ import lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
+from tx8isa.tools.files import write_whole
+
 _GRAMMAR = Path(__file__).with_name("grammar.lark")
 TABLES = Path(__file__).with_name("grammar.json")
 """The file with the result of ``tables_text``, for the grammar and the release of Lark that it names."""
@@ -97,7 +99,7 @@ def main(arguments: list[str]) -> int:
         return 2
     text = tables_text()
     if not arguments:
-        TABLES.write_text(text, encoding="utf-8")
+        write_whole(TABLES, text.encode())
     elif TABLES.read_text(encoding="utf-8") != text:
         print(f"{TABLES.name} is not what Lark computes: run python -m asm.syntax.tables", file=sys.stderr)
         return 1

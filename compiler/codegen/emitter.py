@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tx8isa.tools.command_line import one_line
+
 
 class Emitter:
     """Lines of one part of a program.
@@ -41,7 +43,7 @@ class Emitter:
         self._lines.append(f"{name}:")
 
     def comment(self, text: str) -> None:
-        self._lines.append(f"        # {text}")
+        self._lines.append(f"        # {one_line(text)}")
 
     def directive(self, text: str) -> None:
         self._lines.append(f"        {text}")

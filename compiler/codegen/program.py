@@ -57,10 +57,6 @@ class Data:
         """The constants' file. It is the section .ddr as well, so neither assembler nor image copy it."""
         return self._bytes.read_only()
 
-    def interface(self, kind: str, name: str, fmt: Format, shape: Shape, dtype: str) -> None:
-        """A graph input or output under its own name; ``kind`` is input or output."""
-        self.out.directive(f".{kind} {name}, {fmt.token}, {extents(shape)}, {layout_of(shape)}, {dtype}")
-
     def space(self, symbol: str, size: int) -> None:
         """DDR for values that the program computes, zero at the start."""
         self.out.directive(".section .ddr.bss")
@@ -147,15 +143,20 @@ def same_bits(one: Array, other: Array) -> bool:
     )
 
 
-def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:
-    """The directive that records an input or output at an address, under any name."""
-    fields = (quote(name), fmt.token, extents(shape), layout_of(shape), dtype, hex(address))
-    return f"        .buffer {kind}, {', '.join(fields)}"
+def interface(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, place: str | None) -> str:
+    """The directive of an input or output that begins at a symbol, its ``place``, and may have any name.
+
+    Without a place the directive reserves memory, whose symbol is the name.
+    """
+    form = f"{fmt.token}, {extents(shape)}, {layout_of(shape)}, {dtype}"
+    if place is None:
+        return f"        .{kind} {name}, {form}"
+    return f"        .buffer {kind}, {quote(name)}, {form}, {place}"
 
 
-def entry_record(name: str, address: int) -> str:
+def entry_record(name: str) -> str:
     """The directive that records where one of several networks starts; its buffers follow."""
-    return f"        .entry_point {quote(name)}, {address:#x}"
+    return f"        .entry_point {quote(name)}, {name}.{START}"
 
 
 def layout_of(shape: Shape) -> str:
@@ -230,21 +231,6 @@ def background_workers(machine: Machine) -> list[str]:
         register = machine.windows.ncc + worker * machine.windows.ncc_stride + _PRIORITY
         out.instruction("li", "t1", hex(register))
         out.instruction("sd", "t0", "0(t1)")
-    return out.lines
-
-
-def first_submission(tiles: range) -> list[str]:
-    """An instruction for an engine by each of some tiles, whose first one takes a tile's core long.
-
-    They are the tiles that wait at the first barrier while others work, so it costs no time. It fills the
-    first line of the scratchpad, which no phase has used yet.
-    """
-    out = Emitter()
-    for branch, bound in (("bltu", tiles.start), ("bgeu", tiles.stop)):
-        out.instruction("li", "t0", str(bound))
-        out.instruction(branch, TILE, "t0", "1f")
-    out.instruction("td.memset.int8", f"dst=0, value=0, n={LINE_BYTES}")
-    out.label("1")
     return out.lines
 
 

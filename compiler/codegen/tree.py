@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Instruction, Operand
-from tx8isa.table.encoding import encoder
+from tx8isa.table.encoding import argument_values, encoder, pack_lanes
+from tx8isa.table.footprint import batch_gap, plan
 from tx8isa.table.registry import find
 
 from .emitter import ScalarLine, decimal, instruction_text
@@ -20,6 +22,8 @@ Argument = Value | float | str | list[Value]
 _CORE_BYTES, _CONSTANT_BYTES, _WIDE_BYTES = 4, 8, 32
 """The most bytes of an instruction of the kernel core: of one that loads no constant, of one that loads an
 address or a number of 32 bits, and of one that loads a number of 64 bits."""
+_BATCHES = ("lb", "rb", "shape", "dst_shape")
+"""Operands with the number of batches of aligned tensors; a shape has it first."""
 STEP_OF_CONDITION = 1 << 60
 """Step that makes a condition a loop of at most one iteration."""
 
@@ -95,6 +99,10 @@ class Gap(NamedTuple):
 Item = Issue | Let | Loop
 
 
+class Spaced(int):
+    """The number of batches in a buffer with gaps, where each begins at a whole line."""
+
+
 def issues(items: Iterable[Item]) -> Iterator[Issue]:
     """The instructions of items, those in loops included, in the order of the text."""
     for item in items:
@@ -112,14 +120,54 @@ class Syntax:
     operands: dict[str, Operand]
     required: frozenset[str]
     """The operands without a default."""
+    fmt: Format | None
+    batches: tuple[str, ...]
+    """The operands that can ask for several batches of an aligned tensor."""
 
     def check(self, arguments: dict[str, Argument]) -> None:
-        """ValueError if an instruction has other operands than ``arguments``."""
-        if arguments.keys() <= self.operands.keys() and self.required <= arguments.keys():
-            return
-        unknown = [name for name in arguments if name not in self.operands]
-        missing = [name for name in self.operands if name in self.required and name not in arguments]
-        raise ValueError(f"{self.record.mnemonic}: unknown operands {unknown}, missing operands {missing}")
+        """Raises ValueError if an instruction has other operands than ``arguments``, or batches with gaps.
+
+        The engine begins each batch at a whole line. Dense blocks have no gaps; ``Spaced`` batches have.
+        """
+        if not (arguments.keys() <= self.operands.keys() and self.required <= arguments.keys()):
+            unknown = [name for name in arguments if name not in self.operands]
+            missing = [name for name in self.operands if name in self.required and name not in arguments]
+            what = f"unknown operands {unknown}, missing operands {missing}"
+            raise ValueError(f"{self.record.mnemonic}: {what}")
+        for name in self.batches:
+            given = arguments.get(name, 1)
+            count = given[0] if isinstance(given, list) else given
+            if not isinstance(count, Spaced) and not (isinstance(count, int) and count == 1):
+                self._check_gaps(arguments)
+
+    def _check_gaps(self, arguments: dict[str, Argument]) -> None:
+        """Raises ValueError if the engine finds a batch of an operand elsewhere than a dense block has it."""
+        values = [self._number(operand, arguments) for operand in self.record.operands]
+        for operand in self.record.operands:
+            if operand.extent is None:
+                continue
+            found = argument_values(self.record, operand.extent.arguments, values)
+            if gap := batch_gap(operand.extent.length, tuple(found)):
+                what = f"operand {operand.name}: {gap} bytes between batches, but dense blocks have none"
+                raise ValueError(f"{self.record.mnemonic}: {what}")
+
+    def _number(self, operand: Operand, arguments: dict[str, Argument]) -> int:
+        """Returns the value of an operand on which extents may depend; ValueError if it is not known."""
+        if operand.hidden:
+            return any(each.switched_by == operand.name for each in map(self.operands.get, arguments) if each)
+        if operand.name == "format":
+            return int(self.fmt or 0)
+        given = arguments.get(operand.name, operand.default)
+        if isinstance(given, str):
+            code = dict(operand.choices).get(given)
+            return code if code is not None else self._number(self.record.operand(given), arguments)
+        if operand.is_address or given is None:
+            return 0
+        parts = (*given,) if isinstance(given, list) else (given,)
+        numbers = [part for part in parts if isinstance(part, int)]
+        if len(numbers) < len(parts):
+            raise ValueError(f"{self.record.mnemonic}: operand {operand.name} of batches is not known")
+        return pack_lanes(numbers)
 
 
 class EngineLine(NamedTuple):
@@ -158,7 +206,9 @@ def syntax_of(mnemonic: str) -> Syntax:
         raise ValueError(f"no instruction {mnemonic}")
     operands = {operand.name: operand for operand in found[0].visible}
     required = (name for name, operand in operands.items() if operand.default is None)
-    return Syntax(found[0], operands, frozenset(required))
+    aligned = any(each.extent and plan(each.extent.length).facts for each in found[0].operands)
+    batches = tuple(name for name in _BATCHES if aligned and name in operands)
+    return Syntax(found[0], operands, frozenset(required), found[1], batches)
 
 
 def most_bytes(lines: Iterable[object]) -> int:

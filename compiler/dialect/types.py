@@ -32,7 +32,10 @@ _ELEMENTS: dict[Format, Attribute] = {
     Format.TF32: TF32Type(),
     Format.INT8: IntegerType(8),
     Format.UINT8: IntegerType(8, Signedness.UNSIGNED),
+    Format.INT16: IntegerType(16),
+    Format.UINT16: IntegerType(16, Signedness.UNSIGNED),
     Format.INT32: IntegerType(32),
+    Format.UINT32: IntegerType(32, Signedness.UNSIGNED),
     Format.INT64: IntegerType(64),
 }
 _FORMATS = {element: fmt for fmt, element in _ELEMENTS.items()}
@@ -45,7 +48,10 @@ DTYPE_FORMATS = {
     "bfloat16": Format.BF16,
     "int8": Format.INT8,
     "uint8": Format.UINT8,
+    "int16": Format.INT16,
+    "uint16": Format.UINT16,
     "int32": Format.INT32,
+    "uint32": Format.UINT32,
     "int64": Format.INT64,
     "bool": Format.INT8,
 }

@@ -120,7 +120,7 @@ def compile_graph(
     after_pass: AfterPass | None = None,
     patterns: str = "default",
     search: str = "fast",
-    plan: Path | None = None,
+    plan: Path | Plan | None = None,
     search_progress: SearchProgress | None = None,
     residency: str = "on",
     parallel: Degrees | None = None,
@@ -133,7 +133,8 @@ def compile_graph(
     smaller machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
-    tried; a ``plan`` of an earlier compilation takes its place, and that of degrees. With ``residency`` off,
+    tried; a ``plan`` of an earlier compilation, or its
+    file, takes its place, and that of degrees. With ``residency`` off,
     all values between groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that
     at the usual ones.
     ``parallel`` says how the chips of a machine with several share the graph, by default as its model says,
@@ -145,7 +146,7 @@ def compile_graph(
 
     machine = load_machine(None) if machine is None else machine
     graph = graph if ranges is None else ranges.with_room(graph)
-    given = None if plan is None else read_plan(plan)
+    given = read_plan(plan) if isinstance(plan, Path) else plan
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)

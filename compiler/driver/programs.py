@@ -14,8 +14,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.tools.files import Bytes
 
 if TYPE_CHECKING:
-    from compiler.evaluation.core_work import CoreWork
-    from compiler.evaluation.wide_values import WideValues
+    from compiler.evaluation.remarks import CoreWork, WideValues
     from compiler.graph import Graph
     from compiler.passes.report import Report
     from compiler.search.chips import SharedGraph, TriedDegrees

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,15 +10,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compiler.graph import NEWEST_OPSET, Array, Node
+from tx8isa.tools.budget import LOOPED_IN_A_STEP, MOVED_IN_A_STEP
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
+    from onnx import ModelProto, NodeProto
+
+    from tx8isa.tools.budget import Budget
 
 _RANDOM = (
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
     *("Multinomial", "Bernoulli", "Dropout"),
 )
 """Operators whose operands do not determine their result."""
+
+
+_FEW = 65536
+"""Elements of an operand that may fix the shape of a result."""
+_PARTS = 8
+"""Most elements of a result whose size data decides, for each of the operands: places of elements have an
+index for each axis."""
 
 
 class FoldingError(Exception):
@@ -29,8 +40,13 @@ def is_determined(op: str) -> bool:
     return op not in _RANDOM
 
 
-def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
-    """The results of a node of the newest operator set on constants, by ONNX's reference evaluator."""
+def evaluated(
+    node: NodeProto, operands: Sequence[Array | None], budget: Budget, copies: bool = False
+) -> list[Array]:
+    """The results of a node of the newest operator set on constants, by ONNX's reference evaluator.
+
+    ``copies``: it only moves elements. BudgetError when the results are beyond the budget.
+    """
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
@@ -45,7 +61,8 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
     ]
     graph = helper.make_graph([alone], "alone", infos, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", NEWEST_OPSET)])
-    feeds = {name: array for name, array in zip(names, operands, strict=True) if name}
+    feeds = {name: array for name, array in zip(names, operands, strict=True) if name and array is not None}
+    _take(budget, model, feeds, copies)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -57,6 +74,40 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
     if any(array.dtype == object for array in arrays):
         raise FoldingError("its result is not a tensor of numbers")
     return arrays
+
+
+def _take(budget: Budget, model: ModelProto, feeds: Mapping[str, Array], copies: bool) -> None:
+    """Take what the results need, whose shapes ONNX infers; those that data decides are parts of operands.
+
+    ONNX's evaluator has loops in Python, except where it ``copies``.
+    """
+    from onnx import TensorProto, helper, numpy_helper, shape_inference
+
+    alone = type(model)()
+    alone.CopyFrom(model)
+    known = [numpy_helper.from_array(array, name) for name, array in feeds.items() if array.size <= _FEW]
+    alone.graph.initializer.extend(known)
+    for info in alone.graph.input:
+        array = feeds[info.name]
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype != object else TensorProto.STRING
+        info.CopyFrom(helper.make_tensor_value_info(info.name, kind, array.shape))
+    for info in alone.graph.output:
+        info.type.Clear()
+    try:
+        inferred = shape_inference.infer_shapes(alone).graph.output
+    except Exception as error:  # the C++ code raises errors of many classes
+        raise FoldingError(" ".join(str(error).split())) from None
+    given = sum(array.size for array in feeds.values())
+    size = elements = 0
+    for info in inferred:
+        dims = info.type.tensor_type.shape.dim
+        whole = info.type.tensor_type.HasField("shape") and all(dim.HasField("dim_value") for dim in dims)
+        count = math.prod(dim.dim_value for dim in dims) if whole else _PARTS * given
+        kind = info.type.tensor_type.elem_type
+        width = helper.tensor_dtype_to_np_dtype(kind).itemsize if kind else 8
+        size, elements = size + count * width, elements + count
+    budget.hold(size)
+    budget.work((given + elements) // (MOVED_IN_A_STEP if copies else LOOPED_IN_A_STEP))
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[list[Node], set[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -43,17 +43,34 @@ def build_graph(description: Description, survey: Survey | None = None) -> Graph
         finished += fate.parts
     survey.tensors, survey.constants, survey.opset = tensors, description.constants, description.opset
     survey.stop_if_refused()
+    outputs, copies = _distinct_outputs(description, tensors)
+    finished += [infer_node(description, node, tensors) for node in copies]
     return Graph(
         name=description.name,
         opset=description.opset,
         inputs=description.inputs,
-        outputs=tuple(tensors[name] for name in dict.fromkeys(description.outputs)),
+        outputs=tuple(tensors[name] for name in outputs),
         constants=description.constants,
         nodes=tuple(finished),
         tensors=tensors,
         files=description.files,
         shardings=description.shardings,
+        doubles=description.doubles,
     )
+
+
+def _distinct_outputs(description: Description, taken: Container[str]) -> tuple[list[str], list[Node]]:
+    """The names of the outputs, and nodes that copy a value to each place where it is an output again."""
+    outputs: list[str] = []
+    copies = []
+    for at, name in enumerate(description.outputs):
+        own = name
+        while own in outputs or (own != name and own in taken):
+            own = f"{name}.{at}" if own == name else f"{own}_"
+        if own != name:
+            copies.append(Node("Identity", f"output {own}", (name,), (own,), {}))
+        outputs.append(own)
+    return outputs, copies
 
 
 def ordered_nodes(description: Description) -> list[Node]:

@@ -1,26 +1,67 @@
 """Compares the outputs of a run with the reference, and says whether the program or the format is at fault.
 
 The reference evaluates the model in binary64 with inputs and weights that are not rounded. A format rounds
-them before anything is computed; the error of that rounding alone is measured with the same reference.
+them before anything is computed; the error of that rounding alone is measured with the same reference. So is
+the error of quantising, if the program computes with bytes what the model has as floats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from compiler.graph import Array, Graph, Tensor
 
 from .reference import quantises, run_reference
-from .tolerance import Kind, Verdict, judge
+from .tolerance import BYTES, Kind, Tolerance, Verdict, judge
 
-Blame = Literal["program", "format", "both"]
+Blame = Literal["program", "format", "both", "quantising"]
 
 _MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "Pad")
 
 _UNROUNDED = "fp32"
 """The compute type that holds all inputs and constants as they are."""
+
+
+@dataclass(frozen=True)
+class FloatModel:
+    """The network of floats that was quantised.
+
+    ``loss``: the share of the cosine that the user allows quantising to lose; None without a word of it.
+    ``ranges``: the least and the largest value of inputs in the samples.
+    """
+
+    graph: Graph
+    loss: float | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def limit(self) -> Tolerance:
+        """What outputs may differ from its own: as for bytes, or by what the user allows if that is more."""
+        most = 1 - (BYTES.cosine or 0.0)
+        return BYTES if self.loss is None or self.loss <= most else Tolerance(cosine=1 - self.loss)
+
+    def advice(self, inputs: Mapping[str, Array]) -> str:
+        """What to try when quantising loses too much for some inputs."""
+        for name, (least, most) in self.ranges.items():
+            low, high = float(inputs[name].min()), float(inputs[name].max())
+            if low < least or high > most:
+                found = f"input '{name}' has {low:.3g} to {high:.3g}, the samples {least:.3g} to {most:.3g}"
+                return f"{found}: try samples like the inputs"
+        return "try other samples, another --calibration, --max-loss or --dtype auto"
+
+
+@dataclass(frozen=True)
+class Quantising:
+    """What becomes of an output on its way from floats to bytes, and from these to the chip.
+
+    ``alone`` compares the quantised graph, in binary64, with the network of floats; ``chip`` compares the
+    program with the quantised graph.
+    """
+
+    alone: Verdict
+    chip: Verdict
 
 
 @dataclass(frozen=True)
@@ -31,33 +72,72 @@ class Judgement:
     gives once inputs and weights are rounded. ``blame`` says what makes a failing output wrong: the
     ``format`` if the program does what the rounded reference does, the ``program`` if rounding alone stays
     within the tolerance, else ``both``; None for an output that passes.
+
+    Of a network that was quantised the model's own numbers are those of the floats; ``rounding`` and these
+    three compare with the quantised graph. If that says nothing against the program, ``quantising`` is at
+    fault. ``quantised`` has the parts of the way.
     """
 
     verdict: Verdict
     rounding: Verdict
     blame: Blame | None = None
+    quantised: Quantising | None = None
 
     @property
     def as_the_format_allows(self) -> bool:
-        """Whether the program is right, be the format good enough or not."""
-        return self.blame in (None, "format")
+        """Whether the program is right, be the format and the quantised graph good enough or not."""
+        return self.blame in (None, "format", "quantising")
 
 
 def judged(
-    graph: Graph, dtype: str, outputs: Mapping[str, Array], inputs: Mapping[str, Array]
+    graph: Graph,
+    dtype: str,
+    outputs: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    source: FloatModel | None = None,
 ) -> dict[str, Judgement]:
     """Judge the outputs that a program of compute type ``dtype`` gave for some inputs.
 
-    GraphError for inputs that do not fit.
+    ``source``: what the graph was before it was quantised. GraphError for inputs that do not fit.
     """
     exact = run_reference(graph, inputs)
     rounded = exact if dtype == _UNROUNDED else run_reference(graph, inputs, storage=dtype)
-    return {
+    found = {
         tensor.name: _judgement(
             graph, tensor, dtype, outputs[tensor.name], exact[tensor.name], rounded[tensor.name]
         )
         for tensor in graph.outputs
     }
+    if source is None:
+        return found
+    floats = run_reference(source.graph, inputs)
+    return {
+        name: _with_floats(each, dtype, (outputs[name], exact[name], floats[name]), source, inputs)
+        for name, each in found.items()
+    }
+
+
+def _with_floats(
+    found: Judgement,
+    dtype: str,
+    values: tuple[Array, Array, Array],
+    source: FloatModel,
+    inputs: Mapping[str, Array],
+) -> Judgement:
+    """The judgement of an output of a quantised graph, compared with the network of floats as well.
+
+    ``values``: the output on the chip, of the quantised graph, and of the network of floats.
+    """
+    got, exact, floats = values
+    verdict, alone = (judge("quantised", dtype, each, floats, limit=source.limit) for each in (got, exact))
+    blame = found.blame
+    if blame is not None:
+        verdict = replace(verdict, ok=False, text=f"compared with the quantised graph: {found.verdict.text}")
+    elif not verdict.ok:
+        cost = f"it alone costs max error {alone.max_abs_error:.3g}, cosine {alone.cosine:.7f}"
+        told = f"quantising is at fault: {cost}; {source.advice(inputs)}"
+        blame, verdict = "quantising", replace(verdict, text=f"{verdict.text}; {told}")
+    return Judgement(verdict, found.rounding, blame, Quantising(alone, found.verdict))
 
 
 def _judgement(

@@ -26,8 +26,8 @@ def default_dtype(graph: Graph) -> str:
 def compute_format(dtype: str) -> Format:
     """The format of a --dtype; GraphError for one that is not supported."""
     if dtype == "int8":
-        wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
-        raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
+        floats = f"formats that need none are {', '.join(STORAGE)}"
+        raise GraphError([f"--dtype int8 needs samples of the inputs: --calibrate FILE.npz; {floats}"])
     if dtype == "auto":
         raise GraphError(["--dtype auto: formats are chosen by tx8cc and tx8.compile, before they compile"])
     if dtype not in STORAGE:

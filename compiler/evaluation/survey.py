@@ -33,6 +33,10 @@ class Survey:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     constants: Mapping[str, Array] = field(default_factory=dict)
     opset: int = 0
+    free: int | None = None
+    """The size of free dimensions; None refuses them."""
+    assumed: list[str] = field(default_factory=list)
+    """The dimensions that have it, and how another size is given."""
 
     def stop_if_refused(self) -> None:
         """GraphError with everything that is wrong, if anything is."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from compiler.graph import Array, GraphError
 
-Kind = Literal["operator", "movement", "quantising", "near", "model"]
+Kind = Literal["operator", "movement", "quantising", "near", "quantised", "model"]
 """What computed the output: one operator, one that only moves values, one that quantises, a model whose
-integers may be a step away, or a model."""
+integers may be a step away, a quantised model in place of one of floats, or a model."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,11 @@ MODELS = {
 }
 """Tolerances of whole models, by compute type."""
 
-NEAR_INTEGERS = Tolerance(of_largest=0.15, cosine=0.99)
-"""The tolerance of models in which every convolution of bytes may give the integers beside those of ONNX."""
+BYTES = Tolerance(of_largest=0.15, cosine=0.99)
+"""The tolerance of models whose bytes no other program defines.
+
+Either every convolution may be a step off the integers of ONNX, or the model replaces one of floats.
+"""
 
 OPERATOR_TESTS = {
     "fp32": Tolerance(absolute=1e-4, relative=1e-3),
@@ -81,16 +84,25 @@ def limits(kind: Kind, dtype: str, declared: str) -> Tolerance:
         return EXACT
     if dtype == "fp32" and declared in HALF_OUTPUTS:
         return HALF_OUTPUTS[declared]
-    if kind == "near":
-        return NEAR_INTEGERS
+    if kind in ("near", "quantised"):
+        return BYTES
     return (MODELS if kind == "model" else OPERATOR_TESTS)[dtype]
 
 
-def judge(kind: Kind, dtype: str, got: Array, expected: Array, *, declared: str | None = None) -> Verdict:
+def judge(
+    kind: Kind,
+    dtype: str,
+    got: Array,
+    expected: Array,
+    *,
+    declared: str | None = None,
+    limit: Tolerance | None = None,
+) -> Verdict:
     """Compare an output with what was expected.
 
     ``dtype`` is the compute type (``fp32``, ``tf32``, ``fp16``, ``bf16``). ``declared`` is the dtype that the
     graph declares for the output; without it, that of ``got`` (bfloat16 that travels as float32 must say so).
+    ``limit`` replaces the limits of floats.
     """
     if got.shape != expected.shape:
         return Verdict(False, np.inf, 0.0, f"shape {list(got.shape)}, expected {list(expected.shape)}")
@@ -100,7 +112,8 @@ def judge(kind: Kind, dtype: str, got: Array, expected: Array, *, declared: str 
     finite = np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
         return Verdict(False, np.inf, 0.0, "NaN or infinities are not where they are expected")
-    return _judge_finite(limits(kind, dtype, declared or got.dtype.name), a[finite], b[finite])
+    limit = limit or limits(kind, dtype, declared or got.dtype.name)
+    return _judge_finite(limit, a[finite], b[finite])
 
 
 def _judge_finite(limit: Tolerance, a: Array, b: Array) -> Verdict:
@@ -127,7 +140,8 @@ def _judge_finite(limit: Tolerance, a: Array, b: Array) -> Verdict:
 def _judge_integers(kind: Kind, got: Array, expected: Array) -> Verdict:
     """Equal, dtypes included; a quantising operator may be one step off in few values.
 
-    Where single steps are allowed everywhere, they add up in what follows: only the cosine is limited.
+    Where single steps are allowed everywhere, they add up in what follows: only the cosine is limited. Of a
+    model in place of one of floats, such as a classifier, as large a share must be equal.
     """
     if got.dtype != expected.dtype:
         return Verdict(False, np.inf, 0.0, f"dtype {got.dtype.name}, expected {expected.dtype.name}")
@@ -137,8 +151,11 @@ def _judge_integers(kind: Kind, got: Array, expected: Array) -> Verdict:
     largest = max((abs(int(a) - int(b)) for a, b in pairs), default=0)
     cosine = cosine_of(got.astype(np.float64).ravel(), expected.astype(np.float64).ravel())
     tolerated = kind == "quantising" and largest <= 1 and wrong * QUANTISING_ONE_IN <= got.size
+    least = BYTES.cosine or 0.0
     if kind == "near" and got.dtype.itemsize == 1:
-        tolerated = cosine >= (NEAR_INTEGERS.cosine or 0.0)
+        tolerated = cosine >= least
+    if kind == "quantised":
+        tolerated = got.size - wrong >= least * got.size
     return Verdict(not wrong or tolerated, float(largest), cosine, f"{wrong} of {got.size} values differ")
 
 

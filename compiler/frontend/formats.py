@@ -35,7 +35,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     ),
     (0, b"GGUF", "weights in GGUF, without a graph; export the model that they were made of to ONNX"),
     (0, b"\x7fELF", "a program, not a model; images of tx8cc and tx8as are run by tx8emu"),
-    (0, b"\x93NUMPY", "an array of NumPy, not a model; arrays are given with --input NAME=FILE.npy"),
+    (0, b"\x93NUMPY", "an array of NumPy, not a model; arrays are given with --input NAME=FILE"),
     (0, b"\x1f\x8b", "compressed by gzip; unpack it first"),
     (0, b"version https://git-lfs", "a pointer of Git LFS in place of the model; fetch it: git lfs pull"),
 )

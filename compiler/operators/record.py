@@ -190,6 +190,16 @@ def rule(check: Callable[[Call], str | None]) -> Rule:
 
 
 @dataclass(frozen=True)
+class Intermediates:
+    """What a reference computes besides operands and results."""
+
+    held: int = 0
+    """The most elements that it holds at a time."""
+    computed: int = 0
+    """The elements that it computes altogether."""
+
+
+@dataclass(frozen=True)
 class Operator:
     """The record of one operator.
 
@@ -213,10 +223,12 @@ class Operator:
     rules: tuple[Rule, ...] = ()
     dtypes: Callable[[Call], tuple[str, ...]] | None = None  # of the outputs, where constraints do not say
     expansion: Expansion | None = None
+    ranged_expansion: Expansion | None = None  # where a run decides sizes
     needs: Needs | None = None
+    scratch: Callable[[Call], Intermediates] = lambda call: Intermediates()
     bodies: tuple[str, ...] = ()  # what the graphs are that a node of control flow executes
     internal: bool = False  # only expansions and rewrites use the operator
-    of_chip: bool = False  # each of several chips has a result of its own, of constants too
+    at_run: bool = False  # of constants too: each of several chips has its own result, or it reports a size
     precise: bool = False
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:
@@ -231,8 +243,12 @@ class Operator:
         named = zip(call.outputs, dtypes, shapes, strict=False)
         return tuple(Tensor(name, dtype, shape) for name, dtype, shape in named if name)
 
-    def needed(self, call: Call, boxes: Sequence[Box | None]) -> tuple[Box | None, ...]:
+    def needed(
+        self, call: Call, boxes: Sequence[Box | None], with_padding: bool = False
+    ) -> tuple[Box | None, ...]:
         """For each operand of a call the smallest known box from which boxes of the results are computed.
+
+        ``with_padding``: also what is beyond the operand, where windows reach there.
 
         ``boxes`` has one for each result, None or empty where nothing of it is wanted. None in the answer is
         an operand of which nothing is read; what a constant operand fixes is known and not read.
@@ -243,6 +259,7 @@ class Operator:
                 continue
             for at, part in enumerate(self._needs(call, number, box)):
                 inside = part.within(call.shape(at)) if part is not None and call.has(at) else None
+                inside = part if with_padding and inside is not None else inside
                 if inside is not None and inside.size:
                     before = found[at]
                     found[at] = inside if before is None else before.united(inside)

@@ -7,8 +7,9 @@ from compiler.graph import FLOATS, INTEGERS, Shape
 from .record import Call, Rule, Types, rule
 
 FLOAT = Types("T", FLOATS)
+BYTES = ("int8", "uint8")
 NUMERIC = Types("T", (*FLOATS, *INTEGERS))
-SIGNED = Types("T", (*FLOATS, "int8", "int32", "int64"))
+SIGNED = Types("T", (*FLOATS, "int8", "int16", "int32", "int64"))
 ANY = Types("T", (*FLOATS, *INTEGERS, "bool"))
 BOOL = Types("B", ("bool",))
 INT64 = Types("int64", ("int64",))

@@ -26,16 +26,17 @@ from compiler.dialect.ops import (
 from compiler.dialect.orders import Order
 from compiler.dialect.sizes import open_axes
 from compiler.dialect.types import order_of, readable_as, storage_permutation
+from compiler.evaluation.remarks import WideValues
 from compiler.evaluation.sizes import Domain, Size
 from compiler.evaluation.sizes.formulas import Point
 from compiler.evaluation.sizes.growth import GrowingState, growing_states, ranges_with, with_room
 from compiler.evaluation.sizes.ranged import RangedGraph
 from compiler.evaluation.sizes.ranges import Ranges
-from compiler.evaluation.wide_values import WideValues
 from compiler.graph import Array, Graph, Node
 from compiler.lowering import LOWERINGS
 from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
+from compiler.search.cost import KindUse
 from compiler.search.plan import PlannedSequence, PlannedVersion
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
@@ -89,8 +90,6 @@ class Context:
     """Name and lines of assembly of each phase."""
     on_core: set[str] = field(default_factory=set)
     """Names of the phases in which the kernel core computes elements of tensors."""
-    waiting: range = range(0)
-    """The tiles that have nothing to do before the first barrier, and work later."""
     data: list[Constant | Scratch] = field(default_factory=list)
     """Constants and memory in DDR that the phases use besides the values of the module."""
     used: set[str] = field(default_factory=set)
@@ -108,6 +107,8 @@ class Context:
     """The templates of the module's groups, by the number that is an attribute of the groups."""
     results: list[SearchResult] = field(default_factory=list)
     """The decision for each template; empty without search and plan."""
+    kind_use: KindUse = field(default_factory=KindUse)
+    """The kinds of commands that the groups use as phases of their own, which the search counts."""
     ranges: RangedSource | None = None
     """The sizes that a run decides; None for a program of one size."""
     ranged: RangedGraph | None = None

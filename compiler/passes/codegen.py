@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.program import node_line
 from compiler.codegen.program import phase as phase_text
-from compiler.codegen.schedule.phases import ScheduledPhase, schedule
+from compiler.codegen.schedule.phases import ScheduledPhase, schedule, still_running
 from compiler.dialect.ops import ControlOperation, LoadConstOp, TensorOperation
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
@@ -27,7 +27,6 @@ from compiler.passes.ranges.phase_code import PhaseCode
 from compiler.passes.ranges.planned import plan_of_version, versions_as_planned
 from compiler.passes.ranges.versions import Version, improve, join, versions_of
 from compiler.search import Trial
-from compiler.search.cost import tiles_at_work
 from compiler.search.plan import OTHER, PlanMisfit
 
 from .base import Context, operations, phase_names
@@ -55,7 +54,6 @@ class CodegenPass:
         for kernel in kernels:
             context.data += [*kernel.constants, *kernel.scratches]
             context.used |= kernel.used
-        context.waiting = _waiting(context, settled, [tiles_at_work(kernel) for kernel in kernels])
         for operation, phase in zip(settled, found, strict=True):
             lines = phase.lines()
             if isinstance(operation, ControlOperation):
@@ -68,7 +66,6 @@ class CodegenPass:
     def _run_ranges(self, context: Context, module: ModuleOp) -> None:
         """The same for a program of a range of sizes: phases may have several versions."""
         assert context.ranges is not None
-        ranges = context.ranges.ranges
         settled = dict(settled_operands(module))
         searches: dict[str, Trial | None] = {}
         codes = {
@@ -87,8 +84,6 @@ class CodegenPass:
             constants |= {constant.symbol for constant in kernel.constants}
             context.used |= kernel.used
         usual = [versions[0].kernel for versions in found]
-        point = ranges.number(ranges.usual)
-        context.waiting = _waiting(context, settled, [versions[0].tiles_at_work(point) for versions in found])
         context.phases += _ranged_phases(context, list(zip(codes, found, strict=True)), constants)
         for name, operation, kernel in zip(codes, settled, usual, strict=True):
             if kernel.on_core:
@@ -161,26 +156,36 @@ def _ranged_phases(
 ) -> Iterator[tuple[str, list[str]]]:
     """Name and text of each phase. Constants are loaded early only where phases have one version."""
     single: list[tuple[str, Kernel]] = []
+    before: Sequence[ScheduledPhase] = ()
     for number, (name, versions) in enumerate(phases):
         if len(versions) == 1:
             single.append((name, versions[0].kernel))
             continue
-        yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
+        found = schedule(single, constants, before)
+        yield from ((phase.name, phase.lines()) for phase in found)
         single = []
-        texts = [schedule([(name, each.kernel)], constants)[0].lines() for each in versions]
-        yield name, list(chosen_version(context, f"p{number}", versions, texts))
-    yield from ((phase.name, phase.lines()) for phase in schedule(single, constants))
+        made = [schedule([(name, each.kernel)], constants)[0] for each in versions]
+        meets = all(each.kernel.met_at is not None for each in made)
+        before = made if meets else [*still_running([*before, *found]), *made]
+        yield name, list(chosen_version(context, f"p{number}", versions, [each.lines() for each in made]))
+    yield from ((phase.name, phase.lines()) for phase in schedule(single, constants, before))
 
 
 def _scheduled(
     operations: Iterable[TensorOperation], phases: Sequence[tuple[str, Kernel]], constants: Set[str]
 ) -> Iterator[ScheduledPhase]:
-    """The phases with places for their buffers; no head begins before or in a phase of control flow."""
+    """The phases with places for their buffers; no head begins before or in a phase of control flow.
+
+    Tiles have met before a graph that control flow executes, but not after it: its last phases may still be
+    executed when the next phase of this graph begins.
+    """
+    alone = True
     frames = [isinstance(operation, ControlOperation) for operation in operations]
     for frame, found in groupby(zip(frames, phases, strict=True), key=itemgetter(0)):
         several = [phase for _, phase in found]
         for part in ([phase] for phase in several) if frame else [several]:
-            yield from schedule(part, constants)
+            yield from schedule(part, constants, alone=alone)
+            alone = False
 
 
 def _with_bodies(
@@ -199,20 +204,6 @@ def _with_bodies(
             for name, code in by_place[line].phases:
                 yield from phase_text(name, code)
             yield node_line(frame.name)
-
-
-def _waiting(context: Context, operations: Collection[TensorOperation], tiles: Sequence[int]) -> range:
-    """The tiles that work only in phases after the first barrier, if that is in the program in any case.
-
-    ``tiles``: how many have work in each phase.
-    """
-    if context.is_body or any(isinstance(operation, ControlOperation) for operation in operations):
-        return range(0)
-    meets = [operation.barrier is not None for operation in operations]
-    if True not in meets:
-        return range(0)
-    first = meets.index(True)
-    return range(max(tiles[:first], default=0), max(tiles[first:]))
 
 
 def _describe(operation: TensorOperation, kernel: Kernel) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,16 @@ from compiler.graph import Graph, GraphError
 from compiler.passes.ddr.chip_constants import BEGIN, PlacedConstants, same_code, with_chips, with_overlaid
 from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
-from compiler.search.chips import SENT, Degrees, PipelinedGraph, node_prices, pipelined_graph
+from compiler.search.chips import Degrees, PipelinedGraph, node_prices, pipelined_graph
 from compiler.search.plan import Plan, PlanMisfit
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.command_line import one_line
 from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
 from .base import Context, Pass, RangedSource
-from .emit import Network, constants_of, entry_record, foreign_buffers, program_text, stages_text
+from .emit import Network, constants_of, program_text, stages_text
 from .graph_operations import with_constants_as_inputs
 from .report import decisions, estimated_phases
 
@@ -157,45 +157,22 @@ def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
 
 def written(context: Context, module: ModuleOp) -> tuple[str, Bytes, Image]:
     """The text of a program whose passes have run, the bytes of its constants' file, and its image."""
-    text, constants = program_text([(context, module)])
-    context.data.clear()  # the constants' file has them now
-    image = _assembled(text, constants, context.machine)
-    text = _sealed(text, constants)
-    records = foreign_buffers(context, module, image)
-    if records:
-        text += records
-        image = replace(image, buffers=(*image.buffers, *_recorded(records, context.machine).buffers))
-    return text, constants, image
+    return written_together({"": (context, module)})
 
 
-def written_together(networks: Mapping[str, tuple[Context, ModuleOp]]) -> tuple[str, Bytes, Image]:
-    """The text of a program of several networks by name, whose passes have run, with the results of
-    ``written``; the contexts have different scopes. GraphError when they cannot share their states."""
-    text, constants = program_text([*networks.values()])
+def written_together(networks: Networks) -> tuple[str, Bytes, Image]:
+    """The text of a program of several networks, whose passes have run, with the results of ``written``; the
+    contexts have different scopes. GraphError when they cannot share their states."""
+    text, constants = program_text(networks)
     for context, _ in networks.values():
-        context.data.clear()
+        context.data.clear()  # the constants' file has them now
     machine = next(iter(networks.values()))[0].machine
-    image = _assembled(text, constants, machine)
-    records = "".join(
-        f"{entry_record(name, image)}\n{foreign_buffers(context, module, image)}"
-        for name, (context, module) in networks.items()
-    )
-    made = _recorded(records, machine)
-    image = replace(image, entry=made.entry, entry_points=made.entry_points)
-    return _sealed(text, constants) + records, constants, image
+    return _sealed(text, constants), constants, _assembled(text, constants, machine)
 
 
 def _sealed(text: str, constants: Bytes) -> str:
     """A text that names the checksum of its constants; the assembler need not compute it here once more."""
     return "".join(f"{line}\n" for line in (text.rstrip("\n"), *checksums(constants)))
-
-
-def _recorded(records: str, machine: Machine) -> Image:
-    """An image with nothing but these buffers and entry points.
-
-    They take no memory, so they change no address of the program. A program needs an instruction.
-    """
-    return _assembled(f"        ecall\n{records}", b"", machine)
 
 
 def written_for_chips(
@@ -262,7 +239,7 @@ def made_in_stages(
     """
     stages = compiled_stages(pipelines, begin, timing, after_pass, given)
     start = time.perf_counter()
-    made = written_in_stages(stages, machine)
+    made = written_in_stages(stages, machine, {name: each.graph for name, each in pipelines.items()})
     timing["assemble"] = time.perf_counter() - start
     return [next(iter(sets.values())) for sets in stages], made
 
@@ -314,43 +291,25 @@ def _of_entry(name: str, error: GraphError) -> GraphError:
     return GraphError([f"entry {name}: {problem}" if name else problem for problem in error.messages])
 
 
-def written_in_stages(stages: Sequence[StageSets], machine: Machine) -> tuple[str, Bytes, Image]:
+def written_in_stages(
+    stages: Sequence[StageSets], machine: Machine, graphs: Mapping[str, Graph]
+) -> tuple[str, Bytes, Image]:
     """The text of pipelines whose passes have run, the bytes of its constants' file, and its image.
 
-    The code of all chips of a stage is the same. The constants of all stages begin at the same place, for a
-    chip has only its own. GraphError for chips of a stage that would need other code.
+    ``graphs`` are the whole ones, by entry. The code of all chips of a stage is the same. The constants of
+    all stages begin at the same place, for a chip has only its own. GraphError for chips of a stage that
+    would need other code.
     """
     firsts = [next(iter(sets.values())) for sets in stages]
     numbers = {chip: stage for stage, sets in enumerate(stages) for chips in sets for chip in chips}
     lines, constants = with_overlaid([_placed_alike(sets, machine) for sets in stages])
-    code = stages_text(firsts, [numbers[chip] for chip in range(len(numbers))])
+    code = stages_text(firsts, [numbers[chip] for chip in range(len(numbers))], graphs)
     for context, _ in (network for sets in stages for each in sets.values() for network in each.values()):
         context.data.clear()
     first, _ = next(iter(firsts[0].values()))
-    head = [f"# {' '.join(first.graph.name.split())} in {first.compute.token}, made by tx8cc", ""]
+    head = [f"# {one_line(first.graph.name)} in {first.compute.token}, made by tx8cc", ""]
     text = "\n".join([*head, *lines, *code])
-    image = _assembled(text, constants, machine)
-    records = "".join(_records(firsts, image))
-    found = _recorded(records, machine)
-    if found.entry_points:
-        image = replace(image, entry=found.entry, entry_points=found.entry_points)
-    else:
-        image = replace(image, buffers=found.buffers)
-    return _sealed(text, constants) + records, constants, image
-
-
-def _records(stages: Sequence[Networks], image: Image) -> Iterator[str]:
-    """Lines with the inputs and outputs of each entry, and where it starts."""
-    for name in stages[0]:
-        if name:
-            yield f"{entry_record(name, image)}\n"
-        buffers = [
-            record
-            for networks in stages
-            for record in foreign_buffers(*networks[name], image).splitlines(keepends=True)
-            if SENT not in record
-        ]
-        yield from dict.fromkeys(buffers)
+    return _sealed(text, constants), constants, _assembled(text, constants, machine)
 
 
 def _placed_alike(sets: StageSets, machine: Machine) -> dict[tuple[int, ...], PlacedConstants]:

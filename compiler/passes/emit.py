@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
 
 from msgspec import UNSET
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
-from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.phase import source_key
@@ -16,7 +18,7 @@ from compiler.codegen.slices.precision import stored
 from compiler.dialect.ops import ControlOperation, GroupOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
-from compiler.graph import Array, Tensor
+from compiler.graph import Array, Graph, Tensor
 from compiler.lowering.movement.chips.opening import greeting, opening
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, groups_of, way_of
@@ -33,38 +35,63 @@ from compiler.search.cost import barrier_cycles
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
+from tx8isa.tools.command_line import one_line
 from tx8isa.tools.files import Bytes
 
 from .base import Context, computes, in_storage_order, operations
 from .work import symbol_of
 
-Interface = list[tuple[str, Tensor, Format, str]]
-"""Graph inputs and outputs: kind, tensor, format in DDR, symbol."""
+
+class InterfaceTensor(NamedTuple):
+    """A graph input or output, or a constant that a session may replace."""
+
+    kind: str
+    tensor: Tensor
+    fmt: Format
+    """Its format in DDR."""
+    symbol: str
+    """Where it begins in DDR."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its memory has its name as symbol, so that its directive reserves it."""
+        return self.symbol == self.tensor.name and is_plain_name(self.symbol)
+
+    @property
+    def directive(self) -> str:
+        """The line that declares it."""
+        tensor, place = self.tensor, None if self.is_own else self.symbol
+        return program.interface(self.kind, tensor.name, self.fmt, tensor.shape, tensor.dtype, place)
+
+
+Interface = list[InterfaceTensor]
+"""The inputs and outputs of a graph, in its order."""
+_KINDS = ("input", "constant", "output")
 
 
 Network = tuple[Context, ModuleOp]
 """A network whose passes have run."""
 
 
-def program_text(networks: Sequence[Network]) -> tuple[str, Bytes]:
+def program_text(networks: Mapping[str, Network]) -> tuple[str, Bytes]:
     """The assembly text, without the checksum of the constants' file, and the bytes of that file.
 
-    Several networks share equal constants, and the states that have the same name; each has a scope of its
-    own. GraphError if such states differ.
+    The keys are the names of entries; a single network has an empty name. Several networks share equal
+    constants, and the states that have the same name; each has a scope of its own. GraphError if such states
+    differ.
     """
-    first, _ = networks[0]
+    each = [*networks.values()]
+    first, _ = each[0]
     data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
-    shared = shared_states(networks)
+    shared = shared_states(each)
     # Constants come first: the memory after them is zero and needs no room in the file.
-    for network in networks:
+    for network in each:
         _constants(*network, data)
-    for network in networks:
-        _memory(*network, data, shared)
+    unrecorded = {name: _memory(*network, data, shared) for name, network in networks.items()}
     data.shared_spaces()
-    name = " ".join(first.graph.name.split())
-    head = [f"# {name} in {first.compute.token}, made by tx8cc", ""]
-    codes = [line for network in networks for line in _code(*network, data)]
-    return "\n".join([*head, *data.out.lines, *codes, ""]), data.blob
+    head = [f"# {one_line(first.graph.name)} in {first.compute.token}, made by tx8cc", ""]
+    codes = [line for network in each for line in _code(*network, data)]
+    return "\n".join([*head, *data.out.lines, *codes, *_records(unrecorded), ""]), data.blob
 
 
 def constants_of(networks: Sequence[Network]) -> program.Data:
@@ -76,24 +103,45 @@ def constants_of(networks: Sequence[Network]) -> program.Data:
     return data
 
 
-def stages_text(stages: Sequence[Mapping[str, Network]], numbers: Sequence[int]) -> list[str]:
+def stages_text(
+    stages: Sequence[Mapping[str, Network]], numbers: Sequence[int], graphs: Mapping[str, Graph]
+) -> list[str]:
     """The memory and the code of the stages of pipelines, without constants.
 
     ``stages`` has, for each stage, its networks by entry; ``numbers`` is the stage of each chip, which begins
-    with the code of that stage. Inputs that several stages of an entry read are the same memory.
+    with the code of that stage. ``graphs`` are those of all stages by entry. Inputs that several stages of an
+    entry read are the same memory.
     """
     each = [(entry, network) for stage in stages for entry, network in stage.items()]
     networks, (first, _) = [network for _, network in each], each[0][1]
     data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
     shared = shared_states(networks, [entry for entry, _ in each])
-    for network in networks:
-        _memory(*network, data, shared)
+    found: dict[str, Interface] = {entry: [] for entry in graphs}
+    for entry, network in each:
+        found[entry] += _memory(*network, data, shared)
     data.shared_spaces()
     codes = [line for network in networks for line in _code(*network, data)]
     for entry in reversed([*stages[0]]):
         scopes = [stage[entry][0].prefix for stage in stages]
         codes[:0] = program.dispatch(numbers, first.machine.tiles, scopes, f"{entry}." if entry else "")
-    return [*data.out.lines, "", *codes, ""]
+    unrecorded = {entry: _in_order(found[entry], graph) for entry, graph in graphs.items()}
+    return [*data.out.lines, "", *codes, *_records(unrecorded), ""]
+
+
+def _in_order(found: Interface, graph: Graph) -> Interface:
+    """The inputs and outputs of a graph, once each and in its order, from those of its stages."""
+    first = {(each.kind, each.tensor.name): each for each in reversed(found)}
+    names = {"input": graph.inputs, "output": graph.outputs}
+    keys = [(kind, tensor.name) for kind, tensors in names.items() for tensor in tensors]
+    return [first[key] for key in keys if key in first]
+
+
+def _records(unrecorded: Mapping[str, Iterable[InterfaceTensor]]) -> Iterator[str]:
+    """Directives that record the start of each entry, and inputs and outputs without directives so far."""
+    for name, interface in unrecorded.items():
+        if name:
+            yield program.entry_record(name)
+        yield from (each.directive for each in interface)
 
 
 def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
@@ -104,17 +152,16 @@ def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
         _constants_of(inner, data, [operation for operation in operations(body) if operation.results])
 
 
-def _memory(context: Context, module: ModuleOp, data: program.Data, shared: Mapping[str, str]) -> None:
-    """Declare the memory of a network that is not constant."""
+def _memory(
+    context: Context, module: ModuleOp, data: program.Data, shared: Mapping[str, str]
+) -> Iterable[InterfaceTensor]:
+    """Declare the memory of a network that is not constant; the inputs and outputs that follow the text."""
     sources = [operation for operation in operations(module) if operation.results]
     symbols = {range_of(value).symbol for operation in sources for value in operation.results}
     elsewhere = {symbol: other for symbol, other in shared.items() if symbol in symbols}
     for symbol, other in elsewhere.items():
         data.part(symbol, other, 0)
-    _declare(interface_of(context, module), data, sources, elsewhere)
-    for kind, tensor, fmt, symbol in empty_interface(context):
-        if symbol == tensor.name:
-            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
+    unrecorded = _declare(interface_of(context, module), data, sources, elsewhere)
     regions = list(context.all_regions(module))
     for each in (context, *(inner for _, inner, _ in regions)):
         for entry in each.data:
@@ -122,19 +169,19 @@ def _memory(context: Context, module: ModuleOp, data: program.Data, shared: Mapp
                 (data.share if entry.shared else data.space)(entry.symbol, entry.size)
     for operation, inner, body in regions:
         _declare_body(data, operation, inner, body)
+    return unrecorded
 
 
 def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
     """The code of a network from its start to its end; it may declare more memory."""
     start, code = _start_and_phases(context)
     start, code = _with_sizes(context, module, data, start, code)
-    if context.waiting:
-        start += program.first_submission(context.waiting)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
         start += program.background_workers(context.machine)
-    if any(map(_copies, context.phases[1:])):
+    copying = [number for number, phase in enumerate(context.phases) if _copies(phase)]
+    if copying:
         copy = program.first_copy(data, context.tiles, context.prefix)
-        if len(code) > 2 and _completes_behind_the_first_phase(context, module):
+        if len(code) > 2 and copying[-1] and _completes_behind_the_first_phase(context, module):
             # After the first phase the core has time for it; later phases would delay it more.
             code.insert(1, program.phase("", copy))
         else:
@@ -261,70 +308,71 @@ def _replaceable(context: Context, data: program.Data, operation: InputOp) -> No
 
 def _declare(
     interface: Interface, data: program.Data, sources: Sequence[TensorOperation], outside: Container[str] = ()
-) -> None:
-    """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
+) -> Iterable[InterfaceTensor]:
+    """Write the directives for the memory of all values that are not constants, and for symbols inside it.
+
+    Inputs and outputs are declared in the order of the graph, each one with memory of its own after its
+    predecessors. Returns those that are not declared yet.
+    """
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
-    constants |= {symbol for kind, _, _, symbol in interface if kind == "constant"}
+    constants |= {each.symbol for each in interface if each.kind == "constant"}
     values = [value for operation in sources for value in operation.results]
     for value in values:
         place = range_of(value)
         if place.symbol not in constants and place.symbol not in outside:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
-    named = {symbol: (kind, tensor, fmt) for kind, tensor, fmt, symbol in interface if symbol == tensor.name}
+    undeclared = [each for each in interface if each.symbol not in constants or not each.is_own]
+    waiting = {kind: iter([each for each in undeclared if each.kind == kind]) for kind in _KINDS}
+    kinds = {each.symbol: each.kind for each in undeclared if each.is_own}
     for symbol, size in sizes.items():
-        if symbol in named:
-            kind, tensor, fmt = named[symbol]
-            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
+        if symbol in kinds:
+            _declare_next(data, waiting[kinds[symbol]], sizes)
         else:
             data.space(symbol, size)
     for value in values:
         symbol, place = symbol_of(value), range_of(value)
         if symbol != place.symbol:
             data.part(symbol, place.symbol, place.begin)
+    return chain(*waiting.values())
+
+
+def _declare_next(data: program.Data, waiting: Iterator[InterfaceTensor], sizes: Container[str]) -> None:
+    """Declare the inputs or outputs that wait, up to the next one with memory of its own."""
+    for each in waiting:
+        data.out.lines.append(each.directive)
+        if each.is_own and each.symbol in sizes:
+            return
 
 
 def interface_of(context: Context, module: ModuleOp) -> Interface:
-    """The graph inputs and outputs that have elements."""
-    found = []
+    """The inputs and outputs of a graph, in its order, and constants that a session may replace."""
+    values: dict[tuple[str, str], tuple[SSAValue, str]] = {}
     for operation in operations(module):
-        if isinstance(operation, InputOp | OutputOp):
-            is_input = isinstance(operation, InputOp)
-            kind, tensors = ("input", context.graph.inputs) if is_input else ("output", context.graph.outputs)
-            kind = "constant" if is_input and operation.node.data in context.replaceable else kind
-            tensor = next(tensor for tensor in tensors if tensor.name == operation.node.data)
-            value = operation.results[0] if is_input else operation.operands[0]
-            tensor = replace(tensor, shape=most_shape(context, value))
-            found.append((kind, tensor, format_of(value.type), operation.symbol))
-    return found
-
-
-def empty_interface(context: Context) -> Interface:
-    """Graph inputs and outputs without elements, for which the module has no operation.
-
-    The symbol is empty if assembly cannot spell the name.
-    """
-    inputs, outputs = context.graph.inputs, context.graph.outputs
-    taken = {tensor.name for tensor in inputs}
-    found = []
-    for kind, tensors in (("input", inputs), ("output", outputs)):
+        if isinstance(operation, InputOp):
+            values["input", operation.node.data] = operation.results[0], operation.symbol
+        elif isinstance(operation, OutputOp):
+            values["output", operation.node.data] = operation.operands[0], operation.symbol
+    graph, found = context.graph, []
+    for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
         for tensor in tensors:
             if not tensor.size:
-                own = is_plain_name(tensor.name) and (kind == "input" or tensor.name not in taken)
-                found.append((kind, tensor, DTYPE_FORMATS[tensor.dtype], tensor.name if own else ""))
+                found.append(_without_elements(context, kind, tensor))
+                continue
+            value, symbol = values.pop((kind, tensor.name))
+            own_kind = "constant" if kind == "input" and tensor.name in context.replaceable else kind
+            whole = replace(tensor, shape=most_shape(context, value))
+            found.append(InterfaceTensor(own_kind, whole, format_of(value.type), symbol))
+    assert not values, f"the module has inputs or outputs that are none of the graph: {[*values]}"
     return found
 
 
-def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
-    """Directives for inputs and outputs whose names are not symbols; ``image`` has their addresses."""
-    lines = []
-    for kind, tensor, fmt, symbol in (*interface_of(context, module), *empty_interface(context)):
-        if symbol != tensor.name:
-            address = image.symbols[symbol].address if symbol else image.entry
-            lines.append(program.buffer_record(kind, tensor.name, fmt, tensor.shape, tensor.dtype, address))
-    return "".join(f"{line}\n" for line in lines)
+def _without_elements(context: Context, kind: str, tensor: Tensor) -> InterfaceTensor:
+    """An input or output for which the module has no operation.
 
-
-def entry_record(name: str, image: Image) -> str:
-    """The directive that records where one of several networks starts; ``image`` has the address."""
-    return program.entry_record(name, image.symbols[f"{name}.{program.START}"].address)
+    It is said to begin where the program starts if assembly cannot spell its name.
+    """
+    taken = kind == "output" and any(tensor.name == each.name for each in context.graph.inputs)
+    own = is_plain_name(tensor.name) and not context.prefix and not taken
+    symbol = tensor.name if own else f"{context.prefix}{program.START}"
+    return InterfaceTensor(kind, tensor, DTYPE_FORMATS[tensor.dtype], symbol)

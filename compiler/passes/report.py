@@ -15,7 +15,7 @@ from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
 from compiler.dialect.types import stored_bytes
-from compiler.evaluation.core_work import CoreWork
+from compiler.evaluation.remarks import CoreWork
 from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, SEND
 from compiler.passes.ddr.placement import DdrRange, range_of
 from compiler.search import SearchResult, Trial

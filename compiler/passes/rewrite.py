@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.attributes import encoded
 from compiler.evaluation.folding import needed
-from compiler.evaluation.wide_values import wide_or_none
+from compiler.evaluation.remarks import wide_or_none
 from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of, is_known
@@ -38,11 +38,13 @@ class RewritePass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         applied: list[tuple[str, str]] = []
-        graph = _without_dead_nodes(expand_graph(simplified(graph_of(context, module), applied)))
+        graph = simplified(graph_of(context, module), applied)
+        graph = _without_dead_nodes(expand_graph(graph, ranged=context.ranges is not None))
         large = large_numbers(graph, context.compute)
         wide = statistics(graph) | small_numbers(graph, context.compute) | large.nodes
         context.wide = wide_or_none(large.values)
-        graph = context.graph = replace(graph, precise=graph.precise | wide)
+        executing = {node.name for node in graph.nodes if node.bodies}  # their graphs have the compute format
+        graph = context.graph = replace(graph, precise=(graph.precise | wide) - executing)
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)

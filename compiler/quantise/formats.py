@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from compiler.graph import Graph, GraphError
+from tx8isa.tools.command_line import one_line
 from tx8isa.tools.suggestions import hint
 
 from .places import Places
@@ -108,13 +109,15 @@ class DecisionTable:
 
     def text(self) -> str:
         """A line for each choice that was compared, then one for each node."""
-        width = max((len("node"), *(len(decision.node) for decision in self.decisions)))
+        width = max((len("node"), *(len(one_line(decision.node)) for decision in self.decisions)))
         lines = [*self._compared()]
-        lines.append(f"{'node':<{width}}  {'operator':<8}  format  {'sensitivity':>11}  {'cycles won':>10}")
+        head = f"{'node':<{width}}  {'operator':<8}  format  {'sensitivity':>11}"
+        lines.append(f"{head}  {'estimated cycles won':>20}")
         for item in self.decisions:
             loss = "-" if item.sensitivity is None else f"{item.sensitivity:.2e}"
             won = "-" if item.cycles is None else f"{item.cycles:,}"
-            lines.append(f"{item.node:<{width}}  {item.operator:<8}  {item.format:<6}  {loss:>11}  {won:>10}")
+            line = f"{one_line(item.node):<{width}}  {item.operator:<8}  {item.format:<6}"
+            lines.append(f"{line}  {loss:>11}  {won:>20}")
         return "\n".join(lines)
 
     def _compared(self) -> Iterator[str]:
@@ -122,10 +125,10 @@ class DecisionTable:
         if not self.trials:
             return
         width = max((len("formats"), *(len(trial.name) for trial in self.trials)))
-        yield f"{'formats':<{width}}  {'in wider ones':>13}  {'lost':>9}  {'cycles':>11}"
+        yield f"{'formats':<{width}}  {'in wider ones':>13}  {'lost':>9}  {'estimated cycles':>16}"
         for at, trial in enumerate(self.trials):
             cycles = "-" if trial.cycles is None else f"{trial.cycles:,}"
-            line = f"{trial.name:<{width}}  {trial.aside:>13}  {trial.loss:>9.4%}  {cycles:>11}"
+            line = f"{trial.name:<{width}}  {trial.aside:>13}  {trial.loss:>9.4%}  {cycles:>16}"
             yield line if at else f"{line}  chosen"
         yield ""
 
@@ -155,7 +158,7 @@ def read_formats(path: Path, places: Places) -> dict[str, str]:
 def saved_formats(path: Path) -> SavedFormats:
     """The content of a file of formats; GraphError for a file that is none."""
     try:
-        saved = msgspec.json.decode(path.read_bytes(), type=SavedFormats)
+        saved: SavedFormats = msgspec.json.decode(path.read_bytes(), type=SavedFormats)
     except msgspec.DecodeError as error:
         raise GraphError([f"{path}: not a file of formats: {error}"]) from None
     if saved.version != _VERSION:

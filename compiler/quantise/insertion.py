@@ -56,7 +56,7 @@ class Insertion:
         prefix = f"{name}.int8"
         while any(known.startswith(f"{prefix}.") for known in self.tensors):
             prefix += "+"
-        return Builder(prefix, self.places.graph.opset, self.tensors, self.constants, fold=False)
+        return Builder(prefix, self.places.graph.opset, self.tensors, self.constants)
 
     def _quantise(self, name: str, maker: str) -> None:
         """Add the bytes of a value and what they stand for."""

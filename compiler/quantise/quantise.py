@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.evaluation.wide_values import WideValues
+from compiler.evaluation.judgement import FloatModel
+from compiler.evaluation.remarks import WideValues
 from compiler.graph import Graph, GraphError
 
 from .cycles import CyclesOf, cycles_won
@@ -33,16 +34,20 @@ class Goal:
 
 @dataclass(frozen=True)
 class Quantised:
-    """A graph with formats for its nodes, and the decisions that made it; its floats are in ``dtype``."""
+    """A graph with formats for its nodes, and the decisions that made it; its floats are in ``dtype``.
+
+    ``source``: what it was before, if some of its nodes compute with bytes.
+    """
 
     graph: Graph
     table: DecisionTable
     dtype: str = FLOAT
+    source: FloatModel | None = None
 
     @property
     def chosen(self) -> Chosen:
         """What is compiled."""
-        return Chosen(self.graph, self.dtype, self.table)
+        return Chosen(self.graph, self.dtype, self.table, source=self.source)
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,14 @@ class Chosen:
     """A graph whose floats are in ``dtype``, and what was decided.
 
     ``table`` has the decisions, if nodes could be in several formats; ``wide`` the values of the samples that
-    one format of floats cannot hold.
+    one format of floats cannot hold; ``source`` the network of floats that was quantised.
     """
 
     graph: Graph
     dtype: str | None
     table: DecisionTable | None = None
     wide: WideValues | None = None
+    source: FloatModel | None = None
 
 
 def quantise(
@@ -81,7 +87,9 @@ def quantise(
     )
     metric = (goal.metric or Metric()).name
     table = DecisionTable(graph.name, decisions, quantiser.others(chosen), metric, loss)
-    return Quantised(quantiser.graph(chosen), table)
+    allowed = goal.max_loss if goal.metric is None else None
+    ranges = {name: (float(array.min()), float(array.max())) for name, array in samples.arrays.items()}
+    return Quantised(quantiser.graph(chosen), table, source=FloatModel(graph, allowed, ranges))
 
 
 def _chosen(

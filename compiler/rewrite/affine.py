@@ -36,7 +36,7 @@ def per_channel(array: Array, rank: int, axis: int, channels: int) -> Array | No
 
 def _batch_normalization(graph: RewrittenGraph, node: Node) -> Replacement | None:
     arrays = [graph.array(name) for name in node.inputs[1:5]]
-    if any(array is None for array in arrays):
+    if any(array is None for array in arrays) or graph.call(node).integer("training_mode"):
         return None
     scale, shift, mean, variance = (np.asarray(array, np.float64) for array in arrays)
     with np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from compiler.evaluation.folding import needed
 from compiler.graph import Array, Graph, Node, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.builder import Builder, budget_of
 from compiler.operators.record import OPERATORS, Call, call_of, resolve
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -64,6 +64,7 @@ class RewrittenGraph:
         self._replaced: dict[str, str] = {}
         self._precise = set(graph.precise)
         self._builders = 0
+        self.budget = budget_of(self.constants)
 
     # --- what a rewrite asks -----------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class RewrittenGraph:
         """A builder of nodes that replace ``node``."""
         self._builders += 1
         prefix = f"{node.name}.r{self._builders}"
-        return Builder(prefix, self.graph.opset, self.tensors, self.constants)
+        return Builder(prefix, self.graph.opset, self.tensors, self.constants, budget=self.budget)
 
     # --- applying rewrites ------------------------------------------------------------------------------
 

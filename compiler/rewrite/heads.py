@@ -26,63 +26,30 @@ from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 # --- views -----------------------------------------------------------------------------------------------
 
 
-def _phantom(seen: StridedView) -> Array:
-    """An array of bytes with the strides of a view, to compute strides with; it has no elements to read."""
-    return np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), seen.shape, seen.strides, writeable=False)
-
-
-def _moved(array: Array, seen: StridedView, offset: int = 0) -> StridedView:
-    """The view that is ``array``, made of the phantom of ``seen``."""
-    steps = compact(array.shape).strides
-    strides = tuple(
-        int(step) if size != 1 else own
-        for size, step, own in zip(array.shape, array.strides, steps, strict=True)
-    )
-    return StridedView(seen.offset + offset, array.shape, strides)
-
-
-def _reshaped(seen: StridedView, shape: Shape) -> StridedView | None:
-    """A view in another shape; None if the new axes have no strides."""
-    array = _phantom(seen)
-    try:
-        return _moved(np.reshape(array, shape, copy=False), seen)
-    except ValueError:
-        return None
-
-
-def _sliced(seen: StridedView, ranges: tuple[range, ...]) -> StridedView | None:
-    """A view of part of every axis; None for empty parts and negative steps."""
-    if any(taken.step < 0 or not taken for taken in ranges):
-        return None
-    array = _phantom(seen)[tuple(slice(taken.start, taken.stop, taken.step) for taken in ranges)]
-    starts = (taken.start * step for taken, step in zip(ranges, seen.strides, strict=True))
-    return _moved(array, seen, sum(starts))
-
-
 def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) -> StridedView | None:
     """The result ``name`` of a node as a view of the value that its operand is a view ``seen`` of."""
-    call, array = graph.call(node), _phantom(seen)
+    call = graph.call(node)
     if node.op in RESHAPES:
-        return _reshaped(seen, graph.shape(name))
+        return seen.reshaped(graph.shape(name))
     if node.op == "Transpose":
-        return _moved(np.transpose(array, permutation(call)), seen)
+        return seen.transposed(permutation(call))
     if node.op == "Expand":
-        return _moved(np.broadcast_to(array, graph.shape(name)), seen)
+        return seen.expanded(graph.shape(name))
     if node.op == "Slice":
-        return _sliced(seen, slice_ranges(call))
+        return seen.sliced(slice_ranges(call))
     axis = call.integer("axis") % len(seen.shape)
     ranges = [range(size) for size in seen.shape]
     if node.op == "Split":
         sizes = [graph.shape(output)[axis] for output in node.outputs]
         start = sum(sizes[: node.outputs.index(name)])
         ranges[axis] = range(start, start + graph.shape(name)[axis])
-        return _sliced(seen, tuple(ranges))
+        return seen.sliced(tuple(ranges))
     index = graph.array(node.inputs[1])
     if index is None or index.size != 1:
         return None
     ranges[axis] = range(first := int(index.reshape(())) % seen.shape[axis], first + 1)
-    taken = _sliced(seen, tuple(ranges))
-    return None if taken is None else _reshaped(taken, graph.shape(name))
+    taken = seen.sliced(tuple(ranges))
+    return None if taken is None else taken.reshaped(graph.shape(name))
 
 
 def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, StridedView]]:

@@ -147,10 +147,10 @@ def read_plan(path: Path) -> Plan:
     """The plan in a file; GraphError if the file is not a plan."""
     text = path.read_bytes()
     try:
-        found = msgspec.json.decode(text, type=_Head).format
-        if found != FORMAT:
+        head: _Head = msgspec.json.decode(text, type=_Head)
+        if head.format != FORMAT:
             fix = "write it again with --save-plan"
-            raise GraphError([f"{path}: plan of format {found}; known is {FORMAT}: {fix}"])
+            raise GraphError([f"{path}: plan of format {head.format}; known is {FORMAT}: {fix}"])
         return msgspec.json.decode(text, type=Plan)
     except msgspec.DecodeError as error:
         raise GraphError([f"{path}: not a plan: {error}"]) from None

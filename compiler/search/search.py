@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from compiler.codegen.kernel import Kernel, Target
@@ -14,6 +15,7 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
 
+from .cost import NOTHING, KindUse, Shares, kinds_of
 from .effort import Effort
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,8 @@ class Trial:
     """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why.
 
     ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
-    ``ahead``: of a stack, the cycles that a phase before it may hide.
+    ``ahead``: of a stack, the cycles that a phase before it may hide. ``kinds``: the shares of the price of
+    each kind of command that are in its cycles.
     """
 
     cut: Cut | None
@@ -59,6 +62,7 @@ class Trial:
     problem: str = ""
     ends: tuple[int, int] | None = None
     ahead: int = 0
+    kinds: Shares = field(default_factory=dict)
 
     @property
     def rank(self) -> float:
@@ -94,9 +98,11 @@ class Search:
         progress: SearchProgress | None = None,
         at_ends: RangeEstimator | None = None,
         ahead: Estimator | None = None,
+        kinds: Callable[[Kernel], Shares] | None = None,
+        use: KindUse | None = None,
     ) -> None:
         self.estimator, self.effort, self.clock, self.progress = estimator, effort, clock, progress
-        self.at_ends, self.ahead = at_ends, ahead
+        self.at_ends, self.ahead, self.kinds, self.use = at_ends, ahead, kinds, use
         self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates of which not all candidates were tried because time was up."""
@@ -104,6 +110,7 @@ class Search:
     def run(self, templates: Sequence[Template]) -> list[SearchResult]:
         """The best candidate of each template; CapacityError for a template of which none fits."""
         begin, self._all = self.clock(), len(templates)
+        self.count_kinds(templates)
         rules = [self.trial(template, None) for template in templates]
         weights = [
             template.count * (rule.cycles or 0) for template, rule in zip(templates, rules, strict=True)
@@ -127,6 +134,15 @@ class Search:
                 len(templates),
             )
         return results
+
+    def count_kinds(self, templates: Sequence[Template]) -> None:
+        """Find out which kinds of commands the program uses, unless that is known."""
+        if self.use is None or self.use.users:
+            return
+        for template in templates:
+            with suppress(*DOES_NOT_FIT, CapacityError):
+                kernel = generate("p", replace(template.work, cut=None), template.target)
+                self.use.count(kinds_of(kernel.tree), template.count)
 
     def search_stack(self, template: Template) -> SearchResult | None:
         """The best of the first ``effort.stack`` cuts of a stack that fit; None when none fits.
@@ -177,6 +193,10 @@ class Search:
             return trial
         return self._at_ends(trial, kernel)
 
+    def decided(self, template: Template, cut: Cut | None) -> SearchResult:
+        """What the search says of a cut that an earlier one chose; CapacityError if it does not fit."""
+        return _best(template, [self.trial(template, cut)])
+
     def priced(self, template: Template, cut: Cut | None) -> Trial:
         """The cycles of a cut that was decided; what ``generate`` raises if it does not fit."""
         return self._priced(template, cut)[0]
@@ -196,7 +216,8 @@ class Search:
 
     def _priced(self, template: Template, cut: Cut | None) -> tuple[Trial, Kernel]:
         kernel = generate("p", replace(template.work, cut=cut), template.target)
-        return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
+        shares = NOTHING if self.kinds is None else self.kinds(kernel)
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes, kinds=shares), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:

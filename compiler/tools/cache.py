@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from tx8isa.tools.cache_folder import SEAL_BYTES, SECRET, SealedFolder, cache_folder
 from tx8isa.tools.caches import PROGRAM_BYTES, PROGRAMS
+from tx8isa.tools.files import sweep
 
 if TYPE_CHECKING:
     from compiler.driver import Program
@@ -37,8 +38,6 @@ log = logging.getLogger(__name__)
 
 _LENGTHS = struct.Struct("<4Q")
 """Sizes of header, text, constants and image in bytes, at the beginning of an entry."""
-_STALE_SECONDS = 3600
-"""A temporary file of this age was left by a process that has ended."""
 _BEGAN = time.time()
 """Time at which this process began: sources that were written later may differ from those it has imported."""
 
@@ -85,23 +84,22 @@ class ProgramCache:
         return True
 
     def _shrink(self) -> None:
-        """Remove stale temporary files, and the least recently used entries until the rest fits."""
+        """Remove what killed writers have left, and the least recently used entries until the rest fits."""
+        sweep(self.folder)
         total = 0
-        for age, size, path in sorted(self._files()):
-            stale = path.suffix == ".tmp" and age > _STALE_SECONDS
+        for _, size, path in sorted(self._files()):
             total += size
-            if stale or (path.suffix == ".program" and total > self.most):
+            if path.suffix == ".program" and total > self.most:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """For every entry and temporary file: seconds since its last use, size in bytes, path."""
         now = time.time()
-        for path in (path for path in self.folder.iterdir() if path.name != SECRET):
-            try:
-                status = path.stat()
-            except FileNotFoundError:  # another process has removed it
-                continue
-            yield now - status.st_mtime, status.st_size, path
+        with suppress(FileNotFoundError):  # another process empties the folder
+            for path in (path for path in self.folder.iterdir() if path.name != SECRET):
+                with suppress(FileNotFoundError):
+                    status = path.lstat()
+                    yield now - status.st_mtime, status.st_size, path
 
 
 def compile_cached(
@@ -230,8 +228,7 @@ def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
     """The program in the bytes of an entry."""
     from asm.image import read_image
     from compiler.driver import Program
-    from compiler.evaluation.core_work import CoreWork
-    from compiler.evaluation.wide_values import wide_or_none
+    from compiler.evaluation.remarks import CoreWork, wide_or_none
 
     view, parts, at = memoryview(data), [], _LENGTHS.size
     for length in _LENGTHS.unpack_from(data):

@@ -23,11 +23,14 @@ from compiler.operators import OPERATORS, Call, Operator, call_of
 from compiler.operators.boxes.divisions import is_divisible
 from compiler.operators.expansion.expander import Expander, expand_graph
 from compiler.passes.rewrite import refusal_of
+from tx8isa.tools.command_line import one_line
 
 from .support import engines_text
 
 _SHOWN_NODES = 3
 """Names of nodes in a row of the table."""
+_FREE = 1
+"""The size of free dimensions of a model."""
 _FEW = 64
 """Elements of constants that are compared, such as the bounds of a slice; others are the same or not."""
 
@@ -54,7 +57,8 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape.
+    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape;
+    ``assumed`` are free dimensions, and the options that give them sizes.
 
     ``parts`` is how many nodes there are after expansion. Of those that ``whole`` counts by operators, a part
     of the result is not computed from a part of an operand: they cannot be divided along an axis.
@@ -64,6 +68,7 @@ class Check(msgspec.Struct, frozen=True):
     supported: bool
     operators: list[Row]
     problems: list[str]
+    assumed: list[str]
     parts: int
     whole: dict[str, int]
 
@@ -111,19 +116,20 @@ class _Ways:
 
 def check_model(read: Reader, path: Path) -> Check:
     """Read a model and say how its operators will run. GraphError for a file that cannot be read at all."""
-    survey = Survey()
-    supported, used = True, None
+    survey, supported, used = Survey(free=_FREE), True, None
     try:
         used = {node.name for node in read(path, survey).nodes}
-    except GraphError:
+    except GraphError as error:
         supported = False
         if not survey.fates and not survey.problems:
             raise
+        if not survey.problems and all(fate.refusal is None for fate in survey.fates):
+            survey.problems.append(error)  # of outputs, or of the graph as a whole
     expander = Expander(survey.graph())
     rows = _rows(survey, used, expander)
     supported = supported and all(row.state != "refused" for row in rows)
     problems = [text for error in survey.problems for text in error.messages]
-    return Check(str(path), supported, rows, problems, len(expander.nodes), _whole(expander))
+    return Check(str(path), supported, rows, problems, survey.assumed, len(expander.nodes), _whole(expander))
 
 
 def _whole(expander: Expander) -> dict[str, int]:
@@ -201,10 +207,13 @@ def _refused(fate: Fate, error: GraphError) -> Row:
 
 def table(check: Check) -> str:
     """The rows as a table for people, with a last line about the whole model."""
-    width = max(len("operator"), *(len(row.operator) for row in check.operators), 0)
+    rows = [(one_line(row.operator), row.count, one_line(_how(row))) for row in check.operators]
+    width = max(len("operator"), *(len(operator) for operator, _, _ in rows), 0)
     lines = [f"{'operator':<{width}}  {'nodes':>5}  runs on"]
-    lines += [f"{row.operator:<{width}}  {row.count:>5}  {_how(row)}" for row in check.operators]
-    return "\n".join([*lines, *check.problems, ", ".join(_summary(check))])
+    lines += [f"{operator:<{width}}  {count:>5}  {how}" for operator, count, how in rows]
+    return "\n".join(
+        [*lines, *map(one_line, (*check.problems, *check.assumed)), one_line(", ".join(_summary(check)))]
+    )
 
 
 def _how(row: Row) -> str:

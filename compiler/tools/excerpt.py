@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from compiler.evaluation.folding import needed, selected
-from compiler.graph import DTYPES, Array, Graph, Node, Tensor
-from tx8isa.tools.files import write_whole
+from compiler.graph import Array, Graph, Node, Tensor
+from tx8isa.tools.files import Content, made_folder, write_together
 
 GRAPH_FILE, CONSTANTS_FILE = "graph.json", "constants.npz"
 
@@ -83,25 +85,38 @@ def _renamed(graph: Graph, nodes: Sequence[Node], short: Mapping[str, str]) -> G
 def _constant(graph: Graph, name: str) -> Array:
     """The value of a constant; a tensor without elements becomes one, because it cannot be a graph input."""
     tensor = graph.tensors[name]
-    return graph.constants.get(name, np.zeros(tensor.shape, DTYPES[tensor.dtype]))
+    return graph.constants.get(name, tensor.zeros)
 
 
 def write_excerpt(folder: Path, graph: Graph, inputs: Mapping[str, Array]) -> list[Path]:
-    """Write graph.json, constants.npz and one .npy file per input; returns the paths of the .npy files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write graph.json, constants.npz and one .npy file per input, all or none.
+
+    Returns the paths of the .npy files.
+    """
+    arrays = {folder / f"{tensor.name}.npy": inputs[tensor.name] for tensor in graph.inputs}
+    files: dict[Path, Content] = {file: partial(_write_npy, array) for file, array in arrays.items()}
     if graph.constants:
-        buffer = io.BytesIO()
-        np.savez(buffer, **{name: np.asarray(array) for name, array in graph.constants.items()})  # type: ignore[arg-type]
-        write_whole(folder / CONSTANTS_FILE, buffer.getvalue())
-    paths = []
-    for tensor in graph.inputs:
-        buffer = io.BytesIO()
-        np.save(buffer, inputs[tensor.name], allow_pickle=False)
-        paths.append(folder / f"{tensor.name}.npy")
-        write_whole(paths[-1], buffer.getvalue())
+        files[folder / CONSTANTS_FILE] = [npz_bytes(graph.constants)]
     text = json.dumps(_as_json(graph), indent=1, ensure_ascii=False)
-    write_whole(folder / GRAPH_FILE, f"{text}\n".encode())
-    return paths
+    files[folder / GRAPH_FILE] = [f"{text}\n".encode()]
+    with made_folder(folder):
+        write_together(files)
+    return list(arrays)
+
+
+def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
+    """An .npz file. Unlike ``np.savez`` it takes any names, and the bytes do not depend on the time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            entry = io.BytesIO()
+            _write_npy(array, entry)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
+    return buffer.getvalue()
+
+
+def _write_npy(array: Array, file: IO[bytes]) -> None:
+    np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def _as_json(graph: Graph) -> dict[str, Any]:

@@ -6,18 +6,19 @@ Importing this module loads neither NumPy nor the emulator.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tx8isa.tools.command_line import named_file, one_line, print_out
+from tx8isa.errors import Tx8Error
+from tx8isa.tools.command_line import INPUT_AT_FAULT, error_line, named_file, note, one_line, print_out, tell
 
 from .outputs import chosen_folder, files_of_run, program_folder
 
 if TYPE_CHECKING:
     from compiler.driver import Program
+    from compiler.evaluation.judgement import FloatModel
     from compiler.evaluation.sizes.ranges import Ranges
     from compiler.frontend import ModelFile, Reader
     from compiler.graph import Array, Graph
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from compiler.search.chips import Degrees
 
     from .run import Outcome, RunFault, Watch
-    from .verify import Verification
+    from .verification.nodes import Verification
 
-INPUT_AT_FAULT, RUN_FAILED = 1, 3
-"""Exit statuses; the help text lists all."""
+_MOST_MISTAKES = 20
+"""Mistakes of a graph that are printed."""
+
+RUN_FAILED = 3
+"""The exit status after a fault or a wrong output; the help text lists all."""
 
 
 def compile_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -59,10 +63,25 @@ def float_format(options: argparse.Namespace) -> str | None:
     return None if options.dtype is None else str(options.dtype)
 
 
+def mistakes(tool: str, error: Tx8Error) -> list[str]:
+    """A line for each mistake: a graph can have many."""
+    from compiler.graph import GraphError
+
+    if not isinstance(error, GraphError):
+        return [error_line(tool, str(error))]
+    from compiler.evaluation.survey import grouped
+
+    found = grouped([error])
+    rest = len(found) - _MOST_MISTAKES
+    if rest > 0:
+        found = [*found[:_MOST_MISTAKES], f"{rest} more mistakes; --check lists all"]
+    return [error_line(tool, text) for text in found]
+
+
 def say(options: argparse.Namespace, text: str) -> None:
     """Print a message for people: on standard error if JSON goes to standard output."""
     if options.stats == "json" or options.report == "-" or options.json:
-        print(text, file=sys.stderr)
+        note(text)
     else:
         print_out(text)
 
@@ -107,7 +126,7 @@ def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
-    stated = with_states(graph, dict(options.state), ranged=bool(options.dim))
+    stated = with_states(graph, dict(options.state), ranged=bool(options.dim and _ranges(options).dimensions))
     return with_replaceable(stated, options.replaceable)
 
 
@@ -130,6 +149,8 @@ def ranged_source(
     from compiler.passes.base import RangedSource
 
     ranges = _ranges(options)
+    if not ranges.dimensions:
+        return None
     model.check_ranges(ranges)
     source = RangedSource(ranges, lambda point: graph_at(ranges.model_sizes(point)))
     return source.with_growth() if options.state else source
@@ -170,17 +191,26 @@ def say_random(options: argparse.Namespace, graph: Graph) -> None:
     given = {found[0] for argument in options.input if (found := named_file(argument, known))}
     missing = [name for name in known if name not in given]
     if missing:
-        say(options, f"random inputs (seed {options.seed}): {', '.join(missing)}")
+        say(options, one_line(f"random inputs (seed {options.seed}): {', '.join(missing)}"))
 
 
-def execute(options: argparse.Namespace, program: Program, inputs: Mapping[str, Array], graph: Path) -> int:
-    """Run the program, judge its outputs, write and print what is wanted of that; the exit status."""
+def execute(
+    options: argparse.Namespace,
+    program: Program,
+    inputs: Mapping[str, Array],
+    graph: Path,
+    source: FloatModel | None,
+) -> int:
+    """Run the program, judge its outputs, write and print what is wanted of that; the exit status.
+
+    ``source``: the network of floats that was quantised.
+    """
     from . import run
 
     if options.save_inputs:
         run.write_arrays(chosen_folder(options, options.save_inputs, graph), inputs)
     try:
-        outcome = run.check(program, inputs, _watch(options, graph, program))
+        outcome = run.check(program, inputs, _watch(options, graph, program), source)
     except run.RunFault as fault:
         return _faulted(options, program, fault)
     if options.output_dir:
@@ -192,25 +222,25 @@ def execute(options: argparse.Namespace, program: Program, inputs: Mapping[str, 
     if options.json:
         from .verdicts import run_document
 
-        print_out(run_document(program, outcome))
+        print_out(run_document(program, _asked(options, program), outcome))
     status = 0 if outcome.ok else RUN_FAILED
-    return max([status, *(_complain(text) for text in outcome.unwritten)])
+    return max([status, *(tell(error_line("tx8cc", text), INPUT_AT_FAULT) for text in outcome.unwritten)])
+
+
+def _asked(options: argparse.Namespace, program: Program) -> str:
+    """The --dtype as given, or what it was without one."""
+    return options.asked_dtype or program.dtype
 
 
 def _faulted(options: argparse.Namespace, program: Program, fault: RunFault) -> int:
-    print(f"tx8cc: fault: {fault}", file=sys.stderr)
+    note(f"tx8cc: fault: {fault}")
     for text in fault.unwritten:
-        _complain(text)
+        tell(error_line("tx8cc", text), INPUT_AT_FAULT)
     if options.json:
         from .verdicts import fault_document
 
-        print_out(fault_document(program, fault))
+        print_out(fault_document(program, _asked(options, program), fault))
     return RUN_FAILED
-
-
-def _complain(text: str) -> int:
-    print(f"tx8cc: error: {one_line(text)}", file=sys.stderr)
-    return INPUT_AT_FAULT
 
 
 def _write_report(options: argparse.Namespace, program: Program, outcome: Outcome) -> None:
@@ -240,27 +270,68 @@ def _watch(options: argparse.Namespace, graph: Path, program: Program) -> Watch:
 
 
 def verify_nodes(
-    options: argparse.Namespace, program: Program, inputs: Mapping[str, Array], folder: Path
+    options: argparse.Namespace,
+    program: Program,
+    inputs: Mapping[str, Array],
+    folder: Path,
+    source: FloatModel | None,
 ) -> int:
     """Verify every node; the first that differs is written to the folder ``wrong`` beside the program."""
     from compiler.driver import compile_graph
 
-    from . import run, verify
+    from . import run
+    from .verification import nodes
 
     chosen = compile_options(options) | {"dtype": program.dtype, "plan": None}
     try:
-        found = verify.verify(
-            program.graph, inputs, lambda graph: compile_graph(graph, machine=program.machine, **chosen)
+        found = nodes.verify(
+            program.graph,
+            inputs,
+            lambda graph: compile_graph(graph, machine=program.machine, **chosen),
+            source,
         )
     except run.RunFault as fault:
         return _faulted(options, program, fault)
-    say(options, verify.table(found))
+    say(options, nodes.table(found))
     if options.json:
         from .verdicts import nodes_document
 
-        print_out(nodes_document(program, found))
+        print_out(nodes_document(program, _asked(options, program), found))
     _write_part(options, program, found, folder)
     return 0 if found.ok else RUN_FAILED
+
+
+def prove(options: argparse.Namespace, program: Program) -> int:
+    """Prove the program in prime fields, and print what was found."""
+    from compiler.driver import compile_graph
+    from compiler.search.plan import PlanMisfit
+
+    from . import run
+    from .verification.prove import lines
+    from .verification.prove import prove as proved
+
+    chosen = compile_options(options) | {"dtype": program.dtype, "plan": None}
+    alone = {name: chosen[name] for name in ("patterns", "search", "residency")}
+    plan = None if program.report is None or chosen["search"] == "off" else program.report.plan
+
+    def compile_twin(graph: Graph) -> Program:
+        try:
+            return compile_graph(graph, machine=program.machine, **chosen | {"plan": plan})
+        except PlanMisfit:  # the rewrites have named its nodes otherwise
+            return compile_graph(graph, machine=program.machine, **chosen)
+
+    try:
+        found = proved(
+            program,
+            compile_twin,
+            lambda graph, dtype: compile_graph(graph, dtype, 1, program.machine, **alone),
+            options.seed,
+        )
+    except run.RunFault as fault:
+        return _faulted(options, program, fault)
+    for line in lines(found):
+        say(options, line)
+    return 0 if found.holds else RUN_FAILED
 
 
 def _write_part(options: argparse.Namespace, program: Program, found: Verification, folder: Path) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler.tools.execution import mistakes
 from compiler.tools.extensions import load_all
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.command_line import interrupts_held, one_line, parsed, print_out
-
-from .execution import INPUT_AT_FAULT
+from tx8isa.tools.command_line import ToolParser, guarded, interrupts_held, parsed, print_out
+from tx8isa.tools.overwrite import Role, check_outputs, run_of_tool
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -31,12 +31,8 @@ exit status: 0 done; 1 the input is at fault; 2 usage"""
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tx8opt",
-        description="Run passes of tx8cc on a graph or on textual IR, and print the module.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Run passes of tx8cc on a graph or on textual IR, and print the module."
+    parser = ToolParser("tx8opt", description, _EXAMPLES)
     add = parser.add_argument
     add("file", help="a graph, as for tx8cc, or .mlir that this tool has written")
     which = parser.add_mutually_exclusive_group()
@@ -66,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@run_of_tool()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; the exit status is that of the help text."""
     parser = _parser()
@@ -75,24 +72,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--dtype and --tiles are for graphs; textual IR has them in it")
     if options.output and Path(options.output).suffix != ".mlir":
         parser.error(f"argument -o: '{options.output}' does not end in .mlir")
-    try:
+
+    def run() -> int:
+        _check_files(options, path)
         load_all(options.operators)
         return _run(options, path)
-    except Tx8Error as error:
-        print(f"tx8opt: error: {one_line(str(error))}", file=sys.stderr)
-        return INPUT_AT_FAULT
-    except KeyboardInterrupt:
-        print("tx8opt: interrupted", file=sys.stderr)
-        return 130
+
+    return guarded("tx8opt", run, lines=partial(mistakes, "tx8opt"))
 
 
 def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
         from .opt_text import as_text
     from tx8isa.machine.description import load_machine
-    from tx8isa.tools.files import write_whole
+    from tx8isa.tools.files import write_together
 
-    _check_files(options, path)
     machine = load_machine(options.machine)
     named = options.passes.split(",") if options.passes else [options.until] if options.until else []
     _check_names(named)
@@ -102,11 +96,12 @@ def _run(options: argparse.Namespace, path: Path) -> int:
         _apply(step, context, module, done)
         done.append(step.name)
     target = Path(options.output) if options.output else None
-    text = as_text(context, module, done, target.with_suffix(".npz") if target else None)
+    text, constants = as_text(context, module, done, archive=target is not None)
     if target is None:
         print_out(text)
     else:
-        write_whole(target, text.encode())
+        archive = {} if constants is None else {target.with_suffix(".npz"): [constants]}
+        write_together({**archive, target: [text.encode()]})
     return 0
 
 
@@ -115,10 +110,10 @@ def _check_files(options: argparse.Namespace, path: Path, constants: Sequence[Pa
 
     ``constants`` are the files that a graph names.
     """
-    from tx8isa.tools.overwrite import check_outputs
-
-    outputs = [("the text", options.output)]
-    inputs = [("the input", path), ("the machine description", options.machine), ("--plan", options.plan)]
+    outputs: list[Role] = [("the text", options.output)]
+    inputs: list[Role] = [("the input", path), ("the machine description", options.machine)]
+    inputs += [("--plan", options.plan), ("the file of --patterns", options.patterns)]
+    inputs += [("a file of --operators", file) for file in options.operators]
     inputs += [("a file with constants of the input", file) for file in constants]
     if options.output:
         outputs.append(("the constants", Path(options.output).with_suffix(".npz")))

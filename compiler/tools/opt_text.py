@@ -8,8 +8,6 @@ file beside the text, or omitted where no file is written.
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,20 +16,25 @@ import numpy as np
 from xdsl.context import Context as DialectContext
 from xdsl.dialects.builtin import ArrayAttr, Builtin, BytesAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from asm.syntax.source import checksum
 from compiler.dialect.attributes import decoded, encoded
 from compiler.dialect.ops import ControlOperation, OutputOp, tx8be
+from compiler.dialect.parser import BudgetParser
 from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
 from compiler.passes.base import Context, operations
 from compiler.passes.compilation import context_of
+from compiler.passes.groups.group_cost import GroupCostPass, rebuild_decisions
 from compiler.passes.groups.group_mapping import GroupMappingPass
+from compiler.passes.groups.group_stack import GroupStackPass
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
-from tx8isa.tools.files import read_text, write_whole
+from tx8isa.tools.arrays import Archive
+from tx8isa.tools.files import read_text
+
+from .excerpt import npz_bytes
 
 SMALL_BYTES = 64
 """Constants up to this size are in the text."""
@@ -42,11 +45,11 @@ HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
 GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
 """Fields that the command line gives again."""
-REBUILT = ("templates",)
+REBUILT = ("templates", "results", "kind_use")
 """Fields that are computed from the module."""
 FINAL = (
-    *("phases", "on_core", "waiting", "data", "used"),
-    *("results", "sequences", "versions", "other_results", "updates", "replaceable", "wide"),
+    *("phases", "on_core", "data", "used"),
+    *("sequences", "versions", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads; only the driver does."""
 INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol")
@@ -56,20 +59,23 @@ RANGED = ("ranges", "ranged", "domain", "size_loads")
 """Fields about ranges of sizes: a text has one size."""
 
 
-def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path | None) -> str:
-    """The text of a module with the attributes above; writes large constants to ``file``.
+def as_text(
+    context: Context, module: ModuleOp, done: Iterable[str], archive: bool
+) -> tuple[str, bytes | None]:
+    """The text of a module with the attributes above, and the .npz file that holds its large constants.
 
-    After the last pass the result is assembly, which no attribute holds: then the text has only
-    ``tx8be.done``, and no pass can go on from it.
+    There is no such file without ``archive``, and for a module that has only small ones. After the last pass
+    the result is assembly, which no attribute holds: then the text has only ``tx8be.done``, and no pass can
+    go on from it.
     """
     text = module.clone()
     text.attributes["tx8be.done"] = encoded(tuple(done))
+    large: dict[str, Array] = {}
     if not context.phases:
-        large = {name: array for name, array in context.constants.items() if array.nbytes > SMALL_BYTES}
-        if large and file is not None:
-            _write_arrays(file, large)
-        text.attributes |= _attributes(context, _IN_FILE if file is not None else _OMITTED)
-    return f"{text!s}\n"
+        if archive:
+            large = {name: array for name, array in context.constants.items() if array.nbytes > SMALL_BYTES}
+        text.attributes |= _attributes(context, _IN_FILE if archive else _OMITTED)
+    return f"{text!s}\n", npz_bytes(large) if large else None
 
 
 def read_text_file(
@@ -113,7 +119,8 @@ def read_text_file(
     context = context_of(made, None, tiles, machine, **given)
     context.compute, context.constants = compute, constants
     if GroupMappingPass.name in done:
-        _rebuild_templates(context, module, path)
+        decided = GroupCostPass.name in done and GroupStackPass.name not in done
+        _rebuild_templates(context, module, path, decided)
     return context, module, done
 
 
@@ -131,10 +138,15 @@ def _done(module: ModuleOp, path: Path) -> list[str]:
     return list(names)
 
 
-def _rebuild_templates(context: Context, module: ModuleOp, path: Path) -> None:
-    """Fill ``context.templates`` by running group_mapping again; the module does not change by it."""
+def _rebuild_templates(context: Context, module: ModuleOp, path: Path, decided: bool) -> None:
+    """Fill ``context.templates`` by running group_mapping again; the module does not change by it.
+
+    ``decided``: the next passes need what group_cost has decided.
+    """
     try:
         GroupMappingPass().run(context, module)
+        if decided:
+            rebuild_decisions(context, module)
     except Tx8Error:
         raise
     except Exception as error:  # the pass relies on those before it, and the text may have been edited
@@ -222,26 +234,16 @@ def _as_described(arrays: Mapping[str, Array], tensor: Tensor, archive: Path) ->
     return array
 
 
-def _write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
-    """Write an .npz file. Unlike ``np.savez`` it takes any names, and the bytes do not depend on the time."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            entry = io.BytesIO()
-            np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
-    write_whole(file, buffer.getvalue())
-
-
 def _read_arrays(file: Path, text: Path) -> dict[str, Array]:
     try:
-        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return Archive(file).all()
+    except Tx8Error as error:
         raise GraphError([f"{file}: the constants of {text} cannot be read: {error}"]) from None
+    except OSError as error:
+        raise GraphError([f"{file}: the constants of {text} cannot be read: {error.strerror}"]) from None
 
 
-class _Parser(Parser):
+class _Parser(BudgetParser):
     """xDSL's parser, changed so that a string with letters outside of ASCII is text and not bytes."""
 
     def parse_optional_attribute(self) -> Attribute | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.codegen import CONSTANTS_FILE
 from tx8isa.tools.command_line import named_file
-from tx8isa.tools.overwrite import Role, check_outputs
+from tx8isa.tools.overwrite import Role, check_name, check_outputs
 
 if TYPE_CHECKING:
     from compiler.graph import Graph, Tensor
@@ -40,6 +40,14 @@ def check_files_of(options: argparse.Namespace, path: Path, graph: Graph) -> Non
     the names of inputs and outputs.
     """
     check_outputs(_made(options, path, graph), _read(options, path, graph))
+
+
+def check_files_of_entries(options: argparse.Namespace, path: Path, models: Mapping[str, Path]) -> None:
+    """Check the files of a program of several networks, as ``check_files`` does."""
+    inputs = [(f"the model of entry '{name}'", model) for name, model in models.items()]
+    for model in models.values():
+        check_name(model)
+    check_outputs(_program_files(options, path), inputs)
 
 
 def files_of_run(options: argparse.Namespace, path: Path, graph: Graph) -> list[Role]:
@@ -89,6 +97,7 @@ def _program_files(options: argparse.Namespace, graph: Path) -> Iterator[Role]:
 def _inputs(options: argparse.Namespace) -> Iterator[Role]:
     for graph in options.graphs:
         yield "a graph that is compiled", graph
+        yield from (("a file of a graph that is compiled", file) for file in _files_below(Path(graph)))
     for argument in options.input:
         found = named_file(argument, ())
         yield "an array of --input", found and found[1]
@@ -98,3 +107,10 @@ def _inputs(options: argparse.Namespace) -> Iterator[Role]:
     yield "the file of --formats", options.formats
     yield "the file of --metric", options.metric and options.metric.rpartition(":")[0]
     yield "the file of --patterns", options.patterns
+    yield from (("a file of --operators", file) for file in options.operators)
+    yield from (("an array of --constant", value) for _, value in options.constant if isinstance(value, Path))
+
+
+def _files_below(graph: Path) -> Iterator[Path]:
+    """The files of a model that is a folder."""
+    return (path for path in graph.rglob("*") if path.is_file()) if graph.is_dir() else iter(())

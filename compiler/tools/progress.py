@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tx8isa.tools.command_line import one_line
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
@@ -99,9 +101,10 @@ def estimate_table(program: EstimatedProgram) -> str:
     Of a pipeline it has what each stage computes and exchanges, and how long it fills and drains.
     """
     total = program.cycles
-    rows = [("phase", "cycles", "share")]
+    rows = [("phase", "estimated cycles", "share")]
     rows += [
-        (phase.name, f"{phase.cycles:,}", f"{phase.cycles / max(total, 1):.1%}") for phase in program.phases
+        (one_line(phase.name), f"{phase.cycles:,}", f"{phase.cycles / max(total, 1):.1%}")
+        for phase in program.phases
     ]
     bounds = [("all", total), ("exchanges", program.exchanges)]
     bounds += [("bound of DDR", round(program.bounds.ddr)), ("bound of links", round(program.bounds.links))]

@@ -17,10 +17,10 @@ import numpy as np
 
 from asm.image import read_again
 from compiler.driver import Program
-from compiler.evaluation.judgement import Judgement, judged
+from compiler.evaluation.judgement import FloatModel, Judgement, judged
 from compiler.evaluation.tolerance import Verdict
 from compiler.graph import DTYPES, Array, Graph, GraphError, Shape, Tensor
-from tx8isa.tools.command_line import named_file
+from tx8isa.tools.command_line import named_file, note, one_line
 from tx8isa.tools.files import made_folder, write_together
 from tx8isa.tools.overwrite import Role
 from tx8isa.tools.suggestions import hint
@@ -168,7 +168,7 @@ def _run_on_chips(
 ) -> _Run:
     """Run all chips; inputs and outputs are those of the whole graph."""
     import emulator
-    from emulator.cli.verdict import hazard_data
+    from emulator.cli.verdict import hazards_data
     from emulator.watch.strict.hazards import show_hazards
 
     mesh = loaded.start_chips(spread.dealt(inputs), threads=threads, strict=watch.strict)
@@ -183,7 +183,7 @@ def _run_on_chips(
         show_hazards(hazards, lost, gave_up, watch.title)
     instructions = sum(tile.retired for chip in mesh.chips for tile in chip.tiles)
     outputs = spread.joined(loaded.results_of_chips(mesh))
-    data = None if hazards is None else tuple(map(hazard_data, hazards))
+    data = None if hazards is None else hazards_data(hazards)
     return _Run(outputs, instructions, mesh.cycles, None, (), None, data, ())
 
 
@@ -209,21 +209,26 @@ def _hazards(system: System, watch: Watch) -> tuple[HazardData, ...] | None:
     """Print the hazards that were found; None if they were not looked for."""
     if system.sanitizer is None:
         return None
-    from emulator.cli.verdict import hazard_data
+    from emulator.cli.verdict import hazards_data
     from emulator.watch.strict.hazards import show_hazards
 
     found = system.sanitizer.hazards()
     show_hazards(found, system.sanitizer.more, system.sanitizer.gave_up, watch.title)
-    return tuple(map(hazard_data, found))
+    return hazards_data(found)
 
 
-def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
-    """Run a program and compare every output with the reference."""
+def check(
+    program: Program,
+    inputs: Mapping[str, Array],
+    watch: Watch | None = None,
+    source: FloatModel | None = None,
+) -> Outcome:
+    """Run a program and compare every output with the reference, that of ``source`` if it was quantised."""
     done = _run(program, inputs, 1, watch or Watch())
     return Outcome(
         program.dtype,
         done.outputs,
-        judged(program.graph, program.dtype, done.outputs, inputs),
+        judged(program.graph, program.dtype, done.outputs, inputs, source),
         done.instructions,
         done.cycles,
         done.cycles_range,
@@ -260,7 +265,7 @@ def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str,
 
     Tx8Error for a file that holds no array, and for a name, shape or type that the graph does not have.
     """
-    from emulator.cli.arrays import read_array
+    from tx8isa.tools.arrays import read_npy
 
     known = {tensor.name: tensor for tensor in graph.inputs}
     inputs: dict[str, Array] = {}
@@ -270,7 +275,7 @@ def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str,
         if name not in known:
             names = ", ".join(known) or "none"
             raise GraphError([f"the graph has no input '{name}'; its inputs: {names}{hint(name, known)}"])
-        inputs[name] = _fitting(read_array(file), known[name])
+        inputs[name] = _fitting(read_npy(file), known[name])
     return inputs
 
 
@@ -279,8 +284,8 @@ def sizes_of_files(program: Program, arguments: Iterable[str]) -> dict[str, int]
 
     Tx8Error for a size out of range.
     """
-    from emulator.cli.arrays import read_array
     from emulator.memory.shapes import known_sizes, usual_sizes
+    from tx8isa.tools.arrays import read_npy
 
     shapes = program.image.shapes
     if shapes is None:
@@ -288,15 +293,15 @@ def sizes_of_files(program: Program, arguments: Iterable[str]) -> dict[str, int]
     buffers = [buffer for buffer in program.image.buffers if buffer.kind == "input"]
     known = [buffer.name for buffer in buffers]
     pairs = [pair for argument in arguments if (pair := named_file(argument, known)) is not None]
-    arrays = {name: read_array(file) for name, file in pairs if name in known}
+    arrays = {name: read_npy(file) for name, file in pairs if name in known}
     return usual_sizes(shapes) | known_sizes(shapes, buffers, arrays)
 
 
 def array_of_file(file: Path) -> Array:
     """The array of a .npy file; Tx8Error for a file that holds none."""
-    from emulator.cli.arrays import read_array
+    from tx8isa.tools.arrays import read_npy
 
-    return read_array(str(file))
+    return read_npy(str(file))
 
 
 def _fitting(array: Array, tensor: Tensor) -> Array:
@@ -341,7 +346,7 @@ def announce_compilation(program: str) -> None:
 
     def announce(name: str, seconds: float | None) -> None:
         if not said and sys.stderr is not None and sys.stderr.isatty():
-            print(f"{program}: compiling the emulator's kernels; later runs find them ready", file=sys.stderr)
+            note(f"{program}: compiling the emulator's kernels; later runs find them ready")
         said.append(name)
 
     native.on_compile = announce
@@ -350,18 +355,21 @@ def announce_compilation(program: str) -> None:
 def table(outcome: Outcome) -> str:
     """A row per output, with cycles if time was simulated; instructions, and the range of the cycles.
 
-    Two columns say what rounding inputs and weights alone costs, in formats that round them.
+    Two columns say what rounding inputs and weights alone costs, in formats that round them. Of a network
+    that was quantised they say what that alone costs; two more compare the chip with the quantised graph.
     """
-    width = max(len("output"), *(len(name) for name in outcome.judgements))
-    rounds, timed = outcome.dtype != "fp32", outcome.cycles is not None
+    shown = {name: one_line(name) for name in outcome.judgements}
+    width = max(len("output"), *map(len, shown.values()))
+    time = f"{outcome.cycles:>14,}" if outcome.cycles is not None else ""
+    parts = {name: _parts(found, outcome.dtype) for name, found in outcome.judgements.items()}
     head = f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}"
-    head += f"{'rounding alone':>17} {'cosine':>11}" if rounds else ""
-    time = f"{outcome.cycles:>14,}" if timed else ""
+    head += "".join(f"   {each} {'cosine':>11}" for each in next(iter(parts.values()), ()))
     lines = [f"{head}{'cycles':>{len(time)}}  verdict" if time else f"{head}  verdict"]
     for name, found in outcome.judgements.items():
-        columns = f"{name:<{width}}  {_extents(outcome.outputs[name].shape):<16} {_errors(found.verdict, 14)}"
-        columns += _errors(found.rounding, 17) if rounds else ""
-        text = "pass" if found.verdict.ok else f"FAIL: {found.verdict.text}"
+        extents = _extents(outcome.outputs[name].shape)
+        columns = f"{shown[name]:<{width}}  {extents:<16} {_errors(found.verdict, 14)}"
+        columns += "".join(_errors(each, len(part) + 3) for part, each in parts[name].items())
+        text = "pass" if found.verdict.ok else f"FAIL: {one_line(found.verdict.text)}"
         lines.append(f"{columns}{time}  {text}")
     counted = f"{outcome.instructions:,} instructions executed on all tiles"
     if outcome.cycles_range is not None:
@@ -369,6 +377,13 @@ def table(outcome: Outcome) -> str:
         counted += f"; {least:,} to {most:,} cycles over the ranges of the model"
     lines.append(counted)
     return "\n".join(lines)
+
+
+def _parts(found: Judgement, dtype: str) -> dict[str, Verdict]:
+    """What makes up the error of an output, by the heads of columns."""
+    if found.quantised is not None:
+        return {"quantising alone": found.quantised.alone, "chip alone": found.quantised.chip}
+    return {} if dtype == "fp32" else {"rounding alone": found.rounding}
 
 
 def _errors(verdict: Verdict, width: int) -> str:

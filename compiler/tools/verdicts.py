@@ -12,10 +12,10 @@ from compiler.evaluation.judgement import Judgement
 from compiler.evaluation.tolerance import Verdict
 
 from .run import Outcome, RunFault
-from .verify import NodeCheck, Verification
+from .verification.nodes import NodeCheck, Verification
 
 
-def run_document(program: Program, outcome: Outcome) -> str:
+def run_document(program: Program, dtype: str, outcome: Outcome) -> str:
     """A run with its outputs, cycles and hazards; docs/compiler_tools.md lists the keys."""
     outputs = [
         {"name": name, "shape": list(outcome.outputs[name].shape), **_judgement(found)}
@@ -28,35 +28,45 @@ def run_document(program: Program, outcome: Outcome) -> str:
     )
     time = {"cycles": outcome.cycles, "cycles_range": ends}
     found = {"instructions": outcome.instructions, **time, "hazards": outcome.hazards}
-    return _document(program, outcome.ok, {"fault": None, "outputs": outputs, **found})
+    return _document(program, dtype, outcome.ok, {"fault": None, "outputs": outputs, **found})
 
 
-def fault_document(program: Program, fault: RunFault) -> str:
+def fault_document(program: Program, dtype: str, fault: RunFault) -> str:
     """A run that stopped with a fault: it has no outputs."""
-    return _document(program, False, {"fault": str(fault), "outputs": []})
+    return _document(program, dtype, False, {"fault": str(fault), "outputs": []})
 
 
-def nodes_document(program: Program, found: Verification) -> str:
+def nodes_document(program: Program, dtype: str, found: Verification) -> str:
     """The verdicts on every node, and the first one that is wrong."""
     outputs = [{"name": name, **_judgement(item)} for name, item in found.outputs.items()]
     wrong = None if found.at is None else found.at.name
     nodes = [_node(item) for item in found.checks]
-    return _document(program, found.ok, {"wrong": wrong, "nodes": nodes, "outputs": outputs})
+    return _document(program, dtype, found.ok, {"wrong": wrong, "nodes": nodes, "outputs": outputs})
 
 
-def _document(program: Program, passed: bool, rest: dict[str, Any]) -> str:
-    head = {"graph": program.graph.name, "dtype": program.dtype, "tiles": program.tiles, "pass": passed}
+def _document(program: Program, dtype: str, passed: bool, rest: dict[str, Any]) -> str:
+    """``dtype``: the format that was chosen for the graph; its floats may have another one."""
+    formats = {"dtype": dtype, "floats": program.dtype}
+    head = {"graph": program.graph.name, **formats, "tiles": program.tiles, "pass": passed}
     return msgspec.json.format(msgspec.json.encode({**head, **rest})).decode()
 
 
 def _judgement(found: Judgement) -> dict[str, Any]:
-    rounding = {"max_abs_error": found.rounding.max_abs_error, "cosine": found.rounding.cosine}
-    return {**_verdict(found.verdict), "rounding_alone": rounding, "at_fault": found.blame}
+    parts = {"rounding_alone": _errors(found.rounding)}
+    if found.quantised is not None:
+        parts |= {
+            "quantising_alone": _errors(found.quantised.alone),
+            "chip_alone": _errors(found.quantised.chip),
+        }
+    return {**_verdict(found.verdict), **parts, "at_fault": found.blame}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    errors = {"max_abs_error": verdict.max_abs_error, "cosine": verdict.cosine}
-    return {**errors, "pass": verdict.ok, "problem": None if verdict.ok else verdict.text}
+    return {**_errors(verdict), "pass": verdict.ok, "problem": None if verdict.ok else verdict.text}
+
+
+def _errors(verdict: Verdict) -> dict[str, float]:
+    return {"max_abs_error": verdict.max_abs_error, "cosine": verdict.cosine}
 
 
 def _node(item: NodeCheck) -> dict[str, Any]:

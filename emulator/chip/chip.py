@@ -36,7 +36,9 @@ from .traffic import Traffic
 if TYPE_CHECKING:
     from emulator.timing.simulator import Simulator
     from emulator.timing.slices import Sink
+    from emulator.watch.prove.observer import FieldRun
     from emulator.watch.strict.sanitizer import Sanitizer
+    from tx8isa.numbers.prime_field import PrimeField
 
 _SCALAR_BYTES = 4
 """Bytes of the longest instruction the encoding allows."""
@@ -70,6 +72,7 @@ class Chip:
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
         self.devices = self._make_devices()
         self.sanitizer = self._make_sanitizer() if strict else None
+        self.field_run = self._make_field_run(options["field"]) if options["field"] else None
         self.simulator = self._make_simulator(options["sinks"]) if timed else None
 
     def _make_tile(self, number: int, options: RunOptions) -> Tile:
@@ -105,6 +108,13 @@ class Chip:
             sanitizer.loaded(self.memories.offset(segment.address), segment.size)
         self.observers.append(sanitizer)
         return sanitizer
+
+    def _make_field_run(self, field: PrimeField) -> FieldRun:
+        from emulator.watch.prove.observer import FieldRun  # here: most runs do not need it
+
+        run = FieldRun(self.tiles, self.engines, self.ddr, field)
+        self.observers.append(run)
+        return run
 
     def _is_timed(self, options: RunOptions) -> bool:
         """Whether time is simulated: where it is asked for, watched, or read by the program."""

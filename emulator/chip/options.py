@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
     from emulator.timing.slices import Sink
+    from tx8isa.numbers.prime_field import PrimeField
 
 OnException = Literal["stop", "drop"]
 WriteSpan = Literal["exact", "hostile"]
@@ -38,6 +39,8 @@ class RunOptions(TypedDict, total=False):
     """Look for hazards (docs/strict.md); the tiles run on one host thread then."""
     timed: bool | None
     """Simulate time beside the run (docs/timing.md). None: when there are sinks or the program reads time."""
+    field: PrimeField | None
+    """Execute the program in prime fields too (docs/proving.md); the tiles run on one host thread then."""
     sinks: Sequence[Sink]
     """The sinks that receive the slices of simulated time."""
 
@@ -56,5 +59,6 @@ DEFAULTS: RunOptions = {
     "translate": True,
     "strict": False,
     "timed": None,
+    "field": None,
     "sinks": (),
 }

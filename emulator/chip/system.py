@@ -200,6 +200,8 @@ class System(Chip):
 
 def _thread_count(options: RunOptions, machine: Machine) -> int:
     """How many host threads run the tiles."""
-    if options["strict"] or not native.jit_enabled():  # interpreted, a word cannot be changed atomically
+    if (
+        options["strict"] or options["field"] or not native.jit_enabled()
+    ):  # interpreted, a word cannot be changed atomically
         return 1
     return min(max(options["threads"], 1), machine.tiles)

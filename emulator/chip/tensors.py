@@ -17,7 +17,6 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 from tx8isa.numbers.packing import unpack
-from tx8isa.tools.files import write_whole
 from tx8isa.tools.suggestions import hint
 
 from .system import System
@@ -96,16 +95,10 @@ def check_file(file: str) -> None:
         raise TensorError(f"a tensor saved in '{file}', expected the name of a .npy file")
 
 
-def save_tensor(view: TensorView, system: System, file: str) -> None:
-    """Write a tensor in .npy form; Tx8Error for a file of another name, or one that cannot be written."""
-    check_file(file)
-    write_whole(file, tensor_file_bytes(view, system))
-
-
 def tensor_file_bytes(view: TensorView, system: System) -> bytes:
     """A tensor in .npy form."""
     data = io.BytesIO()
-    np.save(data, view.read(system), allow_pickle=False)
+    np.lib.format.write_array(data, view.read(system), allow_pickle=False)
     return data.getvalue()
 
 

@@ -5,45 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-
-from tx8isa.errors import Tx8Error
 
 Array = np.ndarray[Any, Any]
 
 _LONGEST_NAME = 200
 """Letters of an output's name in the name of its file; file systems allow some more."""
-_NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
-
-
-class ArrayFileError(Tx8Error):
-    """A file that holds no array."""
-
-
-def read_array(file: str) -> Array:
-    """The array in a .npy file; ArrayFileError when it holds none, OSError when it cannot be read."""
-    with Path(file).open("rb") as stream:
-        start = stream.read(len(_NPY))
-        if start.startswith(_ZIP):
-            raise ArrayFileError(f"{file}: an archive of arrays; expected one array in a .npy file")
-        if start != _NPY:
-            raise ArrayFileError(f"{file}: not a .npy file: it starts with {start!r}, expected {_NPY!r}")
-        stream.seek(0)
-        try:
-            return np.lib.format.read_array(stream, allow_pickle=False)
-        except OSError:
-            raise
-        except Exception as error:  # NumPy parses the header as Python source and may raise anything
-            reason = " ".join(str(error).split())
-            raise ArrayFileError(f"{file}: damaged .npy file: {reason}") from None
 
 
 def write_array(array: Array, file: IO[bytes]) -> None:
     """Write one array in .npy form."""
-    np.save(file, array, allow_pickle=False)
+    np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def random_arrays(

@@ -12,9 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import msgspec
-
-from emulator.chips.link_use import LinkTracks, LinkUse, chips_report, describe_chips, link_uses, links_name
+from emulator.chips.link_use import (
+    ChipsReport,
+    LinkTracks,
+    LinkUse,
+    chips_report,
+    describe_chips,
+    link_uses,
+    links_name,
+)
 from emulator.chips.linked_chip import LinkedChip
 from emulator.chips.links import Passage
 from emulator.chips.mesh import ChipMesh
@@ -22,7 +28,7 @@ from emulator.memory.buffers import Array
 from emulator.program import Program
 from emulator.timing.slices import TICKS, Sink
 from emulator.watch.report.file import PageFile, check_target
-from emulator.watch.stats.output import executed
+from emulator.watch.stats.output import executed, json_text, report_file
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
 from emulator.watch.stats.text import describe
@@ -193,14 +199,13 @@ class ChipsWatching:
 
     def lines(self, found: RunFindings, as_json: bool) -> list[str]:
         """The output of ``--stats``: all chips together, then the one that ends last."""
-        reports = [chip.report for chip in found.chips if chip.report]
-        if not reports:
+        report = _report(found)
+        if report is None:
             return []
-        report = chips_report(reports, found.links)
         if as_json:
-            return [msgspec.json.format(msgspec.json.encode(report)).decode()]
+            return [json_text(report)]
         last = report.last_chip
-        one = [*describe(reports[last]), "", *found.chips[last].executed]
+        one = [*describe(report.chips[last]), "", *found.chips[last].executed]
         return [*describe_chips(report), "", f"chip {last}:", *one]
 
     def finish(self, found: RunFindings) -> list[str]:
@@ -208,9 +213,9 @@ class ChipsWatching:
         errors = []
         for chip, path in zip(found.chips, self._paths, strict=False):
             errors += _tried(partial(write_whole, path, chip.page))
-        if self._data is not None:
-            text = "\n".join([*self.lines(found, as_json=True), ""]).encode()
-            errors += _tried(partial(write_whole, self._data, text))
+        report = _report(found)
+        if self._data is not None and report is not None:
+            errors += _tried(partial(write_whole, self._data, report_file(report)))
         if self._options.trace:
             errors += _tried(partial(self._write_trace, found))
         return errors
@@ -231,6 +236,12 @@ class ChipsWatching:
         errors += [part.error for part in self.parts.values()]
         for error in filter(None, errors):
             raise Tx8Error(error)
+
+
+def _report(found: RunFindings) -> ChipsReport | None:
+    """The statistics of all chips together; None if nothing counted."""
+    reports = [chip.report for chip in found.chips if chip.report]
+    return chips_report(reports, found.links) if reports else None
 
 
 def _tried(write: Callable[[], None]) -> list[str]:

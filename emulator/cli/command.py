@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.cli.options import beside_session, make_parser, prints
-from tx8isa.tools.command_line import print_lines, report_form
+from tx8isa.tools.command_line import error_line, guarded, note, print_lines, print_out, report_form, tell
+from tx8isa.tools.overwrite import run_of_tool
 
 if TYPE_CHECKING:
     from emulator.chip.options import RunOptions
@@ -30,34 +30,17 @@ if TYPE_CHECKING:
     from emulator.watch.strict.hazards import Hazard
 
 
+@run_of_tool()
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; exit statuses are those in the help text."""
     from emulator.chips.ranks.launch import launched
 
     found = launched()
     if found is None:
-        return _guarded(partial(_command, arguments), _print_error)
+        return guarded("tx8emu", partial(_command, arguments))
     from emulator.cli.ranks import run_as_rank
 
-    return run_as_rank(found, partial(_command, arguments), _guarded, _print_error)
-
-
-def _guarded(run: Callable[[], int], report: Callable[[str, int], int]) -> int:
-    """Run and report an error; the exit status."""
-    from tx8isa.errors import Tx8Error
-
-    try:
-        return run()
-    except Tx8Error as error:
-        return report(_error_line(str(error)), 1)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone
-        return 0
-    except OSError as error:
-        parts = (error.filename, error.strerror or error)
-        return report(_error_line(": ".join(str(part) for part in parts if part)), 1)
-    except KeyboardInterrupt:
-        return report("tx8emu: interrupted", 130)
+    return run_as_rank(found, partial(_command, arguments), partial(guarded, "tx8emu"), tell)
 
 
 def _command(arguments: list[str] | None, team: Team | None = None) -> int:
@@ -79,17 +62,6 @@ def _command(arguments: list[str] | None, team: Team | None = None) -> int:
     status = _run_session(options) if options.session and team is None else _run(options, team)
     if sys.stdout is not None:
         sys.stdout.flush()
-    return status
-
-
-def _error_line(text: str) -> str:
-    from tx8isa.tools.command_line import one_line
-
-    return f"tx8emu: error: {one_line(text)}"
-
-
-def _print_error(line: str, status: int) -> int:
-    print(line, file=sys.stderr)
     return status
 
 
@@ -165,16 +137,17 @@ def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps, team
     from emulator.chips.ranks.placement import placed
     from emulator.cli.chips import ChipsWatching, RunFindings, check_options, page_files
     from emulator.cli.inputs import read_inputs
-    from emulator.cli.outputs import output_files, output_folder
+    from emulator.cli.outputs import files_written, output_files, output_folder
 
     check_options(options, program)
     names = program.names_of_chips(buffer.name for buffer in program.outputs)
-    files = output_files(options, names, page_files(options, program.chips))
+    pages = page_files(options, program.chips)
+    files = output_files(options, names, pages)
     rank, ranks = 0, placed(options.placement, program.chips, team.size if team else 1)
     make: Callable[..., ChipMesh] = ChipMesh
     if team is not None:
         rank, make = team.rank, partial(RankMesh, post=team.post, ranks=ranks)
-        team.take_chips(ranks)
+        team.take_chips(ranks, files_written(options, names, pages))
     numbers = [chip for chip, of in enumerate(ranks) if of == rank]
     folder = nullcontext() if rank else output_folder(options)
     with folder, ChipsWatching(options, program, numbers) as watching:
@@ -228,7 +201,7 @@ def _tell(
 def _told(errors: Iterable[str], status: int) -> int:
     """Print errors that come after the results of a run; the exit status, which was another one before."""
     for text in errors:
-        status = max(status, _print_error(_error_line(text), 1))
+        status = max(status, tell(error_line("tx8emu", text), 1))
     return status
 
 
@@ -250,11 +223,11 @@ def _print_verdict(
     from emulator.cli.verdict import verdict
 
     orders = options.explore or 0
-    print(verdict(options.program, status, fault, outputs, hazards, left_out, orders, differences))
+    print_out(verdict(options.program, status, fault, outputs, hazards, left_out, orders, differences))
 
 
 def _loaded(options: argparse.Namespace) -> Program:
-    """The program, on its machine or the one given, whose figures have the values that ``--timing`` says."""
+    """The program, on its machine or the one given, with the figures that --issue and --timing say."""
     from emulator.cli.inputs import chosen_entry
     from emulator.program import Program, load, on_chips
     from tx8isa.machine.description import load_machine
@@ -265,9 +238,10 @@ def _loaded(options: argparse.Namespace) -> Program:
     if options.chips:
         x, y = options.chips
         program = on_chips(program, x, y, options.program)
-    if options.timing == "middle":
-        return program
-    return Program(program.image, at_end(program.machine, End(options.timing)))
+    machine = program.machine.issued_by(options.issue) if options.issue else program.machine
+    if options.timing != "middle":
+        machine = at_end(machine, End(options.timing))
+    return program if machine is program.machine else Program(program.image, machine)
 
 
 def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:
@@ -325,7 +299,7 @@ def _differences(options: argparse.Namespace, program: Program) -> Sequence[Diff
             ne_post=options.ne_post,
         )
 
-    orders = options.explore, options.seed, options.max_instructions
+    orders = options.explore, options.explore_seed, options.max_instructions
     return show_orders(start, *orders, options.program, quiet=options.json)
 
 
@@ -351,7 +325,7 @@ def _reported(options: argparse.Namespace, run: Callable[[], None]) -> str:
     try:
         run()
     except Fault as fault:
-        print(f"{options.program}: fault: {fault}", file=sys.stderr)
+        note(f"{options.program}: fault: {fault}")
         return str(fault)
     return ""
 

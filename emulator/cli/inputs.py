@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 
 from emulator.memory.buffers import Array, InputError, travel_dtype
 from emulator.memory.shapes import known_sizes, sized, usual_sizes
 from emulator.program import Program, chip_name
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.command_line import named_file
+from tx8isa.tools.arrays import read_npy
+from tx8isa.tools.command_line import named_file, note
 
-from .arrays import random_arrays, read_array
+from .arrays import random_arrays
 from .options import make_parser
 
 
@@ -30,7 +30,7 @@ def read_inputs(options: argparse.Namespace, program: Program, say: bool = False
     if options.random is None or not missing:
         return given
     if say and not options.quiet:
-        print(f"tx8emu: random inputs (seed {options.random}): {', '.join(missing)}", file=sys.stderr)
+        note(f"tx8emu: random inputs (seed {options.random}): {', '.join(missing)}")
     return random_arrays(wanted, given, options.random)
 
 
@@ -45,7 +45,7 @@ def _given(arguments: Iterable[str], program: Program) -> dict[str, Array]:
         name, file = found
         if name in inputs:
             raise InputError(f"input '{name}' is given twice")
-        inputs[name] = read_array(file)
+        inputs[name] = read_npy(file)
     return inputs
 
 

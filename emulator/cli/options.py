@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tx8isa.tools.caches import add_cache_options
-from tx8isa.tools.command_line import html_file, mesh, named_file, port, report_file
+from tx8isa.tools.command_line import ToolParser, html_file, mesh, named_file, port, report_file
 from tx8isa.tools.version import VERSION
 
 from .warm import Warm
@@ -47,14 +47,10 @@ class _Instructions(argparse.Action):
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser; its help text shows examples and exit statuses."""
-    parser = argparse.ArgumentParser(
-        prog="tx8emu",
-        description="Run a program image on an emulated TX81 chip.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("program", help="program image made by tx8as or tx8cc")
+    parser = ToolParser("tx8emu", "Run a program image on an emulated TX81 chip.", _EPILOG)
+    parser.add_argument("program", help="program image made by tx8as or tx8cc")
+    group = parser.add_argument_group
+    add = group("inputs, outputs and memory").add_argument
     add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")
     add("--random", type=_number, metavar="SEED", help="random arrays for the inputs without --input")
     add("--output-dir", metavar="DIR", help="write one .npy file for each named output")
@@ -75,20 +71,22 @@ def make_parser() -> argparse.ArgumentParser:
         "ddr:ADDRESS:... in DDR",
     )
     add("--tile", type=_number, metavar="N", help="the tile --dump-spm shows (all; 0 for a file)")
-    _add_views(parser)
+    _add_views(group("time, traces and reports"))
+    add = group("the run").add_argument
     add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
     add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
     add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
-    _add_rules(parser)
-    _add_states(parser)
+    _add_rules(group("how the chip behaves"))
+    _add_states(group("saved states, sessions and debuggers"))
+    add = parser.add_argument
     add("--gdb", type=port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
     add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
     add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
-    _add_leaving(parser)
+    _add_leaving(group("manual and caches"))
     return parser
 
 
-def _add_leaving(parser: argparse.ArgumentParser) -> None:
+def _add_leaving(parser: argparse._ArgumentGroup) -> None:
     """Options like ``--help``, after which the tool ends."""
     add = parser.add_argument
     add(
@@ -104,7 +102,7 @@ def _add_leaving(parser: argparse.ArgumentParser) -> None:
     add("--version", action="version", version=f"tx8emu {VERSION}")
 
 
-def _add_views(parser: argparse.ArgumentParser) -> None:
+def _add_views(parser: argparse._ArgumentGroup) -> None:
     """Options that show what the run did."""
     add = parser.add_argument
     add(
@@ -122,6 +120,12 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         default="middle",
         help="which values of the model's figures: least or most time that their ranges allow (middle)",
     )
+    add(
+        "--issue",
+        choices=("text", "c-runtime"),
+        help="how long the core takes to submit a command: its packet lies ready in the program (text), or "
+        "the vendor's C runtime builds it (as the program was compiled)",
+    )
     add("--trace", metavar="FILE", help="write what each engine did when, for Perfetto; .gz: compressed")
     add(
         "--html",
@@ -133,11 +137,11 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         "--report",
         type=report_file,
         metavar="FILE.html|FILE.json",
-        help="write that page, or what --stats=json prints, as the name of the file says",
+        help="write that page, or its data: what --stats=json prints, as key 'run'; the suffix says which",
     )
 
 
-def _add_states(parser: argparse.ArgumentParser) -> None:
+def _add_states(parser: argparse._ArgumentGroup) -> None:
     """Options about saved states, sessions and what runs there."""
     add = parser.add_argument
     add("--entry", metavar="NAME", help="which network runs, of a program that has several")
@@ -156,7 +160,7 @@ def _add_states(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_rules(parser: argparse.ArgumentParser) -> None:
+def _add_rules(parser: argparse._ArgumentGroup) -> None:
     """Options that choose between rules of the machine."""
     add = parser.add_argument
     add(
@@ -181,7 +185,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "board (ignore), or computed (proposed)",
     )
     add("--explore", type=_number, default=0, metavar="N", help="run N other orders; exit 3 if one differs")
-    add("--seed", type=_number, default=1, metavar="S", help="which orders --explore runs (1)")
+    add("--explore-seed", type=_number, default=1, metavar="S", help="which orders --explore runs (1)")
     add("--strict", action="store_true", help="look for hazards (docs/strict.md); exit 3 when there are any")
     add(
         "--machine",

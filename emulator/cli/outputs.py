@@ -22,11 +22,16 @@ def output_files(
 
     Tx8Error when any file that the options ask for would replace another one of the run.
     """
-    files = _arrays(options, outputs)
-    written = _written(options, outputs)
-    written += [("a page of --html or --report", page) for page in pages]
-    check_outputs(written, _inputs(options))
-    return files
+    check_outputs(_written(options, outputs, pages), _inputs(options))
+    return _arrays(options, outputs)
+
+
+def files_written(
+    options: argparse.Namespace, outputs: Collection[str], pages: Collection[str]
+) -> list[Path]:
+    """All files that a run writes."""
+    found = (path for _, path in _written(options, outputs, pages))
+    return [Path(path) for path in found if path is not None and path != "-"]
 
 
 def files_of_run(options: argparse.Namespace, outputs: Collection[str]) -> list[Role]:
@@ -39,14 +44,16 @@ def _arrays(options: argparse.Namespace, outputs: Collection[str]) -> dict[str, 
     return {output: folder / name for output, name in file_names(outputs).items()} if folder else {}
 
 
-def _written(options: argparse.Namespace, outputs: Collection[str]) -> list[Role]:
+def _written(
+    options: argparse.Namespace, outputs: Collection[str], pages: Collection[str] = ()
+) -> list[Role]:
     files = _arrays(options, outputs)
     written: list[Role] = [(f"output '{name}' in --output-dir", file) for name, file in files.items()]
     for option in ("trace", "html", "report", "save_state", "dump_spm"):
         written.append((f"--{option.replace('_', '-')}", getattr(options, option)))
     for text in options.dump_tensor:
         written.append(("--dump-tensor", tensor_file(text, outputs)[1]))
-    return written
+    return written + [("a page of --html or --report", page) for page in pages]
 
 
 def output_folder(options: argparse.Namespace) -> AbstractContextManager[None]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,16 +12,23 @@ import msgspec
 import numpy as np
 
 from emulator.chip.options import RunOptions
-from emulator.cli.arrays import read_array, write_array
+from emulator.cli.arrays import write_array
 from emulator.memory.buffers import Array
 from emulator.program import Program
 from emulator.session import ProgramSession
 from emulator.tile.fault import Fault
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.arrays import read_npy
+from tx8isa.tools.command_line import note
 from tx8isa.tools.files import read_bytes, write_together
+from tx8isa.tools.overwrite import Role, check_name, check_outputs, identity
 
 Files = dict[str, str]
 """An .npy file for each name."""
+
+
+_MOST_BYTES = 1 << 32
+"""Of an output of all runs of a step: the largest tensor that there is."""
 
 
 class ScriptError(Tx8Error):
@@ -57,6 +63,21 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The fields that are given."""
         return [name for name in self.__struct_fields__ if getattr(self, name) not in (None, False)]
 
+    def reads(self, number: int) -> list[Role]:
+        """The files that the step of this number reads."""
+        given = [] if self.run is None else [self.run.inputs, self.run.each]
+        arrays = [role for files in given for role in _roles(f"an input of step {number}", files)]
+        return [(f"the states of step {number}", self.load), *arrays]
+
+    def writes(self, number: int) -> list[Role]:
+        """The files that the step of this number writes."""
+        outputs = None if self.run is None else self.run.outputs
+        return [
+            (f"'save' of step {number}", self.save),
+            *_roles(f"an output of step {number}", outputs),
+            *_roles(f"a state of step {number}", self.write),
+        ]
+
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A session: what its states are at first, what every run reads, constants to be replaced, and steps."""
@@ -70,7 +91,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_script(path: str) -> Script:
     """The script in a file; ScriptError says where it is wrong."""
     try:
-        script = msgspec.json.decode(read_bytes(path), type=Script)
+        script: Script = msgspec.json.decode(read_bytes(path), type=Script)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ScriptError(f"{path}: {error}") from None
     for number, step in enumerate(script.steps):
@@ -85,6 +106,7 @@ def read_script(path: str) -> Script:
 def run_script(options: argparse.Namespace, program: Program, run: RunOptions) -> int:
     """Run a script; the exit status of the command."""
     script = read_script(options.session)
+    _check_files(script, options)
     with ProgramSession(program, max_instructions=options.max_instructions, **run) as session:
         session.begin_with(_arrays(script.state))
         session.bind(_arrays(script.bind))
@@ -93,11 +115,34 @@ def run_script(options: argparse.Namespace, program: Program, run: RunOptions) -
             try:
                 _follow(session, step, f"{options.session}: step {number}")
             except Fault as fault:
-                print(f"{options.program}: fault: step {number}: {fault}", file=sys.stderr)
+                note(f"{options.program}: fault: step {number}: {fault}")
                 return 3
         if not options.quiet:
-            print(f"tx8emu: {session.steps} runs since the states were set", file=sys.stderr)
+            note(f"tx8emu: {session.steps} runs since the states were set")
     return 0
+
+
+def _check_files(script: Script, options: argparse.Namespace) -> None:
+    """Tx8Error when a step would replace a file that something else reads, or that another step writes.
+
+    A step may read what a step before has written.
+    """
+    inputs: list[Role] = [("the program", options.program), ("the script", options.session)]
+    inputs.append(("the machine description", options.machine))
+    for kind in ("state", "bind", "constants"):
+        inputs += _roles(f"an array of '{kind}'", getattr(script, kind))
+    outputs: list[Role] = []
+    for number, step in enumerate(script.steps):
+        made = {identity(file) for _, file in outputs}
+        inputs += [role for role in step.reads(number) if identity(role[1]) not in made]
+        outputs += step.writes(number)
+    for _, file in inputs:
+        check_name(file)
+    check_outputs(outputs, inputs)
+
+
+def _roles(what: str, files: Files | None) -> list[Role]:
+    return [(f"{what}, '{name}'", file) for name, file in (files or {}).items()]
 
 
 def _follow(session: ProgramSession, step: Step, where: str) -> None:
@@ -110,37 +155,59 @@ def _follow(session: ProgramSession, step: Step, where: str) -> None:
     elif step.load is not None:
         session.load(step.load)
     elif step.write is not None:
-        _write(step.write, session.state, f"{where}: the program has no state")
+        state = session.state
+        _check_names(step.write, state, f"{where}: the program has no state")
+        _write(step.write, state)
 
 
 def _run(session: ProgramSession, runs: Runs, where: str) -> None:
     """Run the program as often as a step says, and write its outputs."""
     same, each = _arrays(runs.inputs), _arrays(runs.each)
-    found = [session.run({**same, **part}, runs.entry) for part in _parts(each, runs.repeat, where)]
+    count = _count(each, runs.repeat, where)
     several = bool(each) or runs.repeat is not None
-    outputs = {
-        name: np.stack([one[name] for one in found]) if several else found[0][name] for name in found[0]
-    }
-    _write(runs.outputs, outputs, f"{where}: the program has no output")
+    kept: dict[str, Array] = {}
+    for number in range(count):
+        part = {name: array[number] for name, array in each.items()}
+        found = session.run({**same, **part}, runs.entry)
+        _check_names(runs.outputs, found, f"{where}: the program has no output")
+        if not several:
+            kept = found
+            continue
+        for name in runs.outputs:
+            if not number:
+                kept[name] = _room(found[name], count, f"{where}: output '{name}'")
+            kept[name][number] = found[name]
+    _write(runs.outputs, kept)
 
 
-def _parts(each: Mapping[str, Array], repeat: int | None, where: str) -> Iterator[dict[str, Array]]:
-    """The inputs of every run that are different in each."""
+def _room(result: Array, count: int, what: str) -> Array:
+    """An array for a result of every run; ScriptError when it would be larger than any tensor."""
+    if count * result.nbytes > _MOST_BYTES:
+        found = f"{count} runs of {result.nbytes} bytes"
+        raise ScriptError(f"{what}: {found}; at most {_MOST_BYTES} are kept in one step: use several steps")
+    return np.empty((count, *result.shape), result.dtype)
+
+
+def _count(each: Mapping[str, Array], repeat: int | None, where: str) -> int:
+    """How often a step runs the program."""
     counts = {name: array.shape[0] if array.ndim else 0 for name, array in each.items()}
     if repeat is not None:
         counts["repeat"] = repeat
     if len(set(counts.values())) > 1 or 0 in counts.values():
         listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise ScriptError(f"{where}: numbers of runs differ, or are 0: {listed}")
-    for number in range(next(iter(counts.values()), 1)):
-        yield {name: array[number] for name, array in each.items()}
+    return next(iter(counts.values()), 1)
 
 
-def _write(files: Files, arrays: Mapping[str, Array], missing: str) -> None:
-    """Write arrays, all of them or none; ScriptError for an unknown name."""
+def _check_names(files: Files, arrays: Mapping[str, Array], missing: str) -> None:
+    """ScriptError for a name that is not there."""
     wrong = next((name for name in files if name not in arrays), None)
     if wrong is not None:
         raise ScriptError(f"{missing} '{wrong}'; there are: {', '.join(arrays) or 'none'}")
+
+
+def _write(files: Files, arrays: Mapping[str, Array]) -> None:
+    """Write arrays, all of them or none."""
     contents: dict[Path, Callable[..., None]] = {
         Path(file): partial(write_array, arrays[name]) for name, file in files.items()
     }
@@ -149,4 +216,4 @@ def _write(files: Files, arrays: Mapping[str, Array], missing: str) -> None:
 
 
 def _arrays(files: Files) -> dict[str, Array]:
-    return {name: read_array(file) for name, file in files.items()}
+    return {name: read_npy(file) for name, file in files.items()}

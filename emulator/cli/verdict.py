@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from emulator.debug.explore import Difference
-from emulator.watch.strict.hazards import Hazard, Site
+from emulator.watch.strict.hazards import Hazard, Site, grouped
 
 
 class OutputData(msgspec.Struct, frozen=True):
@@ -50,6 +50,8 @@ class HazardData(msgspec.Struct, frozen=True):
     what: str
     fix: str
     count: int
+    also: tuple[int, ...]
+    """The other tiles that have it, at the same instructions."""
 
 
 class DifferenceData(msgspec.Struct, frozen=True):
@@ -108,7 +110,7 @@ def verdict(
         status=status,
         fault=fault or None,
         outputs=tuple(output_data(name, array) for name, array in outputs.items()),
-        hazards=None if hazards is None else tuple(map(hazard_data, hazards)),
+        hazards=None if hazards is None else hazards_data(hazards),
         hazards_left_out=left_out,
         orders=orders,
         differences=None if differences is None else tuple(map(_difference, differences)),
@@ -120,14 +122,28 @@ def _site(site: Site) -> SiteData:
     return SiteData(site.tile, site.pc, site.name, site.worker, site.file, site.line, site.node, site.chip)
 
 
-def hazard_data(hazard: Hazard) -> HazardData:
-    """A hazard as data; ``tx8cc --json`` has the same."""
+def hazards_data(found: Sequence[Hazard]) -> tuple[HazardData, ...]:
+    """Hazards as data, those of several tiles together; ``tx8cc --json`` has the same."""
+    return tuple(_hazard(hazard, sorted(set(tiles))) for hazard, tiles in grouped(found))
+
+
+def _hazard(hazard: Hazard, also: Sequence[int]) -> HazardData:
     other = None if hazard.other is None else _site(hazard.other)
-    place = hazard.memory, hazard.first, hazard.last
-    return HazardData(hazard.kind, _site(hazard.at), other, *place, hazard.what, hazard.fix, hazard.count)
+    return HazardData(
+        hazard.kind,
+        _site(hazard.at),
+        other,
+        hazard.memory,
+        hazard.first,
+        hazard.last,
+        hazard.what,
+        hazard.fix,
+        hazard.count,
+        tuple(also),
+    )
 
 
 def _difference(found: Difference) -> DifferenceData:
     at = None if found.at is None else _site(found.at)
-    hazard = None if found.hazard is None else hazard_data(found.hazard)
+    hazard = None if found.hazard is None else _hazard(found.hazard, ())
     return DifferenceData(found.order, found.where, at, hazard)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TextIO
 
+from tx8isa.tools.command_line import note
+
 
 def all_jobs() -> list[Callable[[], object]]:
     """A job for everything that is compiled: kernels of each format and kind, and what executes programs."""
@@ -74,9 +76,9 @@ def announce(verbose: bool) -> Callable[[str, float | None], None]:
     def announce(name: str, seconds: float | None) -> None:
         if verbose:
             text = "compiling" if seconds is None else f"compiled in {seconds:.2f} s:"
-            print(f"tx8emu: {text} {name}", file=sys.stderr)
+            note(f"tx8emu: {text} {name}")
         elif not said and sys.stderr is not None and sys.stderr.isatty():
-            print("tx8emu: compiling kernels for this machine; later runs find them ready", file=sys.stderr)
+            note("tx8emu: compiling kernels for this machine; later runs find them ready")
         said.append(name)
 
     return announce

@@ -102,7 +102,9 @@ class Watching:
         return errors
 
     def _write_data(self, system: System) -> None:
+        from emulator.watch.stats.output import report_file
+        from emulator.watch.stats.result import make_report
         from tx8isa.tools.files import write_whole
 
-        assert self._data is not None
-        write_whole(self._data, "\n".join([*self.lines(system, as_json=True), ""]).encode())
+        assert self._data is not None and self.statistics is not None
+        write_whole(self._data, report_file(make_report(self.statistics, system.tiles)))

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from emulator.engines.packets import window_address
 from emulator.memory import state, stop
-from emulator.memory.areas import GRANULE_SHIFT, LINE_SHIFT
 from emulator.memory.known import known_access
 from emulator.native import compile_generated
 from emulator.native.inline import Names
@@ -34,6 +32,7 @@ from tx8isa.riscv.float_arithmetic import NX, RNE
 from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
+from .accesses import call_check, host_address, maintenance, note_load, note_store
 from .float_unit import ON_HOST, describe, float_records, host_groups, normal32, normal64
 from .predecode import (
     ENGINE,
@@ -49,44 +48,6 @@ from .predecode import (
 )
 
 Run = Callable[[int], int]
-
-
-def host_address(s: Any, address: int, size: int) -> int:
-    """Host address of ``size`` bytes at a core address, or 0 when they are not all in one memory."""
-    off = u64(address - s64(s[u64(state.CORE_SPM)]))
-    if off <= u64(s64(s[u64(state.SPM_BYTES)]) - size):
-        return s64(s[u64(state.SPM)]) + s64(off)
-    off = u64(address - s64(s[u64(state.CORE_DDR)]))
-    window = u64(s64(s[u64(state.CORE_WINDOW)]) - size)
-    if off <= window:
-        return s64(s[u64(state.DDR)]) + s64(off)
-    off = u64(address - s64(s[u64(state.CORE_SPM_STRONG)]))
-    if off <= u64(s64(s[u64(state.SPM_BYTES)]) - size):
-        return s64(s[u64(state.SPM)]) + s64(off)
-    off = u64(address - s64(s[u64(state.CORE_DDR_UNCACHED)]))
-    if off <= window:
-        return s64(s[u64(state.DDR)]) + s64(off)
-    return 0
-
-
-def note_store(s: Any, host: int, size: int) -> None:
-    """Mark the SPM lines of a store, or the granules of DDR."""
-    off = u64(host - s64(s[u64(state.SPM)]))
-    if off < u64(s[u64(state.SPM_BYTES)]):
-        lines = s64(s[u64(state.LINES)])
-        view_u8(lines + s64(off >> LINE_SHIFT), 1)[u64(0)] = 1
-        view_u8(lines + (s64(off) + size - 1 >> LINE_SHIFT), 1)[u64(0)] = 1
-    else:
-        marks = s64(s[u64(state.DDR_MARKS)])
-        place = host - s64(s[u64(state.DDR)])
-        view_u8(marks + (place >> GRANULE_SHIFT), 1)[u64(0)] = 1
-        view_u8(marks + (place + size - 1 >> GRANULE_SHIFT), 1)[u64(0)] = 1
-
-
-def call_check(check: int, what: int, address: int) -> int:
-    """Call the check of a load or store, which neither reads nor changes registers."""
-    return call_kernel(check, what, address)
-
 
 _LOOP_HEAD = """
 def loop(address):
@@ -223,6 +184,8 @@ def statement(record: Scalar, names: Names, checked: bool = False, length: int =
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
     # Read where it is used: kept in a register, these bases cost every other instruction more.
     pc = f"({_BASE} + s64(index) * {PARCEL})"
+    if record.kind == "divide":
+        return [_counted("DIVISIONS"), f"s[d] = {names.call(record.body, ['a', second])}"]
     if record.kind == "alu":
         return [f"s[d] = {names.call(record.body, ['a', second])}"]
     if record.kind == "upper":
@@ -238,9 +201,27 @@ def statement(record: Scalar, names: Names, checked: bool = False, length: int =
         target = names.call(record.body, [pc if record.kind == "jal" else "a", "imm"])
         link = f"s[d] = {pc} + {PARCEL * length}"
         return [*_jump(target), link, f"index = off >> {_SHIFT}", "n += 1", "continue"]
-    if record.kind == "fence":
-        return ["pass"]
-    return ["break"]
+    if record.kind in ("fence", "cache", "cache line"):
+        return _maintenance(record, checked)
+    return ["pass" if record.kind == "wait" else "break"]
+
+
+def _maintenance(record: Scalar, checked: bool) -> list[str]:
+    """Lines of a fence or of maintenance of the cache: simulated time and the sanitizer alone notice them."""
+    counted = {"cache": "CACHES", "cache line": "CACHE_LINES"}.get(record.kind)
+    lines = [_counted(counted)] if counted else ["pass"]
+    if checked:
+        lines += [
+            f"s[u64({state.DETAIL} + 1)] = a",
+            f"call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {maintenance(record)}, address)",
+        ]
+    return lines
+
+
+def _counted(what: str) -> str:
+    """The line that counts something for simulated time."""
+    place = getattr(state, what)
+    return f"s[u64({place})] = s64(s[u64({place})]) + 1"
 
 
 _LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "float": stop.FLOAT}
@@ -268,7 +249,8 @@ def _memory_access(record: Scalar, names: Names, checked: bool) -> list[str]:
         *(check if checked else ()),
         _move(record, names),
     ]
-    return lines if record.kind == "load" else [*lines, f"note_store(s, host, s64({size}))"]
+    noted = "note_load(s, a + imm)" if record.kind == "load" else f"note_store(s, host, s64({size}))"
+    return [*lines, noted]
 
 
 def _move(record: Scalar, names: Names) -> str:
@@ -317,6 +299,7 @@ def _on_host(group: Sequence[str]) -> list[str]:
 
 USED = (
     *(view_i64, view_u8, view_u16, view_u32, view_u64, s32, s64, u64, host_address, note_store, call_kernel),
+    note_load,
     *(call_check, known_access),
     *(bits64, from_bits64, divide, sqrt, fma64, bits_f32, f32_bits, single, fma32, normal64, normal32),
     window_address,

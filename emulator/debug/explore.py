@@ -9,7 +9,6 @@ usual ones.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from emulator.engines import queues, tables
 from emulator.memory import state
 from emulator.tile.fault import Fault
 from emulator.watch.strict.hazards import Hazard, Site, make_site
+from tx8isa.tools.command_line import note, print_out
 
 Start = Callable[[bool, bool], System]
 """(serial mode, strict) -> the system with the program and its inputs in place, not yet run."""
@@ -110,10 +110,10 @@ def show_orders(
     found = []
     for difference in explore(start, orders, seed, limit):
         found.append(difference)
-        print(f"{program}: {difference.text}", file=sys.stderr)
+        note(f"{program}: {difference.text}")
     text = f"{orders} orders" if orders != 1 else "1 order"
     if not quiet:
-        print(f"{text}, {f'{len(found)} different' if found else 'all the same'}")
+        print_out(f"{text}, {f'{len(found)} different' if found else 'all the same'}")
     return found
 
 

@@ -64,7 +64,7 @@ RETURNED = 40  # host address of the worker's write-back registers
 HEAD = 48  # the entries, in a ring by sequence number
 ENTRIES = 64
 ARGUMENTS = HEAD + ENTRIES * ENTRY  # scratch for the arguments of an extent or rule
-WORDS = ARGUMENTS + 16
+WORDS = ARGUMENTS + 24
 
 ENGINES = 5
 """Engines with a queue, by code. The next code is SCALAR, which executes when an instruction is issued."""

@@ -9,6 +9,8 @@ from weakref import finalize
 
 import numpy as np
 
+from tx8isa.tools.overwrite import note_read
+
 from .areas import HostMemoryError
 
 LEAST = 1 << 20
@@ -53,6 +55,7 @@ class ImageFile(mmap.mmap):
 
 def bytes_of(path: Path) -> bytes | memoryview:
     """The bytes of a file; those of a large one are a view of an ``ImageFile``, with its errors."""
+    note_read(path, "the program")
     if path.stat().st_size < LEAST:
         return path.read_bytes()
     return memoryview(ImageFile.copied(path))

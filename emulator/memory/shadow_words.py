@@ -52,6 +52,14 @@ PER_TILE = 31  # agents of a tile
 FIRST_COPY = 32  # the first agent of a tile's DTE
 ATOMIC = 33  # whether the access at hand is one to a flag
 IN_PLACE = 34  # whether each result of the access at hand replaces its operand, which may be unwritten
+
+# The data caches of the cores
+CACHES = 35  # by core, of all chips: C_*
+LINES = 36  # of DDR, L_*
+STORED = 37  # whether a core has stored through its cache
+CACHED = 38  # the agent of the core through whose cache the access at hand goes, plus one; else 0
+VIEWS = 39  # vectors that cores had when they invalidated; 0 is none
+VIEW_COUNT = 27
 PIECE = 40  # scratch: a footprint, tx8isa.table.footprint.WORDS words
 CONTEXT_WORDS = 64
 
@@ -70,6 +78,7 @@ CORE = -1  # A_WHAT: a load or store of the core
 HOST = -2  # A_WHAT: what was there before the program
 COPY = -3  # A_WHAT: a register block of the DTE
 FLAG = -4  # A_WHAT: a load or store of the core that may be one to a flag, by which tiles wait for each other
+CACHED_CORE = -6  # A_WHAT: a load or store of the core through its cache
 EXIT = -5  # A_WHAT: the end of a tile's program, after which its outputs are read
 SPAN = -1  # A_AGENT: the access stands for the rest of a 256-byte line after a result
 LOADED = 1  # number of the access of what was there before the program; 0 means never
@@ -109,6 +118,12 @@ WRITE_WRITE = 3  # the other access wrote what is written now
 WRITE_READ = 4  # the other access read what is written now
 SPOILED = 5  # the bytes were in the span of the other's result
 OVERDUE = 6  # a command takes more cycles than are allowed
+SHUNNED = 7  # a command that programs for a card do without
+HELD_READ = 8  # the other access stored what is read now, and its core's cache may hold it back
+HELD_WRITE = 9  # the other access stored to the line that is written now, which its core's cache may hold
+STALE_READ = 10  # the other access wrote what is loaded now, and the cache may have it as it was before
+STALE_LINE = 11  # the other access wrote to the line that is stored to now, of which the cache may have all
+DROPPED = 12  # the other access stored to the line that is invalidated now, and nothing has cleaned it
 
 # --- tiles --------------------------------------------------------------------------------------------------
 
@@ -123,7 +138,7 @@ T_CLOCK = 6  # address of the core's own clock
 T_DDR = 7  # the summary of DDR, as in the context
 T_BLOCKS = 8  # the blocks, as in the context
 T_COSTS = 9  # the table of costs, for commands that may take too long
-T_IN_PLACE = 10  # by record, the operands (dst, src0) of what works element by element, or -1
+T_FACTS = 10  # by record: operands (dst, src0) of what works element by element, or -1; whether it is shunned
 TILE_WORDS = 16
 
 # Words of a load or store of the text: shadow words that are not hazard to it, each twice side by side
@@ -134,3 +149,25 @@ S_READERS = 3
 S_NEXT_WRITER = 4  # what they become
 S_NEXT_READERS = 5
 SITE_WORDS = 8
+
+# --- caches of the cores ------------------------------------------------------------------------------------
+
+# Words of a line of DDR that a core has stored to through its cache
+L_ACCESS = 0  # the last such store, 0 if there was none
+L_CLEANED = 1  # 1 + the number of the fence that completes its last cleaning, 0 if there was none since then
+L_CLEANS = 2  # how often the whole cache had been cleaned before
+L_SAFE = 3  # stores with numbers below were cleaned before that store
+LINE_WORDS = 4
+
+# Words of a cache. Fences count if something was cleaned since the one before.
+C_FENCES = 0  # address of the clocks of the core at its fences
+C_FENCE_COUNT = 1
+C_PENDING = 2  # whether something was cleaned since the last fence
+C_CLEANS = 3  # address of the number of the fence that completes each cleaning of the whole cache
+C_CLEAN_COUNT = 4
+C_VIEWS = 5  # address of the view at the last invalidation of each line of DDR, 32 bits each
+C_VIEW = 6  # the view at the last invalidation of the whole cache
+C_LAST = 7  # the last view of the core
+CACHE_WORDS = 8
+MOST_FENCES = 1 << 20
+MOST_VIEWS = 1 << 18

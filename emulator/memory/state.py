@@ -85,7 +85,14 @@ LSU_TIMEOUT = 133  # cycles that a command of RDMA, WDMA or TDMA may take; read 
 DDR_MARKS = 134  # address of one byte for each granule of DDR: written or not
 HART = 135  # what mhartid reads
 
-SIZE = 136
+# What simulated time counts of the core's own instructions, since its last row of the log
+LOADS = 136  # through the cache
+UNCACHED_LOADS = 137
+DIVISIONS = 138
+CACHE_LINES = 139  # lines of the data cache that were cleaned or invalidated
+CACHES = 140  # how often all of it was
+
+SIZE = 141
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name
 before it looks at the operation, and the word of a translation or of an engine instruction names any."""

@@ -10,6 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from numba import cfunc, njit, types
+from numba.core import config
 from numba.core.errors import NumbaError
 
 from .bytecode import KernelError, global_value, references
@@ -30,6 +31,10 @@ _RUNTIME = re.compile(
 )
 """Symbols that the loader supplies: allocation, and helpers that only a raised exception reaches."""
 
+
+# Numba takes settings from `.numba_config.yaml` in the current folder, which may have come with a model.
+config._config_fname = ""
+config.reload_config()  # type: ignore[no-untyped-call]
 
 _parts: dict[str, Any] = {}
 """Functions compiled by this process, by meaning: kernels of one family differ in few of theirs."""

@@ -54,7 +54,7 @@ def read(path: str | Path, program: str, sizes: Mapping[str, int], most: Mapping
     with Path(path).open("rb") as file:
         payload = _payload(file.read(_HEADER.size), file.read(room + 1), str(path), room)
     try:
-        saved = msgspec.msgpack.decode(payload, type=SavedStates)
+        saved: SavedStates = msgspec.msgpack.decode(payload, type=SavedStates)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StateFileError(f"{path}: damaged: {error}") from None
     if saved.program != program:

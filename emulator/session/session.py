@@ -158,7 +158,8 @@ class ProgramSession:
             self.steps = 0
 
     def save(self, path: str | Path) -> int:
-        """Write the states to a file; its bytes. Tx8Error when that is not possible."""
+        """Write the states to a file; its bytes. Tx8Error when that is not possible, or it is the program."""
+        self.program.check_output("the saved states", path)
         with self._lock:
             states = {name: chip.saved(own).tobytes() for name, (chip, own, _) in self._states.items()}
             return write(path, SavedStates(self._digest, self.steps, states, self._lengths.now))

@@ -11,7 +11,7 @@ from emulator.memory import state
 from emulator.memory.areas import Bytes
 from tx8isa.numbers.primitives import s64
 from tx8isa.riscv.format import Scalar
-from tx8isa.riscv.registers import CSR_NAMES, CSRS
+from tx8isa.riscv.registers import CSR_NAMES, CSRS, VENDOR_CSRS
 
 from . import trap
 from .tile import Status, Tile
@@ -41,9 +41,18 @@ _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFDC")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
 """Bits of mstatus that never change: floating point on (SD, FS; proposed), machine mode only (MPP)."""
+_FIXED = {
+    "misa": _MISA,
+    "mstatus": _MSTATUS,
+    "mvendorid": 0x5B7,
+    "mhcr": 0x1FF,
+    "mccr2": 0x42_000A,
+    "mhint": 0xA_4000,
+}
+"""Bits that never change; those of the core's maker are what the card's core reads (board)."""
 _HPM = tuple(name for name in CSRS if "hpm" in name)
 _WRITABLE = {
-    **dict.fromkeys(("misa", "mip", "mcountinhibit", *_HPM), 0),
+    **dict.fromkeys(("misa", "mip", "mcountinhibit", *_HPM, *VENDOR_CSRS), 0),
     "mstatus": trap.MIE | trap.MPIE,
     "mie": 0x888,
     "mtvec": ~2,
@@ -106,8 +115,7 @@ def read_csr(tile: Tile, name: str) -> int:
     if name in _FLOAT:
         lowest, mask = _FLOAT[name]
         return int(tile.words[state.FCSR]) >> lowest & mask
-    fixed = {"misa": _MISA, "mstatus": _MSTATUS}.get(name, 0)
-    return s64(fixed | tile.csrs.get(name, 0))
+    return s64(_FIXED.get(name, 0) | tile.csrs.get(name, 0))
 
 
 def knows_call(tile: Tile) -> bool:

@@ -95,8 +95,6 @@ def _set_coefficients(chip: Words, machine: Machine) -> None:
     timing, ddr = machine.timing, cost.ddr_prices(machine)
     for place, cycles in (
         (layout.H_CPI, timing.core.instruction),
-        (layout.H_ISSUE, timing.core.issue),
-        (layout.H_ISSUE_COLD, timing.core.issue_cold),
         (layout.H_BARRIER, timing.barrier.fixed),
         (layout.H_DTE_FIXED, timing.dte.fixed),
         (layout.H_DTE_FIRST, timing.dte.first),
@@ -114,6 +112,17 @@ def _set_coefficients(chip: Words, machine: Machine) -> None:
     chip[layout.H_ROWS] = machine.grid.y
     for engine in (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA):
         chip[layout.H_DEPTH + engine] = getattr(machine.queues, engine.name.lower())
+    for engine in (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA, Engine.SCALAR):
+        chip[layout.H_ISSUE + engine] = cost.ticks(timing.issue.of(engine.name.lower()).value)
+    chip[layout.H_EFFORT :][: layout.EFFORTS] = _efforts(machine)
+
+
+def _efforts(machine: Machine) -> list[int]:
+    """Ticks of what an EFFORT row counts; those of an instruction are counted with all others."""
+    core, kind = machine.timing.core, machine.timing.issue.kind
+    first = [cost.ticks(figure.value) for figure in (core.line, kind)]
+    longer = (core.load, core.uncached_load, core.divide, core.cache_line, core.cache)
+    return first + [cost.ticks(max(figure.value - core.instruction.value, 0)) for figure in longer]
 
 
 def tile_places(chip: Words) -> Words:

@@ -32,19 +32,18 @@ def fetch(chip: int, place: int) -> None:
         kind, retired = get(row, layout.L_KIND) & 255, get(row, layout.L_RETIRED)
         passed = retired - get(chip, place + layout.P_RETIRED)
         clock = get(chip, place + layout.P_CLOCK) + max(passed, 0) * get(chip, layout.H_CPI)
+        if kind == layout.EFFORT:
+            clock += longer(chip, row)
         put(chip, place + layout.P_CLOCK, clock)
-        if kind != layout.PROGRESS:
+        if kind != layout.PROGRESS and kind != layout.EFFORT:
             put(chip, place + layout.P_RETIRED, max(retired + 1, get(chip, place + layout.P_RETIRED)))
             put(chip, place + layout.P_CORE, layout.RUNNING)
             put(chip, place + layout.P_HOLD, layout.HUGE)
-            put(
-                chip,
-                place + layout.P_DUE,
-                max(clock + effort(chip, place, row, kind), get(chip, layout.H_NOW)),
-            )
+            put(chip, place + layout.P_DUE, max(clock + effort(chip, row, kind), get(chip, layout.H_NOW)))
             return
         put(chip, place + layout.P_RETIRED, max(retired, get(chip, place + layout.P_RETIRED)))
-        put(chip, place + layout.P_LOG_AT, get(chip, place + layout.P_LOG_AT) + layout.SHORT_ROW)
+        words = get(row, layout.L_KIND) >> layout.LENGTH_SHIFT
+        put(chip, place + layout.P_LOG_AT, get(chip, place + layout.P_LOG_AT) + words)
     put(chip, place + layout.P_CORE, layout.STARVED)
     put(chip, place + layout.P_DUE, layout.HUGE)
     put(chip, place + layout.P_HOLD, get(chip, place + layout.P_CLOCK))
@@ -55,15 +54,21 @@ def cost_of(chip: int, row: int) -> int:
     return get(chip, get(row, layout.L_COST))
 
 
-def effort(chip: int, place: int, row: int, kind: int) -> int:
+def longer(chip: int, row: int) -> int:
+    """Ticks of what an EFFORT row counts."""
+    ticks = 0
+    for i in range(layout.EFFORTS):
+        ticks += get(row, layout.L_EFFORT + i) * get(chip, layout.H_EFFORT + i)
+    return ticks
+
+
+def effort(chip: int, row: int, kind: int) -> int:
     """Ticks that the core needs before a row takes effect."""
     if kind == layout.COPY:
         return cost_of(chip, row)
     if kind != layout.ENGINE:
         return 0
-    first = get(chip, place + layout.P_SUBMITTED) == 0
-    put(chip, place + layout.P_SUBMITTED, 1)
-    return get(chip, layout.H_ISSUE_COLD) if first else get(chip, layout.H_ISSUE)
+    return get(chip, layout.H_ISSUE + get(row, layout.L_ENGINE))
 
 
 def next_row(chip: int, place: int, clock: int) -> None:

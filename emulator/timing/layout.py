@@ -24,7 +24,16 @@ T_FULL = 3  # limit of the quantum that the full log has interrupted, or 0
 T_SKIPPED = 4  # instructions that do not count because they only polled
 T_COSTS = 5  # host address of the costs
 T_DROPPED = 6  # words that were worked off
-T_WORDS = 7
+T_KINDS = 7  # host address of a byte for each record: whether the tile has executed one
+T_LINES = 8  # host address of a byte for each line of the code: whether the tile has executed it
+T_FROM = 9  # program counter at the last row that its program has written
+T_BEFORE = 10  # instructions before that row
+T_EFFORT = 11  # words of EFFORT rows
+T_WORDS = 12
+CODE_LINE_SHIFT = 6
+"""Lines of code have 64 bytes."""
+MOST_LINES = 64
+"""Lines before an instruction that a tile is taken to come from at most."""
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
 LOG_PART = 1 << 16
@@ -44,7 +53,8 @@ ARRIVAL = 7  # an arrival was seen
 BARRIER = 8
 READ = 9  # time was read
 PROGRESS = 10  # nothing but instructions of the core
-EXIT = 11  # the end of the program
+EFFORT = 11  # what the core has done that takes longer than its instructions
+EXIT = 12  # the end of the program
 
 # -- first words of every row
 L_KIND = 0  # ``kind | words << LENGTH_SHIFT``
@@ -74,6 +84,11 @@ L_PAYLOAD = 16  # ranges of ``queues.RANGE_WORDS`` words, then operands
 L_COST = 4  # what the core needs: where the ticks stand in the header of the chip's state
 L_FIRST = 5  # AWAIT: targets that must be done; ARRIVAL: stream; BARRIER: tiles; UPDATE: target
 L_SECOND = 6  # ARRIVAL: arrivals that must be there; UPDATE: stream
+
+# -- a row of EFFORT: how often, in the order of ``H_EFFORT``
+L_EFFORT = 4
+EFFORTS = 7  # new lines of code and kinds of commands, loads, uncached loads, divisions, cache lines, caches
+EFFORT_ROW = 11
 
 # -- a row of COPY
 C_TARGET = 5
@@ -125,8 +140,6 @@ H_AWAY_ROWS = 19  # how many there are
 # coefficients in ticks, unless it says otherwise: the words from here to ``HEADER``
 H_COEFFICIENTS = 20
 H_CPI = 20
-H_ISSUE = 21
-H_ISSUE_COLD = 22
 H_BARRIER = 24
 H_DTE_FIXED = 25
 H_DTE_FIRST = 26
@@ -144,7 +157,9 @@ H_JOIN = 41  # for ``ncc.wait``
 H_POLL = 42  # to read a register of a unit
 H_CSR = 43  # to read a CSR
 H_SEND = 44  # to start a copy
-HEADER = 48
+H_ISSUE = 48  # by engine: to submit an instruction
+H_EFFORT = 54  # more for each of what an EFFORT row counts
+HEADER = 61
 KILO = 1000
 WHOLE = 100_000
 """The whole of DDR, of which a flow demands a part."""
@@ -174,7 +189,6 @@ P_CLOCK = 3  # time of the core
 P_DUE = 4  # when the row at the cursor takes effect
 P_RETIRED = 5  # instructions that the clock includes
 P_NUMBER = 6  # number of the next instruction
-P_SUBMITTED = 7  # whether one was submitted
 P_SENT = 8  # messages sent
 P_SENT_DONE = 9  # messages that have arrived
 P_LOG = 10  # host address of the log

@@ -14,6 +14,7 @@ from struct import pack_into
 import numpy as np
 import numpy.typing as npt
 
+from emulator import native
 from emulator.engines import queues, tables
 from emulator.engines.hooks import EXITS, MOST_WORKERS
 from emulator.engines.issue import gather_arguments
@@ -24,6 +25,7 @@ from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 
 from . import layout
+from .efforts import EFFORTS, USED, effort_kernel, lines_of_code, log_effort
 from .saved import LogState
 
 
@@ -88,7 +90,7 @@ def generate_log() -> Callable[[int, int], int]:
 
     def log(what: int, tile_state: int) -> int:
         head = get(tile_state, state.TIMING)
-        at = get(head, layout.T_AT)
+        at = log_effort(tile_state, head, get(what, queues.E_RECORD) if what >= MOST_WORKERS else -1)
         row = get(head, layout.T_LOG) + 8 * at
         put(row, layout.L_RETIRED, get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED))
         put(row, layout.L_PC, get(tile_state, state.PC))
@@ -126,7 +128,7 @@ def generate_log() -> Callable[[int, int], int]:
 @cache
 def _meaning() -> FixedMeaning:
     """The parts that the text of the hook is made of."""
-    functions = (*cost.FUNCTIONS, log_instruction, log_event, interrupt, gather, gather_arguments, get, put)
+    functions = (*cost.FUNCTIONS, log_instruction, log_event, interrupt, gather, gather_arguments, *USED)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
@@ -164,6 +166,9 @@ def log_kernel() -> int:
     return compile_generated(generate_log, (_meaning(),), "log of simulated time", 2)
 
 
+_SAVED = [layout.T_SKIPPED, layout.T_DROPPED, layout.T_EFFORT, layout.T_FROM, layout.T_BEFORE]
+
+
 class TileLog:
     """The log of one tile, and rows that Python appends."""
 
@@ -176,6 +181,10 @@ class TileLog:
         self.noted = -1
         """Instructions before the last row that Python has written."""
         self._margin = self.rows.size - layout.LOG_MARGIN
+        self.kinds = np.zeros(len(tables.records()), np.uint8)
+        self.lines = np.zeros(lines_of_code(tile), np.uint8)
+        self._note_effort = effort_kernel()
+        head[layout.T_KINDS], head[layout.T_LINES] = self.kinds.ctypes.data, self.lines.ctypes.data
         head[layout.T_LOG], head[layout.T_SIZE] = rows.ctypes.data, rows.size
         head[layout.T_COSTS] = costs.ctypes.data
 
@@ -191,11 +200,14 @@ class TileLog:
 
     @property
     def written(self) -> int:
-        """Words that have ever been written, without PROGRESS rows."""
-        return int(self.head[layout.T_DROPPED]) + self.used - self.progress
+        """Words that have ever been written, without rows of PROGRESS and EFFORT."""
+        rest = self.progress + int(self.head[layout.T_EFFORT])
+        return int(self.head[layout.T_DROPPED]) + self.used - rest
 
     def append(self, kind: int, *values: int, worker: int = 0, retired: int | None = None) -> None:
         """Append a row; ``values`` are its words from ``L_COST`` on."""
+        if kind != layout.PROGRESS:
+            self.settle(ended=kind == layout.EXIT)
         size = max(layout.L_COST + len(values), layout.SHORT_ROW)
         at = self.used
         if retired is None:
@@ -214,9 +226,15 @@ class TileLog:
         elif used > self._margin:
             interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, used)
 
+    def settle(self, ended: bool = False) -> None:
+        """Append what the core has done until here, or its end, that takes longer than its instructions."""
+        native.call(self._note_effort, int(self.tile.words.ctypes.data), int(ended))
+
     def skip(self, instructions: int) -> None:
         """Let this many executed instructions take no time: they only polled in vain."""
         self.head[layout.T_SKIPPED] += instructions
+        if instructions:
+            self.tile.words[EFFORTS] = 0
 
     def interrupted(self) -> bool:
         """Whether the quantum ended early because the log was full; its limit is restored."""
@@ -229,14 +247,18 @@ class TileLog:
 
     def save(self, polls: Polls) -> LogState:
         """The counts, and what the tile has polled in vain."""
-        skipped, dropped = self.head[[layout.T_SKIPPED, layout.T_DROPPED]].tolist()
-        return LogState(skipped, dropped, self.progress, *polls.save())
+        skipped, dropped, efforts, came_from, before = self.head[_SAVED].tolist()
+        seen = self.kinds.tobytes(), self.lines.tobytes()
+        return LogState(skipped, dropped, self.progress, efforts, came_from, before, *seen, *polls.save())
 
     def restore(self, saved: LogState, rows: npt.NDArray[np.int64]) -> None:
         """Go on from what ``save`` gave, and the rows that were not processed yet."""
         self.rows[: len(rows)] = rows
-        self.head[[layout.T_AT, layout.T_SKIPPED, layout.T_FULL]] = len(rows), saved.skipped, 0
-        self.head[layout.T_DROPPED], self.progress = saved.dropped, saved.progress
+        self.head[[layout.T_AT, layout.T_FULL]] = len(rows), 0
+        self.head[_SAVED] = saved.skipped, saved.dropped, saved.efforts, saved.came_from, saved.before
+        self.progress = saved.progress
+        self.kinds[:] = np.frombuffer(saved.kinds, np.uint8)
+        self.lines[:] = np.frombuffer(saved.lines, np.uint8)
 
 
 def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
@@ -284,9 +306,13 @@ class Polls:
             self._places.clear()
         self._places.setdefault(pc, retired)
 
+    def polling(self, written: int) -> bool:
+        """Whether the tile has polled in vain, and done nothing since."""
+        return written == self._written and bool(self._places)
+
     def again(self, pc: int, written: int) -> bool:
         """Whether the load at ``pc`` has found nothing before, and the tile has done nothing since."""
-        return written == self._written and pc in self._places
+        return self.polling(written) and pc in self._places
 
     def found(self, pc: int, retired: int, written: int) -> int:
         """How many instructions do not count, now that the load at ``pc`` has found something."""

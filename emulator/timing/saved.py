@@ -32,6 +32,16 @@ class LogState:
     """Words that were worked off."""
     progress: int
     """Words of PROGRESS rows."""
+    efforts: int
+    """Words of EFFORT rows."""
+    came_from: int
+    """The program counter at its last row."""
+    before: int
+    """Instructions before that row."""
+    kinds: bytes
+    """A byte for each record: whether the tile has executed one."""
+    lines: bytes
+    """A byte for each line of the code: whether the tile has executed it."""
     polled_at: int
     """Words that were written when it polled in vain; -1 before."""
     polls: dict[int, int]

@@ -111,7 +111,10 @@ class Simulator(Observer):
         self.logs[tile.number].append(layout.RESULT, layout.H_POLL, worker=worker)
 
     def polled(self, tile: Tile) -> None:
-        self.polls[tile.number].in_vain(tile.pc, tile.retired, self.logs[tile.number].written)
+        log, polls = self.logs[tile.number], self.polls[tile.number]
+        if not polls.polling(log.written):
+            log.settle()
+        polls.in_vain(tile.pc, tile.retired, log.written)
 
     def _found(self, tile: Tile) -> None:
         """A program has found what it polled for: the polls in vain before that take no time."""

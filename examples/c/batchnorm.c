@@ -72,6 +72,11 @@ static void make_data(void) {
         scale[i] = 1.0f - 0.002f * (float)i;
         shift[i] = 0.25f * (float)(i % 5);
     }
+    tx8_clean(x, sizeof x); /* the engines read DDR, not the cache of the core */
+    tx8_clean(mean, sizeof mean);
+    tx8_clean(variance, sizeof variance);
+    tx8_clean(scale, sizeof scale);
+    tx8_clean(shift, sizeof shift);
 }
 
 int main(void) {
@@ -108,6 +113,7 @@ int main(void) {
     DMA_Param store = tx8_wdma(WORKER, TX8_FP16, tx8_engine_address(y), ROWS, HW * C);
     tx8_execute(&store);
     tx8_wait(WORKER);
+    tx8_invalidate(y, sizeof y);
     printf("y[0] = 0x%04x, y[%d] = 0x%04x\n", y[0], HW * C - 1, y[HW * C - 1]);
     return 0;
 }

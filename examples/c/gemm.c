@@ -36,6 +36,8 @@ int main(void) {
         a[i] = bf16((float)(i % 23 - 11));
     for (int i = 0; i < N * K; i++)
         b[i] = bf16((float)(i % 19 - 9) * 0.5f);
+    tx8_clean(a, sizeof a); /* the engines read DDR, not the cache of the core */
+    tx8_clean(b, sizeof b);
 
     load_matrix(A, a, M);
     load_matrix(B, b, N);
@@ -50,6 +52,7 @@ int main(void) {
     DMA_Param store = tx8_wdma(WORKER, TX8_FP32, tx8_engine_address(out), OUT, M * N);
     tx8_execute(&store); /* one block of 64 columns: the aligned result is row-major */
     tx8_wait(WORKER);
+    tx8_invalidate(out, sizeof out);
     printf("out[0][0] = %g, out[%d][%d] = %g\n", (double)out[0], M - 1, N - 1, (double)out[M * N - 1]);
     return 0;
 }

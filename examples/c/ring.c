@@ -35,6 +35,7 @@ int main(void) {
         sum += all[i];
     *(volatile uint32_t *)tx8_uncached(&sums[tile]) = sum;
     tx8_barrier(0);
+    tx8_invalidate(sums, sizeof sums);
     if (tile == 0)
         printf("tile 0: %u, tile 15: %u\n", (unsigned)sums[0], (unsigned)sums[TX8_TILES - 1]);
     return 0;

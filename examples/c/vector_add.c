@@ -7,8 +7,8 @@
 
 enum { N = 1000, A = 0x10000, B = 0x11000, C = 0x12000, WORKER = 0 };
 
-float a[N], b[N], c[N];
-uint32_t largest[2]; /* raw bits, index */
+_Alignas(TX8_CACHE_LINE) float a[N], b[N], c[N];
+_Alignas(TX8_CACHE_LINE) uint32_t largest[2]; /* raw bits, index; not in a line of c */
 
 int main(void) {
     if (tx8_tile() != 0)
@@ -17,6 +17,8 @@ int main(void) {
         a[i] = 0.25f * (float)(i % 37) - 3.0f;
         b[i] = 1.0f / (float)(i + 1);
     }
+    tx8_clean(a, sizeof a); /* the engines read DDR, not the cache of the core */
+    tx8_clean(b, sizeof b);
 
     DMA_Param load_a = tx8_rdma(WORKER, TX8_FP32, A, tx8_engine_address(a), N);
     DMA_Param load_b = tx8_rdma(WORKER, TX8_FP32, B, tx8_engine_address(b), N);
@@ -38,6 +40,7 @@ int main(void) {
     largest[0] = tx8_returned(WORKER, TX8_WB_DATA0);
     largest[1] = tx8_returned(WORKER, TX8_WB_DATA1);
     tx8_wait(WORKER);
+    tx8_invalidate(c, sizeof c);
 
     for (int i = 0; i < N; i++)
         if (c[i] != a[i] + b[i]) {

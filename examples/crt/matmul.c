@@ -10,9 +10,9 @@ void matmul_kernel(void *buffer) {
     const uint64_t *const arguments = buffer;
     const uint32_t k = (uint32_t)arguments[3], n = (uint32_t)arguments[4];
     const uint64_t row = TILE * (uint64_t)__get_pid(1), column = TILE * (uint64_t)__get_pid(0);
-    TsmRdma *const rdma = g_intrinsic()->rdma_;
-    TsmWdma *const wdma = g_intrinsic()->wdma_;
-    TsmGemm *const gemm = g_intrinsic()->gemm_;
+    TsmRdma *const rdma = g_intrinsic()->rdma_pointer;
+    TsmWdma *const wdma = g_intrinsic()->wdma_pointer;
+    TsmGemm *const gemm = g_intrinsic()->gemm_pointer;
     TsmRdmaInstr load = {I_RDMA, {0,}, {0,}};
     TsmWdmaInstr store = {I_WDMA, {0,}, {0,}};
     TsmNeInstr product = {I_NEUR, {0,}, {0,}};

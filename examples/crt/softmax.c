@@ -11,10 +11,10 @@ void softmax_kernel(void *buffer) {
     const uint64_t *const arguments = buffer;
     const uint32_t columns = (uint32_t)arguments[2];
     const uint64_t offset = sizeof(float) * (uint64_t)columns * __get_pid(0);
-    TsmArith *const arith = g_intrinsic()->arith_;
-    TsmTranscendental *const transcendental = g_intrinsic()->transcendental_;
-    TsmReduce *const reduce = g_intrinsic()->reduce_;
-    TsmPeripheral *const peripheral = g_intrinsic()->peripheral_;
+    TsmArith *const arith = g_intrinsic()->arith_pointer;
+    TsmTranscendental *const transcendental = g_intrinsic()->transcendental_pointer;
+    TsmReduce *const reduce = g_intrinsic()->reduce_pointer;
+    TsmPeripheral *const peripheral = g_intrinsic()->peripheral_pointer;
     DMA_Param move = {I_RDMA, {0,}, {0,}};
     CT_Param instr = {I_CGRA, {0,}, {0,}};
     uint32_t sum;

@@ -10,9 +10,9 @@ void add_kernel(void *buffer) {
     const uint32_t first = BLOCK * __get_pid(0), all = (uint32_t)arguments[3];
     const uint32_t count = all - first < BLOCK ? all - first : BLOCK;
     const uint64_t offset = sizeof(float) * (uint64_t)first;
-    TsmRdma *const rdma = g_intrinsic()->rdma_;
-    TsmArith *const arith = g_intrinsic()->arith_;
-    TsmWdma *const wdma = g_intrinsic()->wdma_;
+    TsmRdma *const rdma = g_intrinsic()->rdma_pointer;
+    TsmArith *const arith = g_intrinsic()->arith_pointer;
+    TsmWdma *const wdma = g_intrinsic()->wdma_pointer;
     TsmRdmaInstr load = {I_RDMA, {0,}, {0,}};
     TsmArithInstr sum = {I_CGRA, {0,}, {0,}};
     TsmWdmaInstr store = {I_WDMA, {0,}, {0,}};

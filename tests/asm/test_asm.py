@@ -305,7 +305,7 @@ def test_remembered_shapes_give_what_full_parsing_gives(seed: int) -> None:
     [
         ["li a0, -5", "li a0, -0xffffffffffffffff"],
         ["addi a0, a0, -5", "addi a0, a0, -5000"],
-        ["add a0, a1, a2", "add a0, a1, 5"],
+        ["add a0, a1, a2", "add a0, a1, 5000"],
         [f"td.memset.fp16 dst=0, value={v}, n={n}" for v, n in ((1, 1), ("a0", "ra"), (1.5, 1.5))],
         ["beq a0, a1, x", "beq a0, a1, 3f", "beq a0, 5, x"],
         ["lw a0, 4(sp)", "lw a0, 4(foo)", "lw a0, sp(4)"],

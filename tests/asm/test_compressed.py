@@ -180,11 +180,6 @@ def test_mistakes_are_told_once_although_the_text_is_read_again() -> None:
     ]
 
 
-def test_a_jump_beyond_the_reach_of_four_bytes_is_refused() -> None:
-    with pytest.raises(AsmError, match=r"the target is 4098 bytes away; beq reaches -4096\.\.4094"):
-        asm.assemble(".option rvc\nbeqz a0, 1f\n.space 4094\n1: nop\n")
-
-
 # -- every instruction and what is refused -----------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import asm
 from asm.image import Segment, Symbol, read_image, write_image
+from asm.instructions.text import scalar_text
 from disassembled_text import instruction_lines, text_section
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine, Instruction, Operand
@@ -205,6 +206,18 @@ def test_any_file_and_node_names_come_back(names: list[str]) -> None:
     again = asm.assemble(asm.disassemble(changed))
     assert dict(again.lines) == changed.lines
     assert dict(again.nodes) == changed.nodes
+
+
+def test_an_operand_that_may_be_omitted_is_the_last_one() -> None:
+    """Register 7 has the number of the rounding mode that is not written."""
+    for line in ("fadd.s ft7, ft7, ft7", "fsqrt.d ft7, ft7", "fcvt.l.s t2, ft7, rtz"):
+        assert line in round_trip(f"{line}\n")
+
+
+def test_a_target_without_a_label_is_a_distance() -> None:
+    jump = rv.scalar_by_mnemonic()["jal"]
+    for distance, text in ((0, ". + 0"), (8, ". + 8"), (-8, ". - 8")):
+        assert scalar_text(jump, {"rd": 0, "target": distance}, 4, {}) == f"jal zero, {text}"
 
 
 def test_targets_are_labels() -> None:

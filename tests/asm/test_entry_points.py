@@ -51,6 +51,33 @@ def test_files_and_texts_of_them_give_the_same_image() -> None:
     assert b"".join(image_parts(again)) == data
 
 
+def test_addresses_are_also_symbols_which_may_be_defined_later() -> None:
+    image = asm.assemble(
+        """
+        .const  w, int8, 16, "w.bin"
+        .entry_point "read", first
+        .buffer output, "now", fp32, 16, tensor, float32, part
+        .entry_point "write", second
+        .section .ddr.bss
+        .space  64
+past:   .space  128
+        .equ    part, past + 64
+        .text
+        nop
+first:  ecall
+second: ecall
+        .buffer input, "x", fp32, 16, tensor, float32, past
+        """,
+        given={"w.bin": bytes(16)},
+    )
+    symbols = {name: symbol.address for name, symbol in image.symbols.items()}
+    assert [each.address for each in image.entry_points] == [symbols["first"], symbols["second"]]
+    assert (image.entry, symbols["first"], symbols["second"]) == (0x80000004, 0x80000004, 0x80000008)
+    assert symbols["part"] == symbols["past"] + 64
+    buffers = [[(b.name, b.address) for b in each.buffers] for each in image.entry_points]
+    assert buffers == [[("now", symbols["part"])], [("x", symbols["past"])]]
+
+
 def test_an_image_of_one_network_has_no_list_of_them() -> None:
     assert b"entry_points" not in write_image(asm.assemble("ecall\n"))
 
@@ -110,7 +137,8 @@ def test_images_whose_entries_make_no_sense_are_refused(wrong: asm.Image, messag
     ("line", "message"),
     [
         (".entry_point read", '.entry_point takes "NAME", ADDRESS, found 1 arguments'),
-        ('.entry_point "a", first', ".entry_point: address 'first': expected a number"),
+        ('.entry_point "a", (first)', ".entry_point: address '(first)': expected a number or a symbol"),
+        ('.entry_point "a", third', "symbol third is declared and never defined"),
         ('.entry_point "read", 0x80000000', "entry point read is declared twice"),
         (".buffer input, x, fp32, 16, tensor, -, 0x280000080", "input buffer x is declared twice"),
         (".buffer constant, w, fp32, 4, tensor, -, 0x280000080", "constant buffer w is declared twice"),

@@ -46,7 +46,7 @@ def test_after_an_edit_of_the_grammar_the_tables_are_computed(
 ) -> None:
     grammar = tmp_path / "grammar.lark"
     text = tables.TABLES.with_name("grammar.lark").read_text()
-    grammar.write_text(text.replace('SCALE: "*"', 'SCALE: "*" | "@"'))
+    grammar.write_text(text.replace('SCALE.1: "*"', 'SCALE.1: "*" | "@"'))
     monkeypatch.setattr(tables, "_GRAMMAR", grammar)
     assert tables.parser().parse("1 @ 2").children[0].data == "binary"
     assert tables.main(["--check"]) == 1

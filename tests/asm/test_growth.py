@@ -21,10 +21,10 @@ _MEGA = bytes(range(256)) * 4096
         (".rept 200001\nnop\n.endr\n", ".rept 200001 is outside 0..200000"),
         (
             ".macro m x:vararg\n.irp v, \\x\nnop\n.endr\nm \\x, \\x\n.endm\nm 1\n",
-            "make more than 200000 lines",
+            "make more than 1048576 characters",
         ),
-        (_TWICE.format("m \\a\\a"), "make more than 4194304 characters"),
-        (f".rept 9000\n{'nop;' * 250}\n.endr\n", "make more than 4194304 characters"),
+        (_TWICE.format("m \\a\\a"), "make more than 1048576 characters"),
+        (f".rept 2200\n{'nop;' * 250}\n.endr\n", "make more than 1048576 characters"),
         (f".rept 10000\n.byte {'(1),' * 200}0\n.endr\n", "more than 524288 characters of expressions"),
         (_TWICE.format("m \\a\nm \\a"), "macros within each other 64 deep"),
         ('.include "big.s"\n' * 210, "make more than 200000 lines"),
@@ -33,7 +33,7 @@ _MEGA = bytes(range(256)) * 4096
         (".data\n.fill 1 << 27, 8, 1\n", "fills and padding need 1073741824 bytes in the image"),
         (".data\n.space 1 << 29, 7\n", "fills and padding need 536870912 bytes in the image"),
         (".data\n.byte 1\n.org 1 << 29, 1\n", "fills and padding need 536870911 bytes in the image"),
-        ('.data\n.rept 300\n.incbin "mega"\n.endr\n', "fills and padding need 269484032 bytes"),
+        ('.data\n.rept 150\n.incbin "mega"\n.endr\n', "fills and padding need 135266304 bytes"),
         (".rept 20000\nbad a0\n.endr\n", "unknown instruction 'bad'"),
     ],
 )

@@ -283,6 +283,11 @@ UNWRITABLE = [
         "expected 0x80000000..0x17fffffff 0x180000000..0x27fffffff 0x280000000..0x127fffffff",
     ),
     (
+        with_part(1, address=CORE + (1 << 32) - 16),  # its end is in another window
+        "segment .data: 0x17ffffff0..0x18000000f lies in no DDR window, "
+        "expected 0x80000000..0x17fffffff 0x180000000..0x27fffffff 0x280000000..0x127fffffff",
+    ),
+    (
         replace(
             with_part(1, address=UNCACHED - 0x10),
             windows=(Window(CORE, 1 << 32),),

@@ -48,8 +48,14 @@ def test_the_section_has_the_addresses_of_the_first() -> None:
     by_name = {segment.section: segment for segment in made().segments}
     own, other = by_name[".ddr"], by_name[".ddr.chips.1.3"]
     assert (own.address, own.size) == (other.address, other.size)
-    assert image_of_chip(made(), 1).segments[-1].section == ".ddr.chips.1.3"
-    assert ".ddr" in [segment.section for segment in image_of_chip(made(), 2).segments]
+
+
+@pytest.mark.parametrize(("chip", "has"), [(1, ".ddr.chips.1.3"), (2, ".ddr"), (3, ".ddr.chips.1.3")])
+def test_a_chip_has_one_of_the_two_and_all_that_is_common(chip: int, has: str) -> None:
+    common = {segment.section for segment in made().segments} - {".ddr", ".ddr.chips.1.3"}
+    assert common
+    found = [segment.section for segment in image_of_chip(made(), chip).segments]
+    assert sorted(found) == sorted([*common, has])
 
 
 def test_an_image_without_such_sections_is_that_of_every_chip() -> None:

@@ -103,6 +103,26 @@ def indexing() -> Any:
     return made(nodes, inputs, [declared("y", [4])], [constant("six", 6)])
 
 
+def test_no_weights_are_loaded_over_a_branch_that_is_still_executed() -> None:
+    """Nothing waits for the engines between the branch, two phases on the kernel core and the product."""
+    taken = helper.make_graph([node("Abs", ["x"], ["z"], "first")], "branch", [], [declared("z", [33])])
+    nodes = [
+        node("If", ["c"], ["z"], "choice", then_branch=taken, else_branch=taken),
+        node("Gather", ["t", "i"], ["g"], "one"),
+        node("Gather", ["x", "i"], ["h"], "two"),
+        node("MatMul", ["a", "w"], ["p"], "product"),
+    ]
+    inputs = [declared("x", [33]), declared("t", [9, 5]), declared("i", [2], TensorProto.INT64)]
+    inputs += [declared("a", [3, 505]), truth("c")]
+    outputs = [declared("z", [33]), declared("g", [2, 5]), declared("h", [2]), declared("p", [3, 7])]
+    x, t, a, w = random_arrays(11, (33,), (9, 5), (3, 505), (505, 7))
+    model = made(nodes, inputs, outputs, [constant("w", w)])
+    given = {"x": x, "t": t, "i": np.array([3, 8]), "a": a, "c": np.array(True)}
+    found = strict(compile_graph(graph_of(model), "fp32", 2, residency="off"), given)
+    for name, expected in wanted(model, given).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("k", "h"), [(2, 77), (5, -9), (99, 3)])
 def test_the_other_branch_cannot_stop_the_program(k: int, h: int) -> None:
     (x,) = random_arrays(1, (6, 4))
@@ -147,6 +167,22 @@ def test_values_are_in_the_compute_format(dtype: str) -> None:
         inputs = {"x": random_arrays(5, (4, 8))[0], "c": np.array(holds)}
         expected, found = wanted(model, inputs)["y"], strict(program, inputs)["y"]
         np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.05)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
+def test_branches_of_single_numbers_have_the_compute_format_too(dtype: str) -> None:
+    """Arithmetic of single numbers is in FP32; what executes other graphs is not arithmetic."""
+    chosen = {
+        "then_branch": branch(node("Neg", ["x"], ["z"]), shape=[1]),
+        "else_branch": branch(node("Abs", ["x"], ["z"]), shape=[1]),
+    }
+    model = made(
+        [node("If", ["c"], ["y"], **chosen)], [declared("x", [1]), truth("c")], [declared("y", [1])], []
+    )
+    program = compile_graph(graph_of(model), dtype)
+    for holds in (True, False):
+        inputs = {"x": np.array([0.75], np.float32), "c": np.array(holds)}
+        assert strict(program, inputs)["y"].tolist() == [-0.75 if holds else 0.75]
 
 
 # --- Loop and Scan --------------------------------------------------------------------------
@@ -395,3 +431,26 @@ def test_several_chips_refuse_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([str(path), "--chips", "2x1", "--parallel", "dp=2"]) == 1
     message = "--parallel: node 'choice' (If) is decided by the program, which is for one chip"
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_loop_carries_the_result_of_a_loop_in_it(steps: int) -> None:
+    """The inner loop keeps its value in memory of its own, which is not that of the outer one."""
+    inner = helper.make_graph(
+        [node("Neg", ["u"], ["v"])],
+        "inner",
+        [count("j"), truth("h"), declared("u")],
+        [truth("h"), declared("v")],
+    )
+    body = helper.make_graph(
+        [node("Loop", ["n", "", "x"], ["w"], body=inner)],
+        "body",
+        [count("i"), truth("g"), declared("a")],
+        [truth("g"), declared("w")],
+    )
+    nodes = [node("Loop", ["n", "", "y"], ["z"], body=body)]
+    model = made(nodes, [declared("x"), declared("y"), count("n")], [declared("z")])
+    x, y = random_arrays(steps, (4, 8), (4, 8))
+    inputs = {"x": x, "y": y, "n": np.array(steps)}
+    found = strict(compile_graph(graph_of(model), "fp32", 4), inputs)
+    np.testing.assert_array_equal(found["z"], wanted(model, inputs)["z"])

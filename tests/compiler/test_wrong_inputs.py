@@ -233,7 +233,7 @@ def in_a_pass(patch: pytest.MonkeyPatch) -> None:
 
 
 def in_the_output(patch: pytest.MonkeyPatch) -> None:
-    named = files._failure_named
+    named = files.failure_named
     opened: list[Path] = []
 
     def stop(target: Path) -> Any:
@@ -242,7 +242,7 @@ def in_the_output(patch: pytest.MonkeyPatch) -> None:
             interrupt()
         return named(target)
 
-    patch.setattr(files, "_failure_named", stop)
+    patch.setattr(files, "failure_named", stop)
 
 
 def in_the_cache(patch: pytest.MonkeyPatch) -> None:

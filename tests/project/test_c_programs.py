@@ -451,7 +451,11 @@ def test_int8_gemm(tmp_path: Path) -> None:
 def test_the_program_of_the_page(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "c.md").read_text()
     (listing,) = [block for block in blocks(page) if block.language == "c"]
-    _, printed = arrays(build(listing.text, tmp_path))
+    program = build(listing.text, tmp_path)
+    _, printed = arrays(program)
+    watched = load(program)
+    watched.run(strict=True)
+    assert watched.hazards == ()
     assert f"prints\n\n    {printed}" in page
 
 

@@ -61,7 +61,7 @@ def test_an_option_that_is_not_there_is_named_before_what_is_missing(
     with pytest.raises(SystemExit) as left:
         getattr(commands, tool)()
     assert left.value.code == 2
-    said = f"{tool}: error: unrecognized arguments: --hlep; did you mean 'help'?"
+    said = f"{tool}: error: unrecognized arguments: --hlep; did you mean '--help'?; see {tool} --help"
     assert capsys.readouterr().err.splitlines()[-1] == said
 
 

@@ -102,6 +102,12 @@ def test_updating_refuses_a_broken_program(tmp_path: Path) -> None:
         updated("```python\n1 +\n```\n", tmp_path)
 
 
+def test_updating_refuses_a_program_that_is_missing(tmp_path: Path) -> None:
+    """Its line would become what the document promises; a pipe hides the status 127."""
+    with pytest.raises(AssertionError, match="no-such-program: command not found"):
+        updated("```console\n$ no-such-program | head -1\n```\n", tmp_path)
+
+
 # --- the generated manual -----------------------------------------------------------------
 
 

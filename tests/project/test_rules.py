@@ -30,8 +30,8 @@ MAY_IMPORT = {
 }
 """What each package may import of ours."""
 
-MAY_RUN_EMULATOR = ("compiler/tools/run.py",)
-"""The files of the compiler that may start the emulator, for --run."""
+MAY_RUN_EMULATOR = ("compiler/tools/run.py", "compiler/tools/verification/field_run.py")
+"""The files of the compiler that may start the emulator, for --run and --prove."""
 
 LONGEST_FUNCTION = 40
 LONGEST_FILE = 400

@@ -17,7 +17,8 @@ from emulator import Fault, Program, load
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
 from paths import ROOT
-from tx8isa.machine.description import load_machine
+from time_bench import warm
+from tx8isa.machine.description import Machine, load_machine
 
 STEPS = ("step1", "step2", "step3", "step4", "step5")
 
@@ -109,8 +110,9 @@ def test_no_step_has_a_hazard(program: Any, step: str) -> None:
     assert [hazard.text for hazard in made.hazards] == []
 
 
-def measured(made: Program, given: dict[str, Array]) -> Any:
-    """The report of a run in simulated time."""
+def measured(made: Program, given: dict[str, Array], machine: Machine | None = None) -> Any:
+    """The report of a run in simulated time, on the machine that the program was made for or another."""
+    made = Program(made.image, machine or made.machine)
     statistics = Statistics(made.image, made.machine)
     system = made.start(given, sinks=[statistics])
     system.run()
@@ -121,9 +123,18 @@ def test_each_step_takes_fewer_cycles_than_the_one_before(program: Any) -> None:
     reports = [measured(program(f"slow/{step}"), matrices(2)) for step in STEPS]
     cycles = [report.cycles for report in reports]
     assert all(after < 0.95 * before for before, after in pairwise(cycles)), cycles
-    every = load_machine().timing.core.program.value
-    assert (cycles[-1] - every) * 5 < cycles[0] - every
     assert {report.bound for report in reports} == {"DDR"}
+
+
+def test_the_commands_of_the_last_step_take_less_than_a_fifth_of_those_of_the_first(program: Any) -> None:
+    """What a program takes once, at its start and for what is cold, is the same work in both and left out."""
+    machine = warm(load_machine())
+    every = machine.timing.core.program.value
+    first, last = (
+        measured(program(f"slow/{step}"), matrices(2), machine).cycles - every
+        for step in (STEPS[0], STEPS[-1])
+    )
+    assert 5 * last < first
 
 
 def test_leaving_out_a_wait_of_the_last_step_is_a_hazard(text: Any) -> None:

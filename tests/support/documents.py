@@ -153,8 +153,10 @@ def anchors(document: str) -> set[str]:
 
 
 def as_it_is(command: Command, folder: Path) -> str:
-    """A command and what it prints, as a console block has them."""
+    """A command and what it prints, as a console block has them; AssertionError when a program is missing."""
     printed, status = carried_out(command, folder)
+    missing = [line for line in printed if line.startswith("bash: ") and line.endswith(": command not found")]
+    assert not missing, f"$ {command.text}\n{missing}: install it before the document is updated"
     output = command.output if matches([line.rstrip() for line in command.output], printed) else printed
     ending = [f"[{status}]"] if status else []
     return "".join(f"{line}\n" for line in [f"$ {command.text}", *output, *ending])

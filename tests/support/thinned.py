@@ -22,6 +22,7 @@ THINNED = {
     "tests/compiler/operators/test_onnx_corpus.py": 8,
     "tests/compiler/operators/test_operator_records.py": 24,
     "tests/compiler/operators/test_operators_random.py": 48,
+    "tests/compiler/operators/test_special_numbers.py": 12,
     "tests/compiler/passes": 32,
     "tests/compiler/quantise": 3,
     "tests/compiler/ranges": 6,

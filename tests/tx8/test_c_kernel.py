@@ -25,9 +25,9 @@ enum { BLOCK = 256, X = 0x10000, Y = 0x20000, SUM = 0x30000 };
 void add_kernel(void *buffer) {
     const uint64_t *const arguments = buffer;
     const uint64_t offset = 4 * BLOCK * (uint64_t)__get_pid(0);
-    TsmRdma *const rdma = g_intrinsic()->rdma_;
-    TsmArith *const arith = g_intrinsic()->arith_;
-    TsmWdma *const wdma = g_intrinsic()->wdma_;
+    TsmRdma *const rdma = g_intrinsic()->rdma_pointer;
+    TsmArith *const arith = g_intrinsic()->arith_pointer;
+    TsmWdma *const wdma = g_intrinsic()->wdma_pointer;
     DMA_Param load = {I_RDMA, {0,}, {0,}}, store = {I_WDMA, {0,}, {0,}};
     CT_Param sum = {I_CGRA, {0,}, {0,}};
     rdma->Rdma1d(&load, arguments[0] + offset, X, BLOCK, Fmt_FP32);
@@ -110,6 +110,14 @@ def test_objects_and_archives_are_linked(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@needs_gcc
+@pytest.mark.parametrize("name", ["-fplugin=x.c", "@options.c", "a b.c"])
+def test_names_of_files_are_no_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "void k(void *buffer) { (void)buffer; }\n", name)
+    assert tx8.c_kernel(name, "k").launch(1).instructions > 0
+
+
 @needs_gcc
 def test_functions_of_the_c_runtime_win(tmp_path: Path) -> None:
     """A source that defines __get_pid itself is linked with its own."""

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import emulator
 import tx8
 from compiler.graph import GraphError
 from emulator import Fault
@@ -206,7 +207,7 @@ def test_pages_and_traces_are_written(tmp_path: Path) -> None:
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert json.loads(trace.read_text())["traceEvents"]
     data = run.report(tmp_path / "data.json")
-    assert json.loads(data.read_text()) == json.loads(json.dumps(run.stats.to_dict()))
+    assert json.loads(data.read_text())["run"] == json.loads(json.dumps(run.stats.to_dict()))
     with pytest.raises(tx8.Error, match="cannot be written"):
         run.report(tmp_path / "nowhere" / "run.html")
     with pytest.raises(tx8.Error, match=r"run\.txt' ends neither in"):
@@ -269,3 +270,13 @@ def test_import_costs_nothing() -> None:
     assert done.stdout.strip() == "set()"
     with pytest.raises(AttributeError, match="no attribute 'compyle'"):
         tx8.compyle  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["tx8", "emulator"])
+def test_names_are_offered_before_they_are_imported(name: str) -> None:
+    """As the completion of a shell or a notebook asks for them."""
+    ask = f"import {name} as it, sys; print(dir(it) == sorted(it.__all__), 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
+    module = {"tx8": tx8, "emulator": emulator}[name]
+    assert all(getattr(module, each).__name__ for each in dir(module))

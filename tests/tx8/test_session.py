@@ -143,3 +143,44 @@ def test_wrong_inputs_are_refused(given: list[object], named: dict[str, object],
 def test_a_session_is_one_of_a_program() -> None:
     with pytest.raises(tx8.Error, match=r"a session is one of a tx8\.Program, not of str"):
         tx8.Session("prog.bin")  # type: ignore[arg-type]
+
+
+ADDS = """
+        .input  past, fp32, 16
+        .output present, fp32, 16
+_start: li      a0, 0
+        li      a7, 93
+        ecall
+"""
+
+
+@pytest.mark.parametrize("name", ["prog.bin", "linked"])
+@pytest.mark.parametrize("what", ["save", "report", "trace"])
+def test_the_program_is_not_replaced(what: str, name: str, tmp_path: Path) -> None:
+    """By the states of its session, nor by what is said of a run."""
+    program = tx8.load(tx8.assemble(ADDS).save(tmp_path))
+    (tmp_path / "linked").symlink_to("prog.bin")
+    before = (tmp_path / "prog.bin").read_bytes()
+    with tx8.Session(program) as session, pytest.raises(tx8.Error) as refused:
+        (session.save if what == "save" else getattr(program.run(past=np.zeros(16)), what))(tmp_path / name)
+    role = "the saved states" if what == "save" else f"the {what}"
+    assert str(refused.value) == f"{tmp_path / name}: {role} would replace the program; name another file"
+    assert (tmp_path / "prog.bin").read_bytes() == before
+
+
+def test_the_source_of_a_program_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "adds.s").write_text(ADDS)
+    run = tx8.assemble_file(tmp_path / "adds.s").run(past=np.zeros(16))
+    with pytest.raises(tx8.Error, match=r"adds\.s: the trace would replace the program"):
+        run.trace(tmp_path / "adds.s")
+    assert (tmp_path / "adds.s").read_text() == ADDS
+
+
+def test_states_are_saved_again_under_one_name(tmp_path: Path) -> None:
+    """A session may keep what it has reached in one file."""
+    program = tx8.load(tx8.assemble(ADDS).save(tmp_path))
+    with tx8.Session(program) as session:
+        for _ in range(2):
+            session.save(tmp_path / "states")
+            session.load(tmp_path / "states")
+    program.save(tmp_path)

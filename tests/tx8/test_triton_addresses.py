@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tx8
+from emulator import Fault
 from triton_launches import PRODUCTS, draw, wide
 from triton_operators import OPERATORS
 
@@ -55,6 +56,56 @@ def test_arrays_of_several_types_behind_one_list() -> None:
     place, numbers, out = np.array([5], np.int32), np.arange(8, dtype=np.float32), np.zeros(1, np.float32)
     tx8.triton_kernel(text).launch(1, tx8.Addresses([place, numbers]), out)
     assert out[0] == 5 and numbers.tolist() == [0, 1, 2, 3, 4, 5, 5, 7]
+
+
+COPY = """module {
+  tt.func public @copy(%list: !tt.ptr<i64>, %number: i32, %bytes: i64, %first: i32, %out: !tt.ptr<f32>) {
+    %at = tt.addptr %list, %number : !tt.ptr<i64>, i32
+    %loaded = tt.load %at : !tt.ptr<i64>
+    %address = arith.addi %loaded, %bytes : i64
+    %p = tt.int_to_ptr %address : i64 -> !tt.ptr<f32>
+    %begin = tt.addptr %p, %first : !tt.ptr<f32>, i32
+    %r = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %s = tt.splat %begin : !tt.ptr<f32> -> tensor<8x!tt.ptr<f32>>
+    %ps = tt.addptr %s, %r : tensor<8x!tt.ptr<f32>>, tensor<8xi32>
+    %v = tt.load %ps : tensor<8x!tt.ptr<f32>>
+    %o = tt.splat %out : !tt.ptr<f32> -> tensor<8x!tt.ptr<f32>>
+    %os = tt.addptr %o, %r : tensor<8x!tt.ptr<f32>>, tensor<8xi32>
+    tt.store %os, %v : tensor<8x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "bytes_", "first", "message"),
+    [
+        (0, 0, 0, ""),
+        (0, 0, 2, ""),
+        (0, 8, -2, ""),
+        (1, 0, 0, ""),
+        (0, 0, 3, "element 10 of the array at an address that was loaded, which has 10"),
+        (0, 8, 1, "element 10 of the array at an address that was loaded, which has 10"),
+        (0, 8, -3, "element -1 of the array at an address that was loaded, which has 10"),
+        (1, 0, 1, "element 8 of the array at an address that was loaded, which has 8"),
+        (2, 0, 0, "element 2 of 'list', which has 2"),
+        (0, 40, 0, "0x[0-9a-f]+ was loaded as an address, but is in no array"),
+        (0, -4, 0, "0x[0-9a-f]+ was loaded as an address, but is in no array"),
+    ],
+)
+def test_addresses_reach_their_arrays_alone(number: int, bytes_: int, first: int, message: str) -> None:
+    """Eight elements from ``first`` on, from an address that is some bytes after the one that is loaded."""
+    arrays = [np.arange(10, dtype=np.float32), 10 * np.arange(8, dtype=np.float32)]
+    kernel, out = tx8.triton_kernel(COPY), np.zeros(8, np.float32)
+    given = (tx8.Addresses(arrays), number, bytes_, first, out)
+    if message:
+        with pytest.raises(Fault, match=rf"ebreak: pid \(0, 0, 0\): {message}$"):
+            kernel.launch(1, *given)
+    else:
+        kernel.launch(1, *given)
+        begin = bytes_ // 4 + first
+        assert np.array_equal(out, arrays[number][begin : begin + 8])
 
 
 def test_what_is_refused() -> None:

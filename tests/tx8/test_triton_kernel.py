@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tx8
+from emulator import Fault
 from emulator.chip.memories import Memories
 from emulator.session import runs
 from extras import needs_torch, needs_triton
@@ -88,6 +89,7 @@ def test_arrays_without_a_sign_are_taken() -> None:
     [
         ({0: [1.0, 2.0]}, "argument 'x' is a list: expected an array of NumPy or a tensor"),
         ({1: np.zeros(64, np.float16)}, "argument 'y' is an array of float16: expected float32"),
+        ({1: np.zeros(64)}, "argument 'y' is an array of float64: expected float32"),
         ({2: np.zeros(128, np.float32)[::2]}, "argument 'out' has gaps or is read-only: give a copy"),
         ({3: "64"}, "argument 'n' is a str: expected a number"),
         ({3: 6.4}, "argument 'n' is 6.4: expected an integer of i32"),
@@ -101,6 +103,28 @@ def test_arguments_that_do_not_fit(changes: dict[int, object], message: str) -> 
     with pytest.raises(tx8.Error) as error:
         kernel.launch(1, *arguments)
     assert str(error.value) == f"add: {message}"
+
+
+def test_float64_is_not_computed() -> None:
+    text = (TEXTS / "add_fp32.ttir").read_text().replace("!tt.ptr<f32>", "!tt.ptr<f64>")
+    arrays = [np.zeros(64) for _ in range(3)]
+    with pytest.raises(tx8.Error) as error:
+        tx8.triton_kernel(text).launch(1, *arrays, 64)
+    assert str(error.value) == (
+        "add: argument 'x' is an array of float64, which the chip does not compute with: pass one of "
+        "float16, bfloat16, float32, int8, int16, int32, int64, bool, such as x.astype('float32')"
+    )
+
+
+def test_an_array_without_elements_or_without_axes() -> None:
+    kernel = tx8.triton_kernel(TEXTS / "add_fp32.ttir")
+    empty = [np.zeros(0, np.float32) for _ in range(3)]
+    kernel.launch(2, *empty, 0)
+    single = [np.array(2.5, np.float32), np.array(1, np.float32), np.zeros((), np.float32)]
+    kernel.launch(1, *single, 1)
+    assert single[2] == 3.5
+    with pytest.raises(Fault, match=r"ebreak: pid \(0, 0, 0\): element 1 of 'x', which has 1$"):
+        kernel.launch(1, *single, 2)
 
 
 def test_launches_and_texts_that_do_not_fit(tmp_path: Path) -> None:
@@ -182,13 +206,28 @@ try:
     running[(1,)](x, out, BLOCK=64)
 except Exception as error:
     print(error)
+for kind in ("float64", "complex64", "U3", "object"):
+    try:
+        scale[(4,)](np.zeros(1000, kind), out, x.size, 2.5, BLOCK=256)
+    except Exception as error:
+        print(type(error).__name__, error)
+scale[(4,)](x, out, np.int64(x.size), np.float32(0.5), BLOCK=256)
+assert np.array_equal(out, x / 2)
+total = np.zeros((), "float32")
+scale[(1,)](x[1:2].copy(), total, 1, 3.0, BLOCK=1)
+assert total == 3
 """
 
 
 @needs_triton
 def test_a_function_of_triton_runs_with_arrays_of_numpy(tmp_path: Path) -> None:
     said = printed(tmp_path / "plugin.py", PLUGIN)
-    assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in said
+    first, *others = said.splitlines()
+    assert "(plugin.py:16): arith.extf: floats of type f64; supported are f16, bf16, f32" in first
+    allowed = "float16, bfloat16, float32, int8, int16, int32, int64, bool, such as x.astype('float32')"
+    for kind, line in zip(("float64", "complex64", "str96", "object"), others, strict=True):
+        what = f"argument 'x' is an array of {kind}, which the chip does not compute with"
+        assert line == f"TtirError {what}: pass one of {allowed}"
 
 
 SAYING = """\

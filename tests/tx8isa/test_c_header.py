@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 import asm
 from c_tools import HEADERS, build, compile_object, needs_gcc, run_with
@@ -19,6 +20,7 @@ from tx8isa.records.record import Engine, Instruction
 from tx8isa.table import encoding
 from tx8isa.table.packets import PACKETS, Packet, PacketField, Unit
 from tx8isa.table.registry import instructions
+from tx8isa.table.scalar import decode
 
 LIMIT = 1 << 45
 
@@ -54,6 +56,22 @@ def test_usage(capsys) -> None:
 def test_the_headers_compile_without_a_warning(optimise: str, tmp_path: Path) -> None:
     flags = ["-ffreestanding", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", optimise]
     compile_object("#include <tx8.h>\nvoid f(CT_Param *p) { tx8_execute(p); }\n", tmp_path, flags)
+
+
+@needs_gcc
+def test_maintenance_of_the_cache_is_what_the_records_say(tmp_path: Path) -> None:
+    """GCC's assembler writes the instructions by their fields; loops go over all lines of an object."""
+    source = """#include <tx8.h>
+        void lines(void *p) { tx8_clean(p, 65); tx8_invalidate(p, 65); }
+        void whole(void) { tx8_clean_all(); tx8_invalidate_all(); }
+    """
+    path = compile_object(source, tmp_path, ["-ffreestanding", "-Os", "-march=rv64imfd_zicsr_zifencei"])
+    with path.open("rb") as file:
+        text = ELFFile(file).get_section_by_name(".text").data()
+    found = [decode(word) for (word,) in struct.iter_unpack("<I", text)]
+    names = [each[0].mnemonic for each in found if each and each[0].kind in ("cache", "cache line", "fence")]
+    cleaned = ["th.dcache.call", "th.dcache.ciall", "th.dcache.cva", "th.dcache.iva"]
+    assert sorted(names) == ["fence"] * 4 + cleaned, "GCC chooses where the code of a loop is"
 
 
 @needs_gcc

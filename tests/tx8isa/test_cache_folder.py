@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 import os
+import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
 from tx8isa.tools import cache_folder
-from tx8isa.tools.cache_folder import SECRET, SealedFolder
+from tx8isa.tools.cache_folder import SECRET, SealedFolder, folder_lock
 
 
 @pytest.fixture
@@ -159,14 +163,116 @@ def test_the_secret_of_a_process_that_was_faster_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = SealedFolder(tmp_path / "things", "cache of things")
-    link = os.link
+    lock = cache_folder.folder_lock
 
-    def later(source: Path, target: Path) -> None:
-        monkeypatch.setattr(os, "link", link)
+    def later(path: Path, kind: int) -> AbstractContextManager[None]:
+        monkeypatch.setattr(cache_folder, "folder_lock", lock)
         assert SealedFolder(folder.path, "").write("b", [b"faster"])
-        link(source, target)
+        return lock(path, kind)
 
-    monkeypatch.setattr(os, "link", later)
+    monkeypatch.setattr(cache_folder, "folder_lock", later)
     assert folder.write("a", [b"content"])
     assert (folder.read("a"), folder.read("b")) == (b"content", b"faster")
     assert sorted(path.name for path in folder.path.iterdir()) == [SECRET, "a", "b"]
+
+
+@pytest.mark.parametrize("missing", ["link", "flock"])
+def test_file_systems_without_hard_links_or_locks(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os if missing == "link" else fcntl, missing, refused)
+    folder = SealedFolder(tmp_path / "things", "cache of things")
+    assert folder.write("a", [b"content"])
+    assert folder.read("a") == b"content"
+    assert sorted(path.name for path in folder.path.iterdir()) == [SECRET, "a"]
+
+
+def test_who_empties_a_folder_waits_for_who_writes_there(
+    folder: SealedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = os.open(folder.path, os.O_RDONLY)
+    writers = ExitStack()
+    for _ in range(2):
+        writers.enter_context(folder_lock(folder.path, fcntl.LOCK_SH))
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        writers.close()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with folder_lock(folder.path, fcntl.LOCK_EX):
+        assert len(waited) == 1
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    os.close(handle)
+
+
+def test_nobody_waits_for_ever_for_a_process_that_stands_still(
+    folder: SealedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_folder, "_PATIENCE_SECONDS", 0.0)
+    with folder_lock(folder.path, fcntl.LOCK_EX):
+        assert folder.write("b", [b"content"])
+    assert folder.read("b") == b"content"
+
+
+def filled_anew(path: Path, name: str, content: bytes) -> None:
+    """As other processes do that empty a folder and use it."""
+    for each in path.iterdir():
+        each.unlink()
+    assert SealedFolder(path, "").write(name, [content])
+
+
+def test_an_entry_of_a_folder_that_is_filled_anew_is_not_called_damaged(
+    folder: SealedFolder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reader has read the secret that was there before."""
+    read = SealedFolder._owned_file
+
+    def then_filled(self: SealedFolder, name: str, forbidden: int) -> bytes | None:
+        if name == "a":
+            monkeypatch.setattr(SealedFolder, "_owned_file", read)
+            filled_anew(folder.path, "a", b"of the other")
+        return read(self, name, forbidden)
+
+    monkeypatch.setattr(SealedFolder, "_owned_file", then_filled)
+    assert folder.read("a") is None
+    assert caplog.records == []
+    assert folder.read("a") == b"of the other"
+
+
+def test_the_lock_of_a_folder_that_was_made_anew_is_none(
+    folder: SealedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = cache_folder._taken
+
+    def after_it_was_made_anew(handle: int, kind: int) -> bool:
+        folder.path.rename(folder.path.with_name("removed"))
+        folder.path.mkdir(mode=0o700)
+        return taken(handle, kind)
+
+    monkeypatch.setattr(cache_folder, "_taken", after_it_was_made_anew)
+    with pytest.raises(FileNotFoundError), folder_lock(folder.path, fcntl.LOCK_SH):
+        pytest.fail("the block was entered")
+
+
+def test_an_entry_is_not_stored_under_a_secret_that_is_gone(
+    folder: SealedFolder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The folder is emptied, and used by another process, after the writer has looked for the secret."""
+    make = SealedFolder._make_secret
+
+    def then_emptied(self: SealedFolder) -> None:
+        make(self)
+        monkeypatch.setattr(SealedFolder, "_make_secret", make)
+        filled_anew(folder.path, "b", b"of the other")
+
+    monkeypatch.setattr(SealedFolder, "_make_secret", then_emptied)
+    assert folder.write("a", [b"content"])
+    assert (folder.read("a"), folder.read("b")) == (b"content", b"of the other")
+    assert caplog.records == []

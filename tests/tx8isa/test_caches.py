@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 from compiler.cli import main as tx8cc
 from compiler.tools.cache import ProgramCache
 from emulator.cli import main as tx8emu
+from paths import ROOT
 from tx8isa.tools.caches import PROGRAM_BYTES, cache_clear, cache_info
 
 TOOLS = [pytest.param(tool, id=tool.__module__.partition(".")[0]) for tool in (tx8emu, tx8cc)]
@@ -76,3 +81,49 @@ def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_limit_is_the_one_that_is_kept(tmp_path: Path) -> None:
     assert ProgramCache(tmp_path).most == PROGRAM_BYTES == 2 << 30
+
+
+def test_a_folder_that_cannot_be_emptied_is_one_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(SystemExit) as left:
+        tx8emu(["--cache-clear"])
+    first = root / "kernels-v1" / "old.o"
+    assert (left.value.code, capsys.readouterr().err) == (1, f"tx8emu: error: {first}: Permission denied\n")
+
+
+USE = """
+import logging, sys
+from tx8isa.tools.cache_folder import SealedFolder, cache_folder
+from tx8isa.tools.caches import cache_clear, cache_info
+logging.basicConfig(level=logging.WARNING)
+for number in range(int(sys.argv[2])):
+    if sys.argv[1] == "clear":
+        cache_clear()
+    elif sys.argv[1] == "info":
+        list(cache_info())
+    else:
+        folder = SealedFolder(cache_folder("programs-v2"), "program cache")
+        folder.write(f"{number % 3}.program", [b"content of", str(number % 3).encode()])
+        assert folder.read(f"{number % 3}.program") in (None, b"content of%d" % (number % 3))
+"""
+
+
+def test_caches_are_emptied_while_others_empty_and_fill_them(tmp_path: Path) -> None:
+    """No process fails, and nobody finds an entry that was sealed with a secret of another time."""
+    environment = {**os.environ, "TX8_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    works = [("clear", 600), ("clear", 600), ("info", 300), ("fill", 120), ("fill", 120)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", USE, what, str(count)], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        for what, count in works
+    ]
+    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == [("", 0)] * len(works)
+    cache_folder = tmp_path / "programs-v2"
+    left = {path.name for path in cache_folder.iterdir()} if cache_folder.exists() else set()
+    assert left <= {".secret", "0.program", "1.program", "2.program"}

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,7 @@ import pytest
 
 from paths import ROOT
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.files import write_together, write_whole
+from tx8isa.tools.files import GrowingFile, write_together, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -120,7 +121,9 @@ def test_a_file_that_cannot_grow_is_named(tmp_path: Path, size: int) -> None:
 
 
 def test_only_temporary_files_of_the_same_target_are_swept(tmp_path: Path) -> None:
-    others = [".other.bin.01234567.tmp", ".out.bin.tmp", ".out.bin.01234567.bak", "out.bin.01234567.tmp"]
+    mark = "tx8-0123456789abcdef"
+    others = [f".other.bin.{mark}.tmp", ".out.bin.tmp", f".out.bin.{mark}.bak", f"out.bin.{mark}.tmp"]
+    others += [".out.bin.01234567.tmp", ".out.bin.0123456789abcdef.tmp"]
     for name in others:
         (tmp_path / name).write_bytes(b"")
         aged(tmp_path / name)
@@ -140,3 +143,105 @@ def test_permissions_of_a_new_file(tmp_path: Path) -> None:
     os.umask(umask)
     assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "plain").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+# --- what others have put there ----------------------------------------------------------------------------
+
+LEFT = ".out.bin.tx8-0123456789abcdef.tmp"
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    path.symlink_to(path.with_name("precious"))
+
+
+def of_another_user(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    path.write_bytes(b"theirs")
+    os.chown(path, 12345, -1)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("make", [pipe, link, of_another_user, folder])
+def test_what_is_no_temporary_file_of_this_user_stays(make: Callable[[Path], None], tmp_path: Path) -> None:
+    """Under the very name of one, and old: nobody waits for it, or removes it."""
+    (tmp_path / "precious").write_bytes(b"bytes")
+    make(tmp_path / LEFT)
+    os.utime(tmp_path / LEFT, (1, 1), follow_symlinks=False)
+    write_whole(tmp_path / "out.bin", b"new")
+    assert names(tmp_path) == sorted([LEFT, "out.bin", "precious"])
+    assert (tmp_path / "precious").read_bytes() == b"bytes"
+
+
+def test_a_temporary_file_is_always_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who could foresee its name could let it lead to another file."""
+    monkeypatch.setattr(os, "urandom", lambda count: bytes(range(1, count + 1)))
+    foreseen = tmp_path / f".out.bin.tx8-{bytes(range(1, 9)).hex()}.tmp"
+    (tmp_path / "precious").write_bytes(b"bytes")
+    foreseen.symlink_to(tmp_path / "precious")
+    with pytest.raises(Tx8Error, match=r"out\.bin: cannot be written: File exists"):
+        write_whole(tmp_path / "out.bin", b"new")
+    assert foreseen.is_symlink() and (tmp_path / "precious").read_bytes() == b"bytes"
+
+
+def test_no_two_temporary_files_have_one_name(tmp_path: Path) -> None:
+    growing = [GrowingFile(tmp_path / "out.bin") for _ in range(100)]
+    for each in growing:
+        each.open().close()
+    assert len(names(tmp_path)) == 100
+    for each in growing:
+        each.drop()
+    assert names(tmp_path) == []
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    """So a link that somebody puts into a common folder leads nowhere."""
+    (tmp_path / "precious").write_bytes(b"bytes")
+    (tmp_path / "out.bin").symlink_to(tmp_path / "precious")
+    write_whole(tmp_path / "out.bin", b"new")
+    assert (tmp_path / "precious").read_bytes() == b"bytes"
+    assert not (tmp_path / "out.bin").is_symlink() and (tmp_path / "out.bin").read_bytes() == b"new"
+
+
+# --- what cannot be replaced -------------------------------------------------------------------------------
+
+
+def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write_whole(tmp_path / "pipe", b"bytes")
+    reader.join()
+    assert (read, names(tmp_path)) == ([b"bytes"], ["pipe"])
+
+
+@pytest.mark.parametrize("of", ["/proc/self/fd", "/dev/fd"])
+def test_a_name_of_an_open_file_stays(of: str, tmp_path: Path) -> None:
+    """As /dev/stdout is one: what is written follows what was, and the link is not replaced."""
+    (tmp_path / "stdout").symlink_to(f"{of}/1")
+    script = (
+        "from tx8isa.tools.files import write_whole\n"
+        "print('first', flush=True); write_whole('stdout', b'second\\n'); print('third')"
+    )
+    with (tmp_path / "printed").open("wb") as printed:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", script]
+        assert subprocess.run(command, cwd=tmp_path, env=environment, stdout=printed).returncode == 0
+    assert (tmp_path / "printed").read_text() == "first\nsecond\nthird\n"
+    assert (tmp_path / "stdout").is_symlink() and names(tmp_path) == ["printed", "stdout"]
+
+
+def test_two_names_of_one_file_in_a_set_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    one, two = tmp_path / "y.npy", tmp_path / "sub" / ".." / "y.npy"
+    with pytest.raises(Tx8Error, match=r"name the same file; name two files"):
+        write_together({one: [b"1"], two: [b"2"]})
+    assert names(tmp_path) == ["sub"]

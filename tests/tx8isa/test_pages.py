@@ -45,6 +45,6 @@ def test_a_file_of_scalar_records_without_a_group_is_refused() -> None:
     with pytest.raises(TableError) as caught:
         rv.load(SCALAR_GROUPS[:-1])
     assert str(caught.value) == (
-        "mret: no group of the manual has the records of insns/riscv/priv.py: "
+        "th.dcache.cva: no group of the manual has the records of insns/riscv/cache.py: "
         "name it in tx8isa/table/pages.py"
     )

@@ -111,17 +111,28 @@ def mnemonics(kind: str) -> set[str]:
 
 
 def test_every_body_has_an_oracle() -> None:
-    assert mnemonics("alu") == set(ORACLES)
+    assert mnemonics("alu") | mnemonics("divide") == set(ORACLES)
     assert mnemonics("branch") == set(BRANCHES)
     assert mnemonics("load") == {*LOADS, "flw", "fld"}  # the float ones: test_rv_float
     assert mnemonics("store") == {*STORES, "fsw", "fsd"}
     assert mnemonics("upper") == {"lui", "auipc"}
     assert mnemonics("jal") | mnemonics("jalr") == {"jal", "jalr"}
     assert mnemonics("csr") == {"csrrw", "csrrs", "csrrc", "csrrwi", "csrrsi", "csrrci"}
-    assert mnemonics("fence") == {"fence", "fence.tso", "wfi"}
+    assert mnemonics("fence") == {"fence", "fence.tso", "th.sync", "th.sync.s"}
+    assert mnemonics("wait") == {"wfi"}
+    assert mnemonics("cache") == {f"th.dcache.{what}all" for what in ("c", "i", "ci")}
+    assert mnemonics("cache line") == {f"th.dcache.{what}va" for what in ("c", "i", "ci")}
     assert mnemonics("fence.i") == {"fence.i"}
     assert mnemonics("system") == {"ecall", "ebreak", "mret"}
     assert len(mnemonics("float")) == 26 + 28 + 4  # without loads and stores; the manual's tables for RV64
+
+
+@pytest.mark.parametrize("mnemonic", sorted(mnemonics("cache") | mnemonics("cache line")))
+def test_maintenance_is_what_its_name_says(mnemonic: str) -> None:
+    """The extension names instructions by c for clean and i for invalidate, then the address or all."""
+    record = BY_MNEMONIC[mnemonic]
+    letters = record.mnemonic.rpartition(".")[2].removesuffix("va").removesuffix("all")
+    assert record.body() == ("c" in letters, "i" in letters)
 
 
 def second_operands(record: Scalar) -> list[int]:

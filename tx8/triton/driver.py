@@ -42,8 +42,17 @@ class WrappedArray:
         return int(self.array.ctypes.data)
 
 
-def _wrapped(value: Any) -> Any:
-    return WrappedArray(value) if isinstance(value, np.ndarray) and value.ndim else value
+def _wrapped(name: str, value: Any) -> Any:
+    """Returns an argument as Triton takes it; TtirError for an array whose type no kernel can have."""
+    from compiler.frontend.triton.kernels.launch import DTYPES, not_computed  # here, as the kernels below
+    from compiler.frontend.triton.operations import TtirError
+
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.name
+        if (kind.removeprefix("u") if value.dtype.kind == "u" else kind) not in DTYPES.values():
+            raise TtirError(not_computed(name, kind))
+        return WrappedArray(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _take_arrays() -> None:
@@ -59,8 +68,9 @@ def _take_arrays() -> None:
             return bind
 
         def bind_arrays(*arguments: Any, **named: Any) -> Any:
-            wrapped = {name: _wrapped(value) for name, value in named.items()}
-            return bind(*map(_wrapped, arguments), **wrapped)
+            names = [parameter.name for parameter in parameters]
+            wrapped = {name: _wrapped(name, value) for name, value in named.items()}
+            return bind(*map(_wrapped, names, arguments), **wrapped)
 
         return bind_arrays
 

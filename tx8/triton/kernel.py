@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
-from compiler.frontend.triton.kernels.launch import DTYPES, KernelLaunch, name_behind
+from compiler.frontend.triton.kernels.launch import DTYPES, KernelLaunch, name_behind, not_computed
 from compiler.frontend.triton.kernels.program import compile_kernel
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from compiler.frontend.triton.reader import parse_kernels, read_kernels
@@ -186,7 +186,9 @@ def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
         raise TtirError(
             f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy or a tensor"
         )
-    expected = DTYPES.get(element, element)
+    if element not in DTYPES:
+        raise TtirError(f"{kernel}: {not_computed(name, element)}")
+    expected = DTYPES[element]
     if _signed(array).dtype.name != expected:
         raise TtirError(f"{kernel}: argument '{name}' is an array of {array.dtype.name}: expected {expected}")
     if not (array.flags.c_contiguous and array.flags.writeable):

@@ -16,6 +16,7 @@ from pathlib import Path
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import STORAGE_BITS, Format, Rounding
+from tx8isa.numbers.limits import CACHE_LINE
 from tx8isa.records.record import Engine
 from tx8isa.table.encoding import encoder
 from tx8isa.table.packets import (
@@ -26,6 +27,8 @@ from tx8isa.table.packets import (
     WRITE_BACK,
 )
 from tx8isa.table.registry import by_mnemonic, instructions
+from tx8isa.table.scalar import scalar_by_mnemonic
+from tx8isa.tools.files import write_whole
 
 from . import packets as c_packets
 from .functions import Functions
@@ -136,6 +139,46 @@ def barrier() -> str:
     return f'#define TX8_BARRIER_A0 ".word {", ".join(words)}"\n'
 
 
+def maintenance() -> str:
+    """Functions that clean or invalidate the lines of some bytes in the data cache of the core.
+
+    The assembler of a plain RISC-V compiler does not know these instructions, so their words are written out.
+    """
+    text = f"#define TX8_CACHE_LINE {CACHE_LINE:#x}\n"
+    for name, mnemonic, what in (
+        ("clean", "th.dcache.cva", "Before engines read what was stored through the cache"),
+        ("invalidate", "th.dcache.iva", "Before what engines wrote is loaded through the cache"),
+    ):
+        word = _insn(mnemonic, "%0")
+        text += f"""
+/* {what}: the lines of some bytes, and a fence. */
+static inline void tx8_{name}(const volatile void *bytes, size_t count) {{
+    uintptr_t line = (uintptr_t)bytes & ~(uintptr_t)(TX8_CACHE_LINE - 1);
+    for (; line < (uintptr_t)bytes + count; line += TX8_CACHE_LINE)
+        __asm__ volatile("{word}" : : "r"(line) : "memory");
+    tx8_fence();
+}}
+"""
+    for name, mnemonic, what in (
+        ("clean", "th.dcache.call", "The same for everything that was stored through the cache"),
+        ("invalidate", "th.dcache.ciall", "The same for everything; it is cleaned first"),
+    ):
+        text += f"""
+/* {what}. */
+static inline void tx8_{name}_all(void) {{
+    __asm__ volatile("{_insn(mnemonic, "x0")}" ::: "memory");
+    tx8_fence();
+}}
+"""
+    return text
+
+
+def _insn(mnemonic: str, rs1: str) -> str:
+    """An instruction of the kernel core by its fields, for assemblers that do not know its name."""
+    match = scalar_by_mnemonic()[mnemonic].match
+    return f".insn r {match & 0x7F:#x}, 0, {match >> 25}, x0, {rs1}, x{match >> 20 & 31}"
+
+
 def page() -> str:
     """The whole header."""
     functions = Functions()
@@ -156,6 +199,7 @@ def page() -> str:
         *(c_packets.structure(packet) for packet in packets),
         *("".join(c_packets.setters(packet)) for packet in packets),
         _ACCESS,
+        maintenance(),
         format_bits(),
         _EXTENT_HELPERS,
         *functions.definitions,
@@ -177,7 +221,7 @@ def main(arguments: list[str]) -> int:
     text = page()
     if not arguments:
         FOLDER.mkdir(exist_ok=True)
-        TARGET.write_text(text, encoding="utf-8")
+        write_whole(TARGET, text.encode())
     elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
         print(f"{TARGET.name} is not what the records say: run python -m tx8isa.c.header", file=sys.stderr)
         return 1

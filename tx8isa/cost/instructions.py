@@ -210,15 +210,23 @@ def _tensor(record: Instruction, machine: Machine) -> _Terms:
     return ticks(fixed), data, Term(terms.tensor_elements, (*shape, *places))
 
 
+_NE_FORMATS = (Format.INT8, Format.FP16, Format.BF16, Format.TF32)
+
+
+def rows_at_once(machine: Machine) -> int:
+    """Rows that a block of weights is used for at a time: those of all arrays of the matrix engine."""
+    return max(round(machine.engines.ne_array.m * machine.timing.ne.steps.value), 1)
+
+
 def _array(machine: Machine) -> tuple[Argument, ...]:
-    """Extents of a step, and the price of steps by format: the peaks say how formats compare."""
+    """Rows at once, extents of a block of weights, and prices: the peaks say how formats compare."""
     timing, peaks, step = machine.timing.ne, machine.engines.ne, machine.engines.ne_array
-    rate = timing.steps.value * timing.efficiency.value
-    prices = {
-        fmt: price(rate * getattr(peaks, fmt.token).value / peaks.fp16.value)
-        for fmt in (Format.INT8, Format.FP16, Format.BF16, Format.TF32)
-    }
-    return step.m, step.k, step.n, _by_format(prices)
+    rows = rows_at_once(machine)
+    rate = timing.steps.value * step.m / rows * timing.efficiency.value / peaks.fp16.value
+    prices = {fmt: price(rate * getattr(peaks, fmt.token).value) for fmt in _NE_FORMATS}
+    wide = round(UNITS * timing.efficiency.value / timing.efficiency_wide.value)
+    of_sums = ("@format", "@out_format", "inpsum_en", "@psum_format")
+    return rows, step.k, step.n, _by_format(prices), price(timing.weights.value), wide, *of_sums
 
 
 def _matrix(record: Instruction, machine: Machine) -> _Terms:

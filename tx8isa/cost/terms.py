@@ -79,16 +79,60 @@ def tensor_elements(n: int, h: int, w: int, c: int, kx: int, ky: int) -> int:
     return n * h * w * c * kx * ky
 
 
-def array_steps(m: int, k: int, n: int, step_m: int, step_k: int, step_n: int) -> int:
-    """Products of the array's size in one of [m, k] by [k, n], whole ones."""
-    return ((m + step_m - 1) // step_m) * ((k + step_k - 1) // step_k) * ((n + step_n - 1) // step_n)
+_WIDE = 32
+"""Bits of sums that are not kept in the format of 16-bit results."""
+
+
+def array_ticks(
+    count: int,
+    m: int,
+    k: int,
+    n: int,
+    rows: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+    weights: int,
+    wide: int,
+    bits: int,
+    sums: int,
+    adds: int,
+    added: int,
+) -> int:
+    """``count`` products [m, k] by [k, n], in blocks of step_k x step_n weights, one after another.
+
+    A block is used for ``rows`` rows at a time at ``price``; where the results have 32 bits (``sums``), or
+    what is added to them (``added``), ``UNITS`` ticks of it become ``wide``. Its bytes come at the price
+    ``weights``. The longer of both counts.
+    """
+    blocks = count * ((k + step_k - 1) // step_k) * ((n + step_n - 1) // step_n)
+    steps = priced(blocks * ((m + rows - 1) // rows), price)
+    if sums == _WIDE or (adds != 0 and added == _WIDE):
+        steps = priced(steps, wide)
+    return max(steps, priced(blocks * (step_k * step_n * bits >> 3), weights))
 
 
 def gemm_ticks(
-    lb: int, rb: int, m: int, k: int, n: int, step_m: int, step_k: int, step_n: int, price: int
+    lb: int,
+    rb: int,
+    m: int,
+    k: int,
+    n: int,
+    rows: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+    weights: int,
+    wide: int,
+    bits: int,
+    sums: int,
+    adds: int,
+    added: int,
 ) -> int:
     """A batch of products."""
-    return priced(max(lb, rb) * array_steps(m, k, n, step_m, step_k, step_n), price)
+    return array_ticks(
+        max(lb, rb), m, k, n, rows, step_k, step_n, price, weights, wide, bits, sums, adds, added
+    )
 
 
 def gemm_operations(lb: int, rb: int, m: int, k: int, n: int) -> int:
@@ -104,13 +148,34 @@ def convolution_ticks(
     kx: int,
     ky: int,
     channels: int,
-    step_m: int,
+    rows: int,
     step_k: int,
     step_n: int,
     price: int,
+    weights: int,
+    wide: int,
+    bits: int,
+    sums: int,
+    adds: int,
+    added: int,
 ) -> int:
     """One product: a row for each result position, kx * ky * channels deep."""
-    return priced(array_steps(n * h * w, kx * ky * channels, c, step_m, step_k, step_n), price)
+    return array_ticks(
+        1,
+        n * h * w,
+        kx * ky * channels,
+        c,
+        rows,
+        step_k,
+        step_n,
+        price,
+        weights,
+        wide,
+        bits,
+        sums,
+        adds,
+        added,
+    )
 
 
 def convolution_operations(n: int, h: int, w: int, c: int, kx: int, ky: int, channels: int) -> int:
@@ -119,10 +184,27 @@ def convolution_operations(n: int, h: int, w: int, c: int, kx: int, ky: int, cha
 
 
 def depthwise_ticks(
-    n: int, h: int, w: int, c: int, kx: int, ky: int, step_m: int, step_k: int, step_n: int, price: int
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    kx: int,
+    ky: int,
+    rows: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+    weights: int,
+    wide: int,
+    bits: int,
+    sums: int,
+    adds: int,
+    added: int,
 ) -> int:
     """A product for each channel: a row for each result position, kx * ky deep, and one column."""
-    return priced(c * array_steps(n * h * w, kx * ky, 1, step_m, step_k, step_n), price)
+    return array_ticks(
+        c, n * h * w, kx * ky, 1, rows, step_k, step_n, price, weights, wide, bits, sums, adds, added
+    )
 
 
 def gradient_ticks(
@@ -135,15 +217,36 @@ def gradient_ticks(
     ky: int,
     maps: int,
     channels: int,
-    step_m: int,
+    rows: int,
     step_k: int,
     step_n: int,
     price: int,
+    weights: int,
+    wide: int,
+    bits: int,
+    sums: int,
+    adds: int,
+    added: int,
 ) -> int:
     """A product for each place of the window: [maps, positions] by [positions, channels]."""
-    rows = forward_rows(shape, pad, window, dilation, unpad)
-    positions = (shape >> 48) * rows * forward_columns(shape, pad, window, dilation, unpad)
-    return priced(kx * ky * array_steps(maps, positions, channels, step_m, step_k, step_n), price)
+    height = forward_rows(shape, pad, window, dilation, unpad)
+    positions = (shape >> 48) * height * forward_columns(shape, pad, window, dilation, unpad)
+    return array_ticks(
+        kx * ky,
+        maps,
+        positions,
+        channels,
+        rows,
+        step_k,
+        step_n,
+        price,
+        weights,
+        wide,
+        bits,
+        sums,
+        adds,
+        added,
+    )
 
 
 def gradient_operations(
@@ -170,15 +273,15 @@ def run_bytes(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) 
 
 
 def dma_ticks(
-    bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, least: int
+    bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, more: int
 ) -> int:
-    """Contiguous runs of DDR cost by their bytes, each after the first at least ``least`` ticks.
+    """Contiguous runs of DDR cost by their bytes, each after the first ``more`` ticks beside.
 
     The fixed time of the command has the wait for the first one. Strides are in elements.
     """
     runs = ddr_runs(bits, n, s0, i0, s1, i1, s2, i2)
     run = priced(((bits * n + 7) >> 3) * i0 * i1 * i2 // max(runs, 1), price)
-    return run + max(runs - 1, 0) * max(run, least)
+    return runs * run + max(runs - 1, 0) * more
 
 
 def ddr_runs(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:

@@ -29,12 +29,6 @@ def fill_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2
     return span((bits * n + 7) >> 3, s0, i0, s1, i1, s2, i2)
 
 
-@rule("n")
-def block_not_empty(n: int) -> bool:
-    """n must be at least 1: an empty block raises the exception 'illegal instruction'"""
-    return n >= 1
-
-
 @rule("@format", "stride0", "stride1", "stride2")
 def whole_bytes(bits: int, s0: int, s1: int, s2: int) -> bool:
     """strides of bool data must be multiples of 8 elements"""

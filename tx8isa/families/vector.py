@@ -54,12 +54,6 @@ def packed_bits(n: int) -> int:
     return (n + 7) >> 3
 
 
-@rule("n")
-def _some(n: int) -> bool:
-    """n must be at least 1"""
-    return n >= 1
-
-
 @rule("unit")
 def _unit_is_64(unit: int) -> bool:
     """unit must be 64 in the loop form"""
@@ -90,7 +84,7 @@ def _same_groups(full: int, full_unit: int, n: int, unit: int) -> bool:
     return full * unit == full_unit * n
 
 
-LOOP_RULES = (_some, _unit_is_64, _n_in_units, _full_in_groups, _full_unit_in_units, _same_groups)
+LOOP_RULES = (_unit_is_64, _n_in_units, _full_in_groups, _full_unit_in_units, _same_groups)
 
 
 def unary(

@@ -835,6 +835,36 @@ static inline unsigned tx8_worker_of(uint32_t inter_type) {
     return inter_type >> TX8_WORKER_SHIFT & 3;
 }
 
+#define TX8_CACHE_LINE 0x40
+
+/* Before engines read what was stored through the cache: the lines of some bytes, and a fence. */
+static inline void tx8_clean(const volatile void *bytes, size_t count) {
+    uintptr_t line = (uintptr_t)bytes & ~(uintptr_t)(TX8_CACHE_LINE - 1);
+    for (; line < (uintptr_t)bytes + count; line += TX8_CACHE_LINE)
+        __asm__ volatile(".insn r 0xb, 0, 1, x0, %0, x5" : : "r"(line) : "memory");
+    tx8_fence();
+}
+
+/* Before what engines wrote is loaded through the cache: the lines of some bytes, and a fence. */
+static inline void tx8_invalidate(const volatile void *bytes, size_t count) {
+    uintptr_t line = (uintptr_t)bytes & ~(uintptr_t)(TX8_CACHE_LINE - 1);
+    for (; line < (uintptr_t)bytes + count; line += TX8_CACHE_LINE)
+        __asm__ volatile(".insn r 0xb, 0, 1, x0, %0, x6" : : "r"(line) : "memory");
+    tx8_fence();
+}
+
+/* The same for everything that was stored through the cache. */
+static inline void tx8_clean_all(void) {
+    __asm__ volatile(".insn r 0xb, 0, 0, x0, x0, x1" ::: "memory");
+    tx8_fence();
+}
+
+/* The same for everything; it is cleaned first. */
+static inline void tx8_invalidate_all(void) {
+    __asm__ volatile(".insn r 0xb, 0, 0, x0, x0, x3" ::: "memory");
+    tx8_fence();
+}
+
 /* Storage bits of one element. */
 static inline int64_t tx8_format_bits(unsigned format) {
     switch (format) {

@@ -25,7 +25,7 @@ from .ends import figures
 from .figures import Bandwidth, Coefficient, ElementRate, Frequency, OperationRate, PortWidth, Record
 from .tables import MACHINES, packaged_file, packaged_names, read_table
 from .tables import MachineError as MachineError
-from .timing import Timing
+from .timing import Flow, Timing
 
 TX81 = MACHINES / "tx81.toml"
 """The description that ``load_machine(None)`` reads."""
@@ -211,6 +211,11 @@ class Machine(Record, frozen=True):
             raise MachineError(f"{x}x{y} chips of machine {self.name}: {wrong}")
         return machine
 
+    def issued_by(self, flow: Flow) -> Machine:
+        """This machine with programs whose engine instructions are submitted in another way."""
+        issue = msgspec.structs.replace(self.timing.issue, flow=flow)
+        return msgspec.structs.replace(self, timing=msgspec.structs.replace(self.timing, issue=issue))
+
     @property
     def tiles(self) -> int:
         """Tiles on the chip."""
@@ -362,7 +367,7 @@ def _outside(machine: Machine) -> Iterator[str]:
 
 
 def _too_fast(machine: Machine) -> Iterator[str]:
-    """Rates of the model of time that no engine's path or peak allows, and a cold start that is none."""
+    """Rates of the model of time that no engine's path or peak allows."""
     timing, path = machine.timing, machine.spm.engine_rate.value
     for key, rate in (
         ("rdma.rate", timing.rdma.rate),
@@ -371,8 +376,6 @@ def _too_fast(machine: Machine) -> Iterator[str]:
         ("tdma.fill_rate", timing.tdma.fill_rate),
     ):
         yield from _beyond(f"timing.{key}", rate, path, "spm.engine_rate.value")
-    cold = timing.core.issue_cold.value
-    yield from _beyond("timing.core.issue", timing.core.issue, cold, "timing.core.issue_cold.value")
     for name in ("fp16", "bf16", "fp32"):
         peak, rate = getattr(machine.engines.ct, name).value, getattr(timing.ct.rates, name)
         yield from _beyond(f"timing.ct.rates.{name}", rate, peak, f"engines.ct.{name}.value")

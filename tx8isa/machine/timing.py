@@ -6,7 +6,7 @@ them; the rest (core, DTE, barrier, banks) is for the simulation. A cycle is one
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -40,6 +40,7 @@ class CtTimingWork(Record, frozen=True):
 
     division: Annotated[Slowness, Meta(description="div, recip, sqrt, rsqrt.")]
     exponential: Annotated[Slowness, Meta(description="exp, the accurate form.")]
+    exponential_lp: Annotated[Slowness, Meta(description="exp_lp, the fast form.")]
     transcendental: Annotated[Slowness, Meta(description="The other functions that are not arithmetic.")]
     conversion: Annotated[Slowness, Meta(description="Between formats, and from bits.")]
     lookup: Annotated[Slowness, Meta(description="Tables, gathers and masked moves.")]
@@ -59,19 +60,26 @@ class CtTiming(Record, frozen=True):
 
 
 class NeTiming(Record, frozen=True):
-    """The matrix engine: fixed + whole steps of engines.ne_array."""
+    """The matrix engine: fixed + blocks of weights, each for whole steps of engines.ne_array.
+
+    ``steps`` arrays share a block of weights, so rows count in multiples of theirs together.
+    """
 
     fixed: Annotated[Cycles, Meta(description="One command, whatever its size.")]
     steps: Annotated[StepsPerCycle, Meta(description="Steps at once, FP16; others by their peaks.")]
-    efficiency: Annotated[Efficiency, Meta(description="The part of that rate that is reached.")]
+    weights: Annotated[BytesPerCycle, Meta(description="Weights that come to the arrays at most.")]
+    efficiency: Annotated[
+        Efficiency, Meta(description="The part of the steps that is reached, sums of up to 16 bits.")
+    ]
+    efficiency_wide: Annotated[Efficiency, Meta(description="The same where sums are kept in 32 bits.")]
 
 
 class DmaTiming(Record, frozen=True):
-    """RDMA or WDMA: fixed + each contiguous run in DDR at the rate, from the second on at least ``run``."""
+    """RDMA or WDMA: fixed + each contiguous run in DDR at the rate, from the second on and ``run``."""
 
     fixed: Annotated[Cycles, Meta(description="One command, the latency of DDR included.")]
     rate: Annotated[BytesPerCycle, Meta(description="One tile, contiguous.")]
-    run: Annotated[Cycles, Meta(description="Of the tile, each run of DDR but the first, at least.")]
+    run: Annotated[Cycles, Meta(description="Of the tile, more for each run of DDR but the first.")]
 
 
 class DdrTiming(Record, frozen=True):
@@ -114,19 +122,45 @@ class DteTiming(Record, frozen=True):
     hop: Annotated[Cycles, Meta(description="Each link on the way.")]
 
 
+Flow = Literal["text", "c-runtime"]
+"""Who makes packets of engine instructions: the program's text, or the vendor's C runtime (docs/crt.md)."""
+FLOWS: tuple[Flow, ...] = get_args(Flow)
+
+
+class IssueTiming(Record, frozen=True):
+    """What the core takes to submit an engine instruction."""
+
+    flow: Annotated[Flow, Meta(description="Who makes the packets.")]
+    ct: Annotated[Cycles, Meta(description="To the vector engine, the packet ready.")]
+    ne: Annotated[Cycles, Meta(description="To the matrix engine, the packet ready.")]
+    rdma: Annotated[Cycles, Meta(description="A load, the packet ready.")]
+    wdma: Annotated[Cycles, Meta(description="A store, the packet ready.")]
+    tdma: Annotated[Cycles, Meta(description="A move or fill, the packet ready.")]
+    scalar: Annotated[Cycles, Meta(description="To the scalar unit, the packet ready.")]
+    c_runtime: Annotated[Cycles, Meta(description="Any of them, by the C runtime, which builds the packet.")]
+    kind: Annotated[Cycles, Meta(description="More for a tile's first command of each kind.")]
+
+    def of(self, engine: str) -> Cycles:
+        """The figure for a command of an engine, by its name here."""
+        found: Cycles = self.c_runtime if self.flow == "c-runtime" else getattr(self, engine)
+        return found
+
+
 class CoreTiming(Record, frozen=True):
     """The kernel core of a tile."""
 
     instruction: Annotated[Cycles, Meta(description="An instruction of its own.")]
-    issue: Annotated[Cycles, Meta(description="To submit an engine instruction.")]
-    issue_cold: Annotated[Cycles, Meta(description="The same, the first of a tile.")]
+    load: Annotated[Cycles, Meta(description="A load through the cache.")]
+    uncached_load: Annotated[Cycles, Meta(description="A load past the cache, of a scratchpad or DDR.")]
+    divide: Annotated[Cycles, Meta(description="A division or remainder of integers.")]
+    cache_line: Annotated[Cycles, Meta(description="Maintenance of a line of the data cache.")]
+    cache: Annotated[Cycles, Meta(description="Maintenance of all of the data cache.")]
+    line: Annotated[Cycles, Meta(description="More for each 64 bytes of code that a tile executes first.")]
     register_read: Annotated[Cycles, Meta(description="A read of a unit's register, uncached.")]
     csr_read: Annotated[Cycles, Meta(description="A read of a control and status register.")]
     join: Annotated[Cycles, Meta(description="A wait for workers that are done.")]
     join_worker: Annotated[Cycles, Meta(description="More for each worker of the wait.")]
-    program: Annotated[
-        Cycles, Meta(description="A program on a tile, whatever it does: entry, cold code, final join.")
-    ]
+    program: Annotated[Cycles, Meta(description="A program on a tile, whatever it does: entry, final join.")]
 
 
 class BarrierTiming(Record, frozen=True):
@@ -147,5 +181,6 @@ class Timing(Record, frozen=True):
     scalar: ScalarTiming
     spm: SpmTiming
     dte: DteTiming
+    issue: IssueTiming
     core: CoreTiming
     barrier: BarrierTiming

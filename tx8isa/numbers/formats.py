@@ -90,6 +90,11 @@ MANTISSA_BITS = (0, 0, 10, 7, 0, 23, 10)
 """Stored mantissa bits that carry value, by format code; TF32 keeps 10 of its 23."""
 
 
+def holds(wide: Format, narrow: Format) -> bool:
+    """Whether every number of the float format ``narrow`` is one of ``wide``."""
+    return EXPONENT_BITS[wide] >= EXPONENT_BITS[narrow] and MANTISSA_BITS[wide] >= MANTISSA_BITS[narrow]
+
+
 class Rounding(IntEnum):
     """``rnd_mode`` (docs/isa.md, Rounding modes, spec); codes 5..15 are illegal (proposed)."""
 

@@ -25,5 +25,8 @@ SPM_ADDRESS_BITS = 22  # of an operand; a machine's scratchpad is smaller, which
 DDR_ADDRESS_BITS = 40  # of an operand, in the engines' view of DDR (spec)
 TILE_SET_BITS = 32  # tiles that a set names: as many as the DTE has destinations (spec)
 
+# Memory
+CACHE_LINE = 64  # bytes of a line of the core's data cache, a power of two (inferred: those of a C908)
+
 # Duration
 MOST_MOVES = 16384  # blocks that one TDMA instruction moves without running into its time-out (board)

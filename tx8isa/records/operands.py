@@ -56,9 +56,9 @@ def ddr(name: str, field: str, role: str, length: Callable[..., int], *arguments
 
 
 def count(
-    name: str, field: str, low: int = 0, high: int = LARGEST_COUNT, default: int | None = None
+    name: str, field: str, low: int = 1, high: int = LARGEST_COUNT, default: int | None = None
 ) -> Operand:
-    """A number of elements, bytes or trips."""
+    """A number of elements, bytes or trips; no engine takes an instruction that does nothing."""
     return Operand(name, field, 1, high.bit_length(), low, high, default=default)
 
 

@@ -35,6 +35,7 @@ class Work(Enum):
     ARITHMETIC = "arithmetic"
     DIVISION = "division"
     EXPONENTIAL = "exponential"
+    EXPONENTIAL_LP = "exponential_lp"
     TRANSCENDENTAL = "transcendental"
 
 
@@ -136,6 +137,8 @@ class Instruction:
     rules: tuple[Rule, ...] = ()
     work: Work = Work.ARITHMETIC
     """The kind of a function of elements; the work of other meanings follows from their class."""
+    shunned: str = ""
+    """Why programs for a card do without it; empty where they need not."""
     module: str = ""
     """The file of ``insns`` that has the record, as ``ct.arith``; ``register`` fills it in."""
 

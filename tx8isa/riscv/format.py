@@ -26,11 +26,27 @@ bits 3..0 of a fence.
 """
 
 Kind = Literal[
-    "alu", "upper", "load", "store", "branch", "jal", "jalr", "float", "csr", "fence", "fence.i", "system"
+    "alu",
+    "divide",
+    "upper",
+    "load",
+    "store",
+    "branch",
+    "jal",
+    "jalr",
+    "float",
+    "csr",
+    "fence",
+    "cache",
+    "cache line",
+    "wait",
+    "fence.i",
+    "system",
 ]
 """What an instruction does with its body; every value is a signed 64-bit integer unless stated.
 
-``alu``: rd = body(x[rs1], b), b = x[rs2], imm or shamt. ``upper``: rd = body(pc, imm).
+``alu``, ``divide``: rd = body(x[rs1], b), b = x[rs2], imm or shamt; divisions take longer.
+``upper``: rd = body(pc, imm).
 ``load``: rd = body(raw), raw = the ``width`` bytes at x[rs1] + imm, little endian, unsigned.
 ``store``: body(rs2) = the unsigned value of the ``width`` bytes written at x[rs1] + imm.
 ``branch``: body(x[rs1], x[rs2]) says whether pc + target comes next.
@@ -38,8 +54,10 @@ Kind = Literal[
 ``float``: rd, flags = body(source registers and rm, as written); an f register counts as its raw 64 bits.
 The flags are added to fflags. rm is never DYN here: the mode in frm was put in its place.
 ``csr``: csr = body(old, operand), operand = x[rs1] or zimm, rd = old; see ``Scalar.writes_csr``.
-``fence``: no effect in an in-order core. ``fence.i``: the program text is fetched again. ``system``: the
-environment acts. Their bodies are empty.
+``fence``: no effect in an in-order core, but it completes the maintenance of the cache before it.
+``cache``, ``cache line``: maintenance of the core's data cache, of all of it or of the 64 bytes that contain
+the address x[rs1]; body() = (whether it cleans, whether it invalidates). ``wait``: no effect.
+``fence.i``: the program text is fetched again. ``system``: the environment acts. Other bodies are empty.
 """
 
 SEGMENTS: dict[str, tuple[str, FieldKind, str]] = {

@@ -40,7 +40,11 @@ ROUNDING_MODES: dict[str, int] = {"rne": RNE, "rtz": RTZ, "rdn": RDN, "rup": RUP
 _HPM = range(3, 32)
 """Numbers of the hardware performance counters."""
 
+VENDOR_CSRS = {"mhcr": 0x7C1, "mccr2": 0x7C3, "mhint": 0x7C5}
+"""Registers of the core's maker: caches, the shared cache, hints (T-Head C908, which the card has: board)."""
+
 CSRS: dict[str, int] = {
+    **VENDOR_CSRS,
     "fflags": 0x001,
     "frm": 0x002,
     "fcsr": 0x003,

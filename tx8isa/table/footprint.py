@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import NamedTuple
 
 from tx8isa.families import nest
-from tx8isa.numbers.layouts import batch_bytes, block_channels, tail_width
+from tx8isa.numbers.layouts import batch_bytes, block_channels, tail_width, used_bytes
 
 Loops = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 WORDS = 13
@@ -120,6 +120,20 @@ def footprint(length: Callable[..., int], arguments: tuple[int, ...], write: boo
     if how.facts is not None:
         return aligned(how.facts(*arguments), arguments[0], int(write))
     return one_run(length(*arguments))
+
+
+def batch_gap(length: Callable[..., int], arguments: tuple[int, ...]) -> int:
+    """Returns the bytes between two batches of an aligned tensor with the extent ``length(*arguments)``.
+
+    0 for a single batch, and for operands that are no aligned tensors.
+    """
+    how = plan(length)
+    facts = 0 if how.facts is None else how.facts(*arguments)
+    batches = facts & 0xFFFF
+    if batches < 2:
+        return 0
+    hw, channels = (facts >> _POSITIONS & 0xFFFFFF) // batches, (facts >> _CHANNELS) // batches
+    return batch_bytes(hw, channels, arguments[0]) - used_bytes(hw, channels, arguments[0])
 
 
 def runs(loops: Loops) -> Iterator[tuple[int, int]]:

@@ -71,6 +71,7 @@ SCALAR_GROUPS = (
     ScalarGroup("zicsr", "Zicsr: control and status registers"),
     ScalarGroup("zifencei", "Zifencei"),
     ScalarGroup("priv", "Machine mode"),
+    ScalarGroup("cache", "Maintenance of the data cache"),
 )
 """In the order of the manual, on the one page of the kernel core."""
 

@@ -8,12 +8,15 @@ Folder, secret and entries must belong to the user and be writable by nobody els
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import hmac
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +38,8 @@ SEAL_BYTES = 32
 _SECRET_BYTES = 32
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 2.0, 0.01
+"""How long a process waits for the lock of a folder, and how long until it looks again."""
 
 
 def _log() -> Logger:
@@ -73,6 +78,8 @@ class SealedFolder:
             return None
         content = data[SEAL_BYTES:]
         if not hmac.compare_digest(data[:SEAL_BYTES], _seal(secret, name, [content])):
+            if self._secret() != secret:  # another process has emptied the folder, and filled it again
+                return None
             path = self.path / name
             _log().warning(
                 "%s: %s is damaged, or not what was written here; computed again", self.title, path
@@ -85,10 +92,14 @@ class SealedFolder:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.mkdir(exist_ok=True, mode=0o700)
-            if not self._usable() or (secret := self._secret() or self._new_secret()) is None:
+            if not self._usable():
                 return False
-            sealed = [_seal(secret, name, parts), *parts]
-            write_together({self.path / name: sealed}, mode=0o600)
+            self._make_secret()
+            with folder_lock(self.path, fcntl.LOCK_SH):  # the folder is not emptied between secret and entry
+                if (secret := self._secret()) is None:
+                    return False
+                sealed = [_seal(secret, name, parts), *parts]
+                write_together({self.path / name: sealed}, mode=0o600)
         except (OSError, Tx8Error) as error:
             _log().info("%s: cannot write to %s (%s)", self.title, self.path, _reason(error))
             return False
@@ -114,21 +125,13 @@ class SealedFolder:
             return None
         return secret
 
-    def _new_secret(self) -> bytes | None:
-        """Make the secret, or read the one that another process has just made."""
+    def _make_secret(self) -> None:
+        """Make the secret, unless there is one, also one that may not be trusted."""
         path = self.path / SECRET
-        if os.path.lexists(path):  # one that may not be trusted
-            return None
-        temporary = self.path / f"{SECRET}.{os.urandom(4).hex()}.tmp"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(_SECRET_BYTES))
-        try:
-            with suppress(FileExistsError):
-                os.link(temporary, path)
-        finally:
-            temporary.unlink()
-        return self._secret()
+        if not os.path.lexists(path):
+            with folder_lock(self.path, fcntl.LOCK_EX):
+                if not os.path.lexists(path):  # no other process has just made it
+                    write_together({path: [os.urandom(_SECRET_BYTES)]}, mode=0o600)
 
     def _owned_file(self, name: str, forbidden: int) -> bytes | None:
         """The bytes of a file of this user that has none of the permissions ``forbidden``."""
@@ -148,6 +151,35 @@ class SealedFolder:
             return None
         _say_once(self.title, f"{path} {fault}")
         return None
+
+
+@contextmanager
+def folder_lock(folder: Path, kind: int) -> Iterator[None]:
+    """A lock of a folder inside the block: shared for who writes there, exclusive for who empties it.
+
+    OSError when there is no such folder, or another one since. After a while the block goes on without the
+    lock, as it does on a file system that has none: then an entry may be lost, and is computed again.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        last = time.monotonic() + _PATIENCE_SECONDS
+        with suppress(OSError):
+            while not _taken(handle, kind) and time.monotonic() < last:
+                time.sleep(_PAUSE_SECONDS)
+        if not os.path.samestat(os.fstat(handle), folder.lstat()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int, kind: int) -> bool:
+    """Whether a lock could be taken at once; OSError where there are none."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _distrust(status: os.stat_result, forbidden: int) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from .cache_folder import cache_folder
+from .cache_folder import cache_folder, folder_lock
 
 
 class Cache(NamedTuple):
@@ -39,7 +42,7 @@ def cache_info() -> Iterator[str]:
     known = {cache.folder: cache for cache in CACHES}
     others = [path.name for path in _folders(root) if path.name not in known]
     for name in (*known, *others):
-        sizes = [path.stat().st_size for path in _entries(root / name)]
+        sizes = _entries(root / name).values()
         title = known[name].title if name in known else "of an older version, not used"
         most = known[name].most if name in known else None
         limit = f"at most {most / _MEGABYTE:,.0f} MB" if most else "no limit"
@@ -49,16 +52,20 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> str:
-    """Remove all entries of all caches; what was removed, in one line."""
+    """Remove all entries of all caches; what was removed, in one line. OSError when that is not possible.
+
+    Another process may do the same, or be writing entries: it has its entry, or knows that there is none.
+    """
     root = cache_folder("")
     count, size = 0, 0
     for folder in _folders(root):
-        for path in _entries(folder):
-            size += path.stat().st_size
-            path.unlink(missing_ok=True)
-            count += 1
-        if not any(folder.iterdir()):
-            folder.rmdir()
+        with suppress(FileNotFoundError), folder_lock(folder, fcntl.LOCK_EX):
+            for path, bytes_ in _entries(folder).items():
+                with suppress(FileNotFoundError):
+                    path.unlink()
+                    count, size = count + 1, size + bytes_
+            with suppress(OSError):  # what others keep there
+                folder.rmdir()
     return f"{count:,} files, {size / _MEGABYTE:,.1f} MB removed from {root}"
 
 
@@ -70,26 +77,40 @@ def _folders(root: Path) -> list[Path]:
     return sorted(path for path in found if path.is_dir() and not path.is_symlink())
 
 
-def _entries(folder: Path) -> list[Path]:
-    if not folder.is_dir() or folder.is_symlink():
-        return []
-    return [path for path in folder.iterdir() if _ENTRY.fullmatch(path.name) and path.is_file()]
+def _entries(folder: Path) -> dict[Path, int]:
+    """Our files in a folder, and their sizes."""
+    found: dict[Path, int] = {}
+    if folder.is_symlink():
+        return found
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):  # another process has removed it
+                status = path.lstat()
+                if _ENTRY.fullmatch(path.name) and stat.S_ISREG(status.st_mode):
+                    found[path] = status.st_size
+    return found
 
 
-def add_cache_options(parser: argparse.ArgumentParser) -> None:
+def add_cache_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """The options that show and empty the caches; like ``--help`` they need nothing else."""
     text = "print where compiled kernels and programs are kept, how many, their size and limit, and exit"
     parser.add_argument("--cache-info", action=_Info, nargs=0, help=text)
     parser.add_argument("--cache-clear", action=_Clear, nargs=0, help="remove all that is kept, and exit")
 
 
+def _print_and_leave(parser: argparse.ArgumentParser, text: Callable[[], str]) -> NoReturn:
+    try:
+        print(text())
+    except OSError as error:
+        parser.exit(1, f"{parser.prog}: error: {error.filename}: {error.strerror}\n")
+    parser.exit()
+
+
 class _Info(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print("\n".join(cache_info()))
-        parser.exit()
+        _print_and_leave(parser, lambda: "\n".join(cache_info()))
 
 
 class _Clear(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(cache_clear())
-        parser.exit()
+        _print_and_leave(parser, cache_clear)

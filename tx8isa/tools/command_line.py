@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 from tx8isa.errors import Tx8Error
 
 from .suggestions import hint
+
+INPUT_AT_FAULT, INTERRUPTED = 1, 130
+"""Exit statuses of all tools."""
 
 
 def with_value(arguments: Sequence[str] | None, option: str, value: str) -> list[str]:
@@ -32,6 +37,16 @@ def with_operand(arguments: Sequence[str], option: str) -> list[str]:
     return joined
 
 
+class ToolParser(ArgumentParser):
+    """The options of a tool, with its examples; a usage error is one line."""
+
+    def __init__(self, prog: str, description: str, epilog: str) -> None:
+        super().__init__(prog, None, description, epilog, formatter_class=RawDescriptionHelpFormatter)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, printable(f"{error_line(self.prog, message)}; see {self.prog} --help") + "\n")
+
+
 def parsed(parser: ArgumentParser, arguments: Sequence[str] | None) -> Namespace:
     """The options in the arguments (None: those of the process); leaves with a usage error for wrong ones.
 
@@ -49,7 +64,8 @@ def _check_known(parser: ArgumentParser, given: Sequence[str]) -> None:
         if word == "--":
             return
         if word.startswith("--") and not any(option.startswith(name) for option in known):
-            parser.error(f"unrecognized arguments: {word}{hint(name[2:], [option[2:] for option in known])}")
+            near = hint(name[2:], [option[2:] for option in known]).replace(" mean '", " mean '--")
+            parser.error(f"unrecognized arguments: {word}{near}")
 
 
 def named_file(text: str, names: Collection[str]) -> tuple[str, str] | None:
@@ -70,23 +86,81 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that move the cursor, change colours or turn the direction of what follows."""
+
+
+def printable(text: str) -> str:
+    """Lines for a terminal: control characters are written as JSON writes them, so they stay valid there."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def note(text: str) -> None:
+    """Print one line to standard error, whatever names of files and models are in it."""
+    print(printable(" ".join(text.splitlines())), file=sys.stderr, flush=True)
+
+
 def print_out(text: str) -> None:
-    """Print to standard output; Tx8Error when that fails.
+    """Print lines to standard output, as ``printable``; Tx8Error when that fails.
 
     When its reader has closed it, as ``head`` does, the rest of the work is done without output.
     """
     try:
-        print(text.removesuffix("\n"), flush=True)
+        print(printable(text.removesuffix("\n")), flush=True)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
     except OSError as error:
         raise Tx8Error(f"standard output: {error.strerror}") from None
+
+
+def drop_output() -> None:
+    """Let standard output go nowhere: its reader has closed it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines, if there are any, as ``print_out`` does."""
     if text := "".join(f"{line}\n" for line in lines):
         print_out(text)
+
+
+def tell(text: str, status: int) -> int:
+    """Print lines about what stopped a tool; the exit status."""
+    print(printable(text), file=sys.stderr)
+    return status
+
+
+def guarded(
+    tool: str,
+    action: Callable[[], int],
+    report: Callable[[str, int], int] = tell,
+    lines: Callable[[Tx8Error], Sequence[str]] | None = None,
+) -> int:
+    """Run a command; its exit status. What stops it is told in one line, never as a traceback.
+
+    ``lines`` gives the lines about an error of the input, if there can be several.
+    """
+    try:
+        return action()
+    except Tx8Error as error:
+        texts = [error_line(tool, str(error))] if lines is None else lines(error)
+        return report("\n".join(texts), INPUT_AT_FAULT)
+    except BrokenPipeError:
+        drop_output()
+        return 0
+    except OSError as error:
+        text = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+        return report(error_line(tool, text), INPUT_AT_FAULT)
+    except MemoryError as error:
+        text = f"this host has too little memory for it: {str(error) or 'nothing is left'}"
+        return report(error_line(tool, text), INPUT_AT_FAULT)
+    except KeyboardInterrupt:
+        return report(f"{tool}: interrupted", INTERRUPTED)
+
+
+def error_line(tool: str, text: str) -> str:
+    """The line about an error, however many lines its text has."""
+    return f"{tool}: error: {one_line(text)}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from tx8isa.errors import Tx8Error
+
+from .overwrite import check_outputs, check_replaceable, note_read
 
 _LONGEST_PART = 50
 """Letters of a file's name that are in that of its temporary file; a name has at most 255 bytes."""
@@ -30,11 +33,11 @@ class Journal(Protocol):
     def grows(self, name: Path, target: Path) -> None:
         """A file is written under a name, and will have another one."""
 
-    def whole(self) -> None:
-        """All files that grow are whole, and get their names now."""
+    def whole(self, names: Sequence[Path]) -> None:
+        """These growing files are whole, and get their names now."""
 
-    def kept(self) -> None:
-        """No file grows any more: all have their names, or are removed."""
+    def kept(self, name: Path) -> None:
+        """A growing file has its name, or is removed."""
 
 
 journal: Journal | None = None
@@ -43,6 +46,7 @@ journal: Journal | None = None
 
 def read_bytes(path: str | Path) -> bytes:
     """The bytes of a file; Tx8Error when it cannot be read."""
+    note_read(path)
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -74,6 +78,54 @@ Content = Sequence[Bytes] | Callable[[IO[bytes]], object]
 """The content of a file: its bytes in pieces, or a function that writes them to the open file."""
 
 
+class GrowingFile:
+    """A file that grows under a temporary name in its folder, and gets its own name when it is whole.
+
+    The temporary file is always a new one, and nobody can foresee its name. A device, a pipe and an open file
+    such as /dev/stdout are written as they are. ``mode``: permissions of a new file, less the umask.
+    """
+
+    def __init__(self, target: str | Path, mode: int = 0o666) -> None:
+        self.target, self._mode = Path(target), mode
+        self.temporary: Path | None = None
+        """The name under which it grows; None before and after that, and for what is written as it is."""
+
+    def open(self) -> IO[bytes]:
+        """Begin the file. Tx8Error for one that the run reads, OSError when it cannot be written."""
+        check_replaceable(self.target)
+        stream = _stream(self.target)
+        if stream is not None:
+            return stream
+        sweep(self.target.parent, self.target.name)
+        self.temporary = self.target.with_name(_temporary_name(self.target.name, os.urandom(8).hex()))
+        if journal is not None:
+            journal.grows(self.temporary, self.target)
+        try:
+            return _locked(self.temporary, self._mode)
+        except FileExistsError:  # what is there is not ours, and stays
+            self._forget()
+            raise
+
+    def keep(self) -> None:
+        """Give the file its own name. Tx8Error for one that the run has read meanwhile."""
+        if self.temporary is not None:
+            check_replaceable(self.target)
+            self.temporary.replace(self.target)
+            self._forget()
+
+    def drop(self) -> None:
+        """Remove the file, unless it has its own name."""
+        if self.temporary is not None:
+            with suppress(OSError):
+                self.temporary.unlink()
+            self._forget()
+
+    def _forget(self) -> None:
+        if journal is not None and self.temporary is not None:
+            journal.kept(self.temporary)
+        self.temporary = None
+
+
 def write_whole(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it; Tx8Error when that fails."""
     write_together({Path(path): [data]})
@@ -82,42 +134,32 @@ def write_whole(path: str | Path, data: bytes) -> None:
 def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
     """Write several files under temporary names and rename them when all are whole.
 
-    Tx8Error for what cannot be written. After that, or after an interrupt, no temporary file is left; what a
-    process left that was killed goes when the same file is written again. ``mode``: permissions of new files,
-    less the umask.
+    Tx8Error for what cannot be written, and for a file that the run reads. After that, or after an interrupt,
+    no temporary file is left; what a process left that was killed goes when the same file is written again.
+    ``mode`` as for ``GrowingFile``.
     """
-    finished: dict[Path, Path] = {}
+    check_outputs([(f"'{target}'", target) for target in files], [])
+    growing: list[GrowingFile] = []
     with ExitStack() as locks:
         try:
             for target, content in files.items():
-                if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
-                    with _failure_named(target), target.open("wb") as device:
-                        _fill(device, content)
-                    continue
-                with _failure_named(target):
-                    _sweep(target)
-                    temporary = target.with_name(_temporary_name(target, os.urandom(4).hex()))
-                    if journal is not None:
-                        journal.grows(temporary, target)
-                    file = _locked(temporary, mode)
+                with failure_named(target):
+                    growing.append(GrowingFile(target, mode))
+                    file = growing[-1].open()
                     locks.push(partial(_close, file, target))
-                    finished[target] = temporary
                     _fill(file, content)
                     file.flush()
                     if len(files) > _MOST_LOCKED:
                         locks.close()
             with _uninterrupted():
                 if journal is not None:
-                    journal.whole()
-                for target, temporary in finished.items():
-                    with _failure_named(target):
-                        temporary.replace(target)
+                    journal.whole([each.temporary for each in growing if each.temporary is not None])
+                for each in growing:
+                    with failure_named(each.target):
+                        each.keep()
         finally:
-            for temporary in finished.values():
-                with suppress(OSError):
-                    temporary.unlink()
-            if journal is not None:
-                journal.kept()
+            for each in growing:
+                each.drop()
 
 
 def _uninterrupted() -> AbstractContextManager[None]:
@@ -127,9 +169,29 @@ def _uninterrupted() -> AbstractContextManager[None]:
     return interrupts_held() if threading.current_thread() is threading.main_thread() else nullcontext()
 
 
+def _stream(target: Path) -> IO[bytes] | None:
+    """The device, pipe or open file that a name stands for; None for a file, or when there is nothing yet."""
+    if not target.exists():
+        return None
+    descriptor = _descriptor(target)
+    if descriptor is not None:
+        return os.fdopen(os.dup(descriptor), "wb")
+    return None if target.is_file() else target.open("wb")
+
+
+def _descriptor(name: Path) -> int | None:
+    """The open file of this process that a name such as /dev/stdout stands for."""
+    while name.is_symlink():
+        if name.parent.resolve() == Path(f"/proc/{os.getpid()}/fd"):
+            return int(name.name)
+        name = name.parent / name.readlink()
+    return None
+
+
 def _locked(temporary: Path, mode: int) -> IO[bytes]:
-    """A new file with a lock that ends with this process: see ``_sweep``."""
-    file = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+    """A new file with a lock that ends with this process: see ``sweep``."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.fdopen(os.open(temporary, flags, mode), "wb")
     with suppress(OSError):  # a file system without locks
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
@@ -137,27 +199,41 @@ def _locked(temporary: Path, mode: int) -> IO[bytes]:
 
 def _close(file: IO[bytes], target: Path, failure: type[BaseException] | None, *_: object) -> None:
     """Close a file. After a failure its last bytes may fail once more, of which nothing is to be told."""
-    with suppress(OSError) if failure else _failure_named(target):
+    with suppress(OSError) if failure else failure_named(target):
         file.close()
 
 
-def _temporary_name(target: Path, mark: str) -> str:
-    return f".{target.name[:_LONGEST_PART]}.{mark}.tmp"
+def _temporary_name(name: str, mark: str) -> str:
+    return f".{name[:_LONGEST_PART]}.tx8-{mark}.tmp"
 
 
-def _sweep(target: Path) -> None:
-    """Remove temporary files of ``target`` whose writers were killed.
+def sweep(folder: Path, name: str | None = None) -> None:
+    """Remove temporary files of ``name``, or of all names, whose writers were killed.
 
-    A writer holds a lock on its file, which ends with the process; only a young file may lack it.
+    A writer holds a lock on its file, which ends with the process; only a young file may lack it. What is no
+    file of this user stays, whatever its name.
     """
-    pattern = re.compile(re.escape(_temporary_name(target, "MARK")).replace("MARK", "[0-9a-f]{8}"))
-    for path in target.parent.iterdir():
-        if not pattern.fullmatch(path.name):
-            continue
-        with suppress(OSError), path.open("rb") as file:
-            if time.time() - os.fstat(file.fileno()).st_mtime > _YOUNG_SECONDS:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
+    pattern = re.escape(_temporary_name("NAME" if name is None else name, "MARK"))
+    pattern = pattern.replace("NAME", ".+") if name is None else pattern
+    temporary = re.compile(pattern.replace("MARK", "[0-9a-f]{16}"))
+    with suppress(OSError):  # a folder that cannot be listed, or has gone
+        for path in folder.iterdir():
+            if temporary.fullmatch(path.name):
+                with suppress(OSError):
+                    _remove_left(path)
+
+
+def _remove_left(path: Path) -> None:
+    """Remove a temporary file if its writer was killed; OSError when it is not, or cannot be."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if ours and time.time() - status.st_mtime > _YOUNG_SECONDS:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -166,7 +242,7 @@ def made_folder(folder: Path) -> Iterator[None]:
 
     When the block fails, what was made goes again, unless there is something in it.
     """
-    with _failure_named(folder):
+    with failure_named(folder):
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         if not made and not folder.is_dir():
             raise Tx8Error(f"{folder}: cannot be written to: it is not a folder")
@@ -181,7 +257,8 @@ def made_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _failure_named(target: Path) -> Iterator[None]:
+def failure_named(target: Path) -> Iterator[None]:
+    """Make an error of the host a Tx8Error that names the file."""
     try:
         yield
     except OSError as error:

@@ -88,16 +88,24 @@ class ScheduledPhase:
         return self.kernel.out.count if wait is None else wait.line
 
 
-def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[ScheduledPhase]:
+def schedule(
+    phases: Sequence[tuple[str, Kernel]],
+    constants: Set[str],
+    before: Sequence[ScheduledPhase] = (),
+    alone: bool = True,
+) -> list[ScheduledPhase]:
     """Place the buffers of all phases, and let the heads begin early for which there is room.
 
-    ``constants`` are the symbols of constant data in DDR. The buffers of each phase must fit by themselves.
+    ``constants`` are the symbols of constant data in DDR. ``before``: phases that a tile may be executing
+    when the first of these begins; not ``alone``: it may be executing others, whose buffers are unknown, so
+    no head begins until the tiles have met. The buffers of each phase must fit by themselves.
     """
     found: list[ScheduledPhase] = []
     running: list[ScheduledPhase] = []
     for number, (name, kernel) in enumerate(phases):
         phase = ScheduledPhase(name, kernel, uses_of(kernel, constants), mirrored=number % 2 == 1)
-        fixed = _Guest(phase, running, constants).place() if running else NONE_FIXED
+        guest = _Guest(phase, running, before, constants) if running and alone else None
+        fixed = NONE_FIXED if guest is None else guest.place()
         _place(phase, fixed)
         if running and not phase.head.instructions:
             running[-1].guests = {}
@@ -105,10 +113,16 @@ def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[
             first = min(running[-1].guests)
             running[-1].guests[first] = kernel.spm.definitions() + running[-1].guests[first]
         if kernel.met_at is not None:
-            running = []
+            running, before, alone = [], (), True
         running.append(phase)
         found.append(phase)
     return found
+
+
+def still_running(phases: Sequence[ScheduledPhase]) -> Sequence[ScheduledPhase]:
+    """The last of some phases, which a tile may be executing while others are through with all of them."""
+    met = [at for at, phase in enumerate(phases) if phase.kernel.met_at is not None]
+    return phases[met[-1] :] if met else phases
 
 
 def _place(phase: ScheduledPhase, fixed: FixedBuffers) -> None:
@@ -136,9 +150,15 @@ class _Place:
 class _Guest:
     """The head of a phase on its way into the last of the phases that are ``running``."""
 
-    def __init__(self, phase: ScheduledPhase, running: Sequence[ScheduledPhase], constants: Set[str]) -> None:
+    def __init__(
+        self,
+        phase: ScheduledPhase,
+        running: Sequence[ScheduledPhase],
+        before: Sequence[ScheduledPhase],
+        constants: Set[str],
+    ) -> None:
         self.phase, self.host, self.constants = phase, running[-1], constants
-        self.others = [area for other in running[:-1] for area in other.kernel.spm.areas()]
+        self.others = [area for other in (*before, *running[:-1]) for area in other.kernel.spm.areas()]
         busy = {self.host.worker} if self.host.head.instructions else set[int]()
         own, released = self.host.kernel.workers, self.host.kernel.released
         idle = [worker for worker in _WORKERS if worker not in own]

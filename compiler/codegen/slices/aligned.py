@@ -9,6 +9,7 @@ are where that takes less time (``long_runs``).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +26,7 @@ from tx8isa.numbers.packing import storage_dtype
 
 from .long_runs import CompactSlice, into_planes, out_of_planes, reorders, stored_width
 from .tensors import BLOCK, DdrTensor, dma_loops
-from .vector import WIDE, Vector, convert, widened
+from .vector import WIDE, WORD, Vector, convert, repeat_rows, widened
 
 TAIL_WIDTHS = (4, 8, 16, 32)
 """Stored channels of planes that are narrower (``tx8isa.numbers.layouts.tail_width``)."""
@@ -102,6 +103,13 @@ class Aligned:
     def at(self, base: Value, fmt: Format) -> Aligned:
         """This slice at another address, or in another format."""
         return replace(self, base=base, fmt=fmt)
+
+    def by_planes(self, height: Value) -> Iterator[tuple[int, Aligned]]:
+        """The first channel of each plane, and ``height`` of its rows as a slice in their place."""
+        grid = replace(self.grid, height=height)
+        for first in range(0, self.channels, BLOCK):
+            channels = min(BLOCK, self.channels - first)
+            yield first, Aligned(self.plane(first // BLOCK), self.fmt, grid, channels)
 
 
 def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
@@ -325,29 +333,10 @@ def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
     for first in range(0, target.planes, together):
         planes = min(together, target.planes - first)
         source = vector + 4 * BLOCK * first
-        repeat_rows(kernel, target.plane(first), source, BLOCK, planes, target.grid.positions)
+        repeat_rows(kernel, target.plane(first), source, WORD * BLOCK, planes, target.grid.positions)
     if target.tail:
         place, source = target.plane(target.planes), vector + 4 * BLOCK * target.planes
-        repeat_rows(kernel, place, source, target.tail, 1, target.grid.positions)
-
-
-def repeat_rows(
-    kernel: Kernel, target: Value, source: Value, width: int, count: int, positions: Value
-) -> None:
-    """Repeat each of ``count`` FP32 rows of ``width`` elements at ``positions`` consecutive positions."""
-    size = 4 * width
-    kernel.emit(
-        "td.gatherscatter",
-        dst=target,
-        src0=source,
-        n=size,
-        src_stride0=0,
-        src_iter0=positions,
-        src_stride1=size,
-        src_iter1=count,
-        dst_stride0=size,
-        dst_iter0=positions * count,
-    )
+        repeat_rows(kernel, place, source, WORD * target.tail, 1, target.grid.positions)
 
 
 @dataclass(frozen=True)

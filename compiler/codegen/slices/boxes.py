@@ -43,7 +43,10 @@ class _Price:
         count = math.prod(map(ceil_div, self.space.sizes, box))
         rate = machine.ddr.nominal.value / machine.engines.clock.value
         ddr = count * (sum(runs) * timing.ddr.run.value + 2 * elements * each / rate)
-        parts = [each_runs * timing.rdma.run.value + timing.rdma.fixed.value for each_runs in runs]
+        parts = [
+            elements * each / engine.rate.value + number * engine.run.value + engine.fixed.value
+            for engine, number in zip((timing.rdma, timing.wdma), runs, strict=True)
+        ]
         parts.append(
             elements // _block(box, self.orders) * timing.tdma.transfer.value + timing.tdma.fixed.value
         )

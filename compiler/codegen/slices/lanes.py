@@ -17,6 +17,7 @@ from typing import Protocol
 from compiler.codegen.expr import Value, highest, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.spm import RESERVED_BYTES
+from compiler.evaluation.sizes import Size
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
@@ -112,8 +113,13 @@ class Lanes:
 
     @property
     def by_engine(self) -> bool:
-        """Whether the matrix engine transposes rows; for elements of four bytes the TDMA is faster."""
-        return self.folds.inner == 1 and self.resident and self.source.bytes_each < WORD and self.short
+        """Whether the matrix engine transposes rows; for elements of four bytes the TDMA is faster.
+
+        It takes rows of a known number of planes and lanes alone.
+        """
+        if isinstance(self.folds.axis, Size) or self.source.bytes_each >= WORD or not self.short:
+            return False
+        return self.folds.inner == 1 and self.resident
 
     @property
     def _padded(self) -> bool:

@@ -8,7 +8,9 @@ planes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel, Target
@@ -62,7 +64,7 @@ class CompactSlice:
 
     def commands(self, loading: bool, reordered: bool) -> int:
         """Instructions of the DMA and the TDMA that copy it; two moves bring a tail out of its plane."""
-        planes, rest = self.channels // BLOCK, self.channels % BLOCK
+        planes, rest = divmod(here(self.channels), BLOCK)
         if reordered:
             return 1 + (1 if loading else (planes > 0) + (rest > 0))
         return (planes > 0) + (rest > 0) + (rest not in (0, stored_width(rest)))
@@ -83,7 +85,7 @@ def reorders(kernel: Kernel, piece: CompactSlice, loading: bool) -> bool:
     fits = max(piece.rows, piece.width) <= LARGEST_EXTENT and piece.channels <= LARGEST_CHANNELS
     if not (kernel.reordering and fits and piece.planes > 1 and piece.positions * piece.planes <= MOST_MOVES):
         return False
-    issue = (piece.commands(loading, True) - piece.commands(loading, False)) * timing.core.issue.value
+    issue = (piece.commands(loading, True) - piece.commands(loading, False)) * timing.issue.of("rdma").value
     saved = ddr_cycles(target, piece.bytes, piece.short_runs) - ddr_cycles(
         target, piece.bytes, piece.long_runs
     )
@@ -98,50 +100,33 @@ def ddr_cycles(target: Target, size: int, runs: int) -> float:
     machine, timing = target.machine, target.machine.timing
     rate = machine.ddr.nominal.value / machine.engines.clock.value
     size, runs = here(size), here(runs)
-    own = max(size / timing.rdma.rate.value, runs * timing.rdma.run.value)
+    own = size / timing.rdma.rate.value + runs * timing.rdma.run.value
     return max(own, target.tiles * (size / rate + runs * timing.ddr.run.value))
 
 
 def _reordering_cycles(target: Target, piece: CompactSlice) -> float:
     """Cycles of the TDMA for the blocks of a slice, a block for each plane of each position."""
     timing = target.machine.timing.tdma
-    block = max(timing.transfer.value, min(piece.channels, BLOCK) * piece.each / timing.rate.value)
-    rows = piece.planes * timing.row.value
-    return timing.fixed.value + rows + here(piece.positions) * piece.planes * block
+    channels, planes = here(piece.channels), here(piece.planes)
+    block = max(timing.transfer.value, min(channels, BLOCK) * piece.each / timing.rate.value)
+    return timing.fixed.value + planes * timing.row.value + here(piece.positions) * planes * block
 
 
 def into_planes(
     kernel: Kernel, fmt: Format, target: Value, source: Value, extents: tuple[Value, Value], channels: int
 ) -> None:
-    """Move the positions of an image, height and width, with all their channels together, to planes."""
-    if fmt.bits == 8 and channels > BLOCK:  # the instruction would make planes of 128 bytes
-        _bytes_into_planes(kernel, target, source, extents[0] * extents[1], channels)
+    """Move the positions of an image, height and width, with all their channels together, to planes.
+
+    By the command that the inverse consists of, so that a program needs no other kind of command for it.
+    The lanes that fill the last plane are cleared, which is another command's work.
+    """
+    if channels % BLOCK and (fmt.bits > 8 or channels < BLOCK):
+        shape: list[Value] = [1, *extents, channels]
+        kernel.emit(f"td.channelnorm.{fmt.token}", dst=target, src0=source, shape=shape, dst_shape=shape)
         return
-    shape: list[Value] = [1, *extents, channels]
-    kernel.emit(f"td.channelnorm.{fmt.token}", dst=target, src0=source, shape=shape, dst_shape=shape)
-
-
-def _bytes_into_planes(kernel: Kernel, target: Value, source: Value, positions: Value, channels: int) -> None:
-    """Move whole planes, then the rest of the channels, plane by plane."""
-    planes, rest = divmod(channels, BLOCK)
-    parts = [(0, planes, BLOCK, BLOCK)] if planes else []
-    parts += [(planes, 1, rest, stored_width(rest))] if rest else []
-    for first, count, width, stored in parts:
-        loops: dict[str, Argument] = {}
-        if count > 1:
-            loops = {"src_stride1": BLOCK, "src_iter1": count}
-            loops |= {"dst_stride1": positions * BLOCK, "dst_iter1": count}
-        kernel.emit(
-            "td.gatherscatter",
-            dst=target + positions * (first * BLOCK),
-            src0=source + first * BLOCK,
-            n=width,
-            src_stride0=channels,
-            src_iter0=positions,
-            dst_stride0=stored,
-            dst_iter0=positions,
-            **loops,
-        )
+    positions = extents[0] * extents[1]
+    for compact, in_planes, planes in _copies(source, target, fmt.bits // 8, positions, channels):
+        _move(kernel, compact, in_planes, positions, planes)
 
 
 def out_of_planes(
@@ -157,23 +142,48 @@ def out_of_planes(
 
     ``pitch``: positions of a plane, if it has more than are moved.
     """
-    each, (planes, rest) = fmt.bits // 8, divmod(channels, BLOCK)
-    plane = (positions if pitch is None else pitch) * (BLOCK * each)
-    parts = [(0, planes, BLOCK, BLOCK)] if planes else []
-    parts += [(planes, 1, rest, stored_width(rest))] if rest else []
+    pitch = positions if pitch is None else pitch
+    for compact, in_planes, planes in _copies(target, source, fmt.bits // 8, pitch, channels):
+        _move(kernel, in_planes, compact, positions, planes)
+
+
+class _Side(NamedTuple):
+    """Blocks of ``size`` bytes of one side of a move: from position to position, and from plane to plane."""
+
+    first: Value
+    size: int
+    step: int
+    plane: Value
+
+
+def _copies(
+    compact: Value, planes: Value, each: int, pitch: Value, channels: int
+) -> Iterator[tuple[_Side, _Side, int]]:
+    """The whole planes, then the rest of the channels: both sides, and how many planes they are."""
+    whole, rest = divmod(channels, BLOCK)
+    line, plane = BLOCK * each, pitch * (BLOCK * each)
+    parts = [(0, whole, BLOCK, BLOCK)] if whole else []
+    parts += [(whole, 1, rest, stored_width(rest))] if rest else []
     for first, count, width, stored in parts:
-        loops: dict[str, Argument] = {}
-        if count > 1:
-            loops = {"src_stride1": plane, "src_iter1": count}
-            loops |= {"dst_stride1": BLOCK * each, "dst_iter1": count}
-        kernel.emit(
-            "td.gatherscatter",
-            dst=target + first * BLOCK * each,
-            src0=source + plane * first,
-            n=width * each,
-            src_stride0=stored * each,
-            src_iter0=positions,
-            dst_stride0=channels * each,
-            dst_iter0=positions,
-            **loops,
-        )
+        size = width * each
+        one = _Side(compact + first * line, size, channels * each, line)
+        yield one, _Side(planes + plane * first, size, stored * each, plane), count
+
+
+def _move(kernel: Kernel, source: _Side, target: _Side, positions: Value, planes: int) -> None:
+    """Copy the blocks of all positions of some planes."""
+    loops: dict[str, Argument] = {}
+    if planes > 1:
+        loops = {"src_stride1": source.plane, "src_iter1": planes}
+        loops |= {"dst_stride1": target.plane, "dst_iter1": planes}
+    kernel.emit(
+        "td.gatherscatter",
+        dst=target.first,
+        src0=source.first,
+        n=source.size,
+        src_stride0=source.step,
+        src_iter0=positions,
+        dst_stride0=target.step,
+        dst_iter0=positions,
+        **loops,
+    )

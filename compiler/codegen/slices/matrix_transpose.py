@@ -5,8 +5,10 @@ bit pattern, NaN included, and takes its left operand transposed. For elements o
 
 1. A product with a matrix of ones and zeros spreads the bytes of a column to all e places they may belong
    to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
-2. A depthwise convolution with a window and a stride of e keeps of each place the byte that belongs there:
+2. A convolution with a window and a stride of e keeps of each place the byte that belongs there:
    transposed[c, e*r + b'] = sum over b of spread[e*c + b, e*r + b'] * (b == b').
+   It is a depthwise one; or one of all channels for lines of up to four elements, as images have, where it
+   takes no longer: networks of images have that kind of command anyway, and the first of a kind is dear.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.evaluation.sizes import here
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels
+from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL, Layout, block_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
@@ -36,6 +38,8 @@ _PLANE_BYTES = block_channels(8)
 _FEWEST_ROWS = 8
 _MOST_TOGETHER = 8
 """How many pieces may become one part of the lines of the target."""
+_RESERVED_BYTES = 16 * LINE_BYTES
+"""Bytes kept free: the matrices of ones and zeros of short lines, and the ends of buffers."""
 _UNIT = Format.FP16
 """A format of which a plane of 64 elements has the bytes of the engine's planes."""
 
@@ -167,7 +171,8 @@ class _SliceTransposer:
         most = self._line
         while most > _FEWEST_ROWS and 2 * BLOCK * most * element_bytes > kernel.budget:
             most //= 2
-        fit = max(kernel.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
+        lines = stored_width(rows) if rows < most else most
+        fit = max((kernel.budget - _RESERVED_BYTES) // (2 * lines * element_bytes) // BLOCK * BLOCK, BLOCK)
         if self.source.planes and self.block > BLOCK:
             fit = BLOCK  # planes of bytes side by side are not planes of the engine
         parts = ceil_div(kernel.target.tiles, here(matrices) * ceil_div(rows, most))
@@ -339,6 +344,9 @@ class ByteTransposer:
         spread, keep = np.zeros((self.rows, len(places)), np.int8), np.zeros((each, len(places)), np.int8)
         spread[used // each, used] = 1
         keep[places % each, places] = 1
+        self.all_channels = self.width <= SMALLEST_TAIL
+        if self.all_channels:
+            keep = (keep[:, :, None] * np.eye(len(places), dtype=np.int8)).reshape(-1, len(places))
         self.spread = self._constant("spread", spread)
         self.keep = self._constant("keep", keep) if each > 1 else self.spread
 
@@ -371,7 +379,7 @@ class ByteTransposer:
             return spread
         transposed = kernel.buffer("turned", columns * line + LINE_BYTES) if into is None else into
         kernel.emit(
-            "ne.dwconv.int8",
+            "ne.conv.int8" if self.all_channels else "ne.dwconv.int8",
             a=spread,
             w=self.keep,
             out=transposed,

@@ -56,15 +56,22 @@ def constant_parts(data: Array, compute: Format) -> list[Array]:
     return [high, rounded(single - high, Format.TF32)]
 
 
-def split(kernel: Kernel, source: Aligned) -> list[Aligned]:
-    """The parts of an operand of the matrix engine that is in the scratchpad."""
+def split(kernel: Kernel, source: Aligned, squares: bool = False) -> list[Aligned]:
+    """The parts of an operand of the matrix engine that is in the scratchpad.
+
+    Low parts of ``squares`` are not negative, and 0 for infinity, so that an infinite sum stays infinite.
+    """
     if source.fmt is not Format.FP32:
         return [source]
     grid, channels, n = source.grid, source.channels, source.elements
     high = slice_buffer(kernel, "hi", Format.TF32, grid, channels)
     low = slice_buffer(kernel, "lo", Format.TF32, grid, channels)
-    convert(kernel, high.base, source.base, n, Format.FP32, Format.TF32)
-    Vector(kernel, Format.FP32, n).vv("sub", low.base, source.base, high.base)
+    rounding = "rtz" if squares else "rne"
+    kernel.emit("ct.cvt.fp32.tf32", dst=high.base, src0=source.base, n=n, rnd=rounding)
+    vector = Vector(kernel, Format.FP32, n)
+    vector.vv("sub", low.base, source.base, high.base)
+    if squares:
+        vector.vs("max", low.base, low.base, 0.0)  # of NaN, the difference of infinities, too
     convert(kernel, low.base, low.base, n, Format.FP32, Format.TF32)
     return [high, low]
 

@@ -1,7 +1,8 @@
 """Scalar code: the kernel core computes with elements of tensors in DDR.
 
-It is for integers wider than those of the engines, and for accesses whose addresses depend on data. Tiles
-have whole blocks of elements, so that no two of them write the same line.
+It is for integers wider than those of the engines, and for accesses whose addresses depend on data. They go
+through the cache of the core, of which nobody else knows: a piece of such code begins and ends by maintenance
+of it. Tiles have whole blocks of elements, so that no two of them write the same line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _BLOCK = 64
 _LOADS = {
     Format.INT8: "lb",
     Format.UINT8: "lbu",
+    Format.INT16: "lh",
+    Format.UINT16: "lhu",
     Format.INT32: "lw",
+    Format.UINT32: "lwu",
     Format.INT64: "ld",
     Format.FP16: "lh",
     Format.BF16: "lh",
@@ -42,16 +46,39 @@ class ScalarCode:
     kernel: Kernel
 
     @contextmanager
-    def elements(self, count: int, block: int = _BLOCK) -> Iterator[Value]:
-        """The numbers below ``count`` of the elements of this tile; stores are complete after the loop."""
+    def elements(self, count: int, block: int = _BLOCK, past_cache: bool = False) -> Iterator[Value]:
+        """The numbers below ``count`` of the elements of this tile; stores are complete after the loop.
+
+        ``past_cache``: nothing is loaded, and all is stored past the cache.
+        """
         kernel = self.kernel
         kernel.on_core = True
+        if not past_cache:
+            self.acquire()
         with kernel.items(ceil_div(count, block)) as number:
             begin = kernel.let(number * block)
             end = kernel.let(minimum(begin + block, count))
             with kernel.loop(end, begin) as element:
                 yield element
-        kernel.out.instruction("fence")
+        if past_cache:
+            self.emit("fence")
+        else:
+            self.publish()
+
+    def begin(self) -> None:
+        """Begin code that computes elements."""
+        self.kernel.on_core = True
+        self.acquire()
+
+    def acquire(self) -> None:
+        """Let the loads that follow see what was written before, by engines and by other tiles."""
+        self.emit("th.dcache.ciall")
+        self.emit("th.sync")
+
+    def publish(self) -> None:
+        """Let engines and other tiles see what was stored; it is complete afterwards."""
+        self.emit("th.dcache.call")
+        self.emit("th.sync")
 
     def register(self) -> str:
         return self.kernel.registers.take()
@@ -67,10 +94,11 @@ class ScalarCode:
         self.emit("li", register, str(value))
         return register
 
-    def address(self, tensor: DdrTensor, element: Value) -> str:
+    def address(self, tensor: DdrTensor, element: Value, past_cache: bool = False) -> str:
         """A register with the address of an element as the kernel core sees it; symbols have the engines'."""
         windows = self.kernel.target.machine.windows
-        base = Address(tensor.symbol) + (windows.ddr_cached - windows.ddr_engine)
+        window = windows.ddr_uncached if past_cache else windows.ddr_cached
+        base = Address(tensor.symbol) + (window - windows.ddr_engine)
         value = base + element * tensor.bytes_each
         self.kernel.keep_alive(value)
         return self.kernel.registers.compute(value)
@@ -81,9 +109,10 @@ class ScalarCode:
         self.emit(_LOADS[tensor.fmt], address, f"0({address})")
         return address
 
-    def store(self, tensor: DdrTensor, element: Value, register: str) -> None:
-        """The low bits of a register to an element."""
-        self.emit(_STORES[tensor.fmt.bits], register, f"0({self.address(tensor, element)})")
+    def store(self, tensor: DdrTensor, element: Value, register: str, past_cache: bool = False) -> None:
+        """The low bits of a register to an element; past the cache where tiles store to the same line."""
+        at = self.address(tensor, element, past_cache)
+        self.emit(_STORES[tensor.fmt.bits], register, f"0({at})")
 
     def index(self, register: str, size: int) -> Value:
         """An index that counts from the end when negative; the program stops when it is out of range."""
@@ -119,8 +148,9 @@ def offset_of(index: Sequence[Value], strides: Sequence[int]) -> Value:
 
 
 def fill(kernel: Kernel, shape: Shape, view: View, value: int) -> None:
-    """Write one integer to every element of a view."""
+    """Write one integer to every element of a view; what is beside them in a line, engines may write."""
     core = ScalarCode(kernel)
     space = collapse(shape, (view,))
-    with core.elements(math.prod(space.sizes)) as number:
-        core.store(view.tensor, element_of(space.views[0], space, number), core.number(value))
+    with core.elements(math.prod(space.sizes), past_cache=True) as number:
+        place = element_of(space.views[0], space, number)
+        core.store(view.tensor, place, core.number(value), past_cache=True)

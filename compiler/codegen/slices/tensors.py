@@ -289,9 +289,12 @@ def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Arg
     return operands
 
 
+_SIGNED = {Format.UINT8: Format.INT8, Format.UINT16: Format.INT16, Format.UINT32: Format.INT32}
+
+
 def dma_format(fmt: Format) -> Format:
-    """The format as which the DMA moves elements of at most 32 bits."""
-    return Format.INT8 if fmt is Format.UINT8 else fmt
+    """The format as which the DMA moves elements of at most 32 bits: integers without their signs."""
+    return _SIGNED.get(fmt, fmt)
 
 
 def zero_of(fmt: Format) -> float:
@@ -316,7 +319,7 @@ def store_slab(kernel: Kernel, view: View, slab: Slab, source: Value) -> None:
 
 
 def in_dma_elements(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[View]]:
-    """View the bytes in a format that the DMA moves: INT64 as pairs of INT32, UINT8 as INT8."""
+    """View the bytes in a format that the DMA moves: INT64 as pairs of INT32."""
     fmt = views[0].tensor.fmt
     if fmt is not Format.INT64:
         return shape, [replace(v, tensor=replace(v.tensor, fmt=dma_format(fmt))) for v in views]

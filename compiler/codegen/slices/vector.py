@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from compiler.evaluation.sizes import Size, least, most
 from tx8isa.numbers.formats import Format
 
 WIDE = (Format.FP32, Format.TF32)
@@ -31,9 +32,19 @@ class Vector:
         """dst = src0 name src1, element by element."""
         self.kernel.emit(f"ct.{name}.vv.{self.fmt.token}", dst=dst, src0=src0, src1=src1, n=self.n)
 
-    def vs(self, name: str, dst: Value, src0: Value, scalar: float) -> None:
-        """dst = src0 name scalar."""
+    def vs(self, name: str, dst: Value, src0: Value, scalar: float | Size) -> None:
+        """dst = src0 name scalar, which may be a size of the run."""
+        if isinstance(scalar, Size):
+            self.vuv(name, dst, src0, self._number(scalar), 1)
+            return
         self.kernel.emit(f"ct.{name}.vs.{self.fmt.token}", dst=dst, src0=src0, src1=float(scalar), n=self.n)
+
+    def _number(self, size: Size) -> Value:
+        """The address of a size as an element of the format, rounded to nearest even."""
+        integer, number = (self.kernel.buffer(name, WORD) for name in ("size", "number"))
+        self.kernel.emit("td.memset.int32", dst=integer, value=size, n=1)
+        convert(self.kernel, number, integer, 1, Format.INT32, self.fmt)
+        return number
 
     def vuv(self, name: str, dst: Value, src0: Value, src1: Value, unit: int) -> None:
         """dst = src0 name src1, where src1 has ``unit`` (1 to 64) elements that repeat."""
@@ -83,16 +94,35 @@ def spread_rows(kernel: Kernel, dst: Value, src: Value, rows: Value, columns: in
     could repeat elements too, but the DMA would take each copy as a run of its own.
     """
     step, done = columns * size, 0
-    while done < columns:
-        source, count, stride = (src, 1, size) if not done else (dst, min(done, columns - done), step)
-        kernel.emit(
-            "td.gatherscatter",
-            dst=dst + done * size,
-            src0=source,
-            n=count * size,
-            src_stride0=stride,
-            src_iter0=rows,
-            dst_stride0=step,
-            dst_iter0=rows,
-        )
-        done += count
+    while done < most(columns):
+        with kernel.if_below(done, columns):
+            source, count, stride = (dst, least(done, columns - done), step) if done else (src, 1, size)
+            kernel.emit(
+                "td.gatherscatter",
+                dst=dst + done * size,
+                src0=source,
+                n=count * size,
+                src_stride0=stride,
+                src_iter0=rows,
+                dst_stride0=step,
+                dst_iter0=rows,
+            )
+        done = 2 * done or 1
+
+
+def repeat_rows(
+    kernel: Kernel, target: Value, source: Value, size: Value, count: Value, times: Value
+) -> None:
+    """Repeat each of ``count`` rows of ``size`` bytes, which follow one another, ``times`` times."""
+    kernel.emit(
+        "td.gatherscatter",
+        dst=target,
+        src0=source,
+        n=size,
+        src_stride0=0,
+        src_iter0=times,
+        src_stride1=size,
+        src_iter1=count,
+        dst_stride0=size,
+        dst_iter0=times * count,
+    )

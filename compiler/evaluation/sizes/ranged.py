@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+import numpy as np
+
 from compiler.evaluation.sizes.corners import is_beginning, with_corners
-from compiler.evaluation.sizes.formulas import ExtentFormula, Point, found_formula
+from compiler.evaluation.sizes.formulas import ExtentFormula, Point, Undecided, found_formula
 from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.sizes.windows import AllRows, with_windows, with_windows_of_tables
@@ -44,18 +46,25 @@ def ranged_graph(
     samples: Samples,
     states: Sequence[GrowingState] = (),
     all_rows: AllRows = lambda state: None,
+    odd: Samples = (),
 ) -> RangedGraph:
     """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
 
     ``states`` are those that grow, along with which constants may move; ``all_rows`` reads the graph of a
-    step of all rows that a state can have.
+    step of all rows that a state can have. ``odd``: graphs of another structure, at points that tell nothing
+    about formulas; only their outputs are compared.
     Undecided where the samples leave several formulas, with a point that tells them apart.
     """
     _check_structure(ranges, samples)
     points = [point for point, _ in samples]
     graphs = with_windows_of_tables([graph for _, graph in samples], points, states, all_rows)
     graphs = with_windows(with_corners(graphs), points, states)
-    return _Comparison(ranges, points, graphs).result()
+    found = _Comparison(ranges, points, graphs, [point for point, _ in odd]).result()
+    for point, graph in odd:
+        for one, other in zip(graphs[0].outputs, graph.outputs, strict=True):
+            if tuple(extent.at(point) for extent in found.extents[one.name]) != other.shape:
+                _check_structure(ranges, [samples[0], (point, graph)])
+    return found
 
 
 def _check_structure(ranges: Ranges, samples: Samples) -> None:
@@ -76,6 +85,8 @@ def same_structure(one: Graph, other: Graph) -> bool:
     )
 
 
+_MOST_PARTS = 12
+"""Formulas of which others may be made."""
 _FIX = "give that dimension one size, with --shape (in Python: shapes=)"
 
 
@@ -96,8 +107,17 @@ def _text(point: Point) -> str:
 
 
 class _Comparison:
-    def __init__(self, ranges: Ranges, points: Sequence[Point], graphs: Sequence[Graph]) -> None:
+    def __init__(
+        self, ranges: Ranges, points: Sequence[Point], graphs: Sequence[Graph], odd: Sequence[Point]
+    ) -> None:
         self.ranges, self.points, self.graphs = ranges, points, graphs
+        small = [
+            np.all([ranges.points[name] <= point[name] for name in ranges.names], axis=0) for point in odd
+        ]
+        self.compared = np.flatnonzero(~np.any(small, axis=0)) if odd else np.arange(ranges.count)
+        """The points at which formulas must agree: those at which no size is larger than at an odd one tell
+        nothing."""
+        self.domain = {name: values[self.compared] for name, values in ranges.points.items()}
         self.first = graphs[0]
         self.names: dict[str, tuple[str, ...]] = {}
         """The names that a value has in all graphs, by that in the first one."""
@@ -109,26 +129,31 @@ class _Comparison:
     def result(self) -> RangedGraph:
         for tensors in zip(*(graph.inputs for graph in self.graphs), strict=True):
             self.names[tensors[0].name] = tuple(tensor.name for tensor in tensors)
-        numbers: dict[tuple[str, str | int], tuple[ExtentFormula, ...]] = {}
         for nodes in zip(*(graph.nodes for graph in self.graphs), strict=True):
             for at, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
-                if values[0] and is_known(nodes[0], at):
-                    known = self._known(nodes[0], values, at)
-                    numbers |= {(nodes[0].name, at): known} if known is not None else {}
-                else:
+                if not is_known(nodes[0], at):
                     self._agree(nodes[0], values)
             self.names |= {
                 names[0]: names for names in zip(*(node.outputs for node in nodes), strict=True) if names[0]
             }
-            for name in nodes[0].attrs:
-                found = self._attribute(nodes, name)
-                if found is not None:
-                    numbers[nodes[0].name, name] = found
         extents = {name: self._extents(names) for name, names in self.names.items()}
+        numbers = dict(self._numbers())
         for name in self.first.constants:
             if name in self.names:
                 self._constant(name)
         return RangedGraph(self.first, self.ranges, extents, numbers, self.constants, self.formulas)
+
+    def _numbers(self) -> Iterator[tuple[tuple[str, str | int], tuple[ExtentFormula, ...]]]:
+        """The formulas of attributes and known operands that are not the same everywhere."""
+        for nodes in zip(*(graph.nodes for graph in self.graphs), strict=True):
+            keys: list[str | int] = [at for at, name in enumerate(nodes[0].inputs) if name]
+            for key in (*(at for at in keys if is_known(nodes[0], int(at))), *nodes[0].attrs):
+                if isinstance(key, int):
+                    found = self._known(nodes[0], [node.inputs[key] for node in nodes], key)
+                else:
+                    found = self._attribute(nodes, key)
+                if found is not None:
+                    yield (nodes[0].name, key), found
 
     def _agree(self, node: Node, values: tuple[str, ...]) -> None:
         """Note the names of a constant; GraphError if graphs do not use the same value."""
@@ -146,13 +171,17 @@ class _Comparison:
     def _formula(self, values: Sequence[int], what: str) -> ExtentFormula:
         key = tuple(values)
         if key not in self._known_values:
-            self._known_values[key] = found_formula(key, self.points, self.ranges.points)
+            made = [each for each in self.formulas.values() if each.follows][:_MOST_PARTS]
+            try:
+                self._known_values[key] = found_formula(key, self.points, self.domain, made)
+            except Undecided as undecided:
+                raise Undecided(int(self.compared[undecided.number])) from None
         found = self._known_values[key]
         if found is None:
             at = "; ".join(
                 f"{value} at {_text(point)}" for value, point in zip(values, self.points, strict=True)
             )
-            raise GraphError([f"{what} is no product of dimensions, nor follows from one: {at}"])
+            raise GraphError([f"{what} is no product of dimensions, nor follows from one: {at}; {_FIX}"])
         return self.formulas.setdefault(str(found), found)
 
     def _attribute(self, nodes: Sequence[Node], name: str) -> tuple[ExtentFormula, ...] | None:

@@ -22,10 +22,11 @@ _SAMPLES = 3
 """Points in the midst of the range from which formulas are found."""
 
 
-def ranges_of(given: Mapping[str, Sequence[int] | str], states: bool = False) -> Ranges:
+def ranges_of(given: Mapping[str, Sequence[int] | str | int], states: bool = False) -> Ranges:
     """The ranges of dimensions by name: least, usual and most size, or a sum of others as ``"past+new"``.
 
-    GraphError for anything else. ``states``: there are some, whose length may be 0 at first.
+    One size, or a range of one size, is a constant. GraphError for anything else. ``states``: there are some,
+    whose length may be 0 at first.
     """
     found: dict[str, Sequence[int]] = {}
     sums: dict[str, str] = {}
@@ -34,8 +35,11 @@ def ranges_of(given: Mapping[str, Sequence[int] | str], states: bool = False) ->
             raise GraphError([f"dimension {name}: a sum has no range of its own; give those of its parts"])
         if isinstance(sizes, str):
             sums[name] = SUM.join(part.strip() for part in sizes.split("+"))
+        elif isinstance(sizes, int):
+            found[name] = (sizes,) * 3
         elif len(sizes) != 3 or not all(isinstance(size, int) for size in sizes):
-            raise GraphError([f"dimension {name}: {list(sizes)}; expected three numbers: least, usual, most"])
+            wanted = "one size, or three numbers: least, usual, most"
+            raise GraphError([f"dimension {name}: {list(sizes)}; expected {wanted}"])
         else:
             found[name] = sizes
     for name, text in sums.items():
@@ -43,9 +47,16 @@ def ranges_of(given: Mapping[str, Sequence[int] | str], states: bool = False) ->
             if part not in found and not part.isdigit():
                 known = f"{', '.join(found) or 'none'}{hint(part, found)}"
                 raise GraphError([f"dimension {name}: '{part}' has no range; those with one: {known}"])
-    dimensions = tuple(Dimension(name, *sizes) for name, sizes in found.items())
+    constants = {name: sizes[0] for name, sizes in found.items() if sizes[0] == sizes[1] == sizes[2] > 0}
+    for name, text in sums.items():
+        parts = [str(constants.get(part, part)) for part in text.split(SUM)]
+        sums[name] = SUM.join(parts)
+        if all(part.isdigit() for part in parts):
+            constants[name] = sum(map(int, parts))
+    sums = {name: text for name, text in sums.items() if name not in constants}
+    dimensions = tuple(Dimension(name, *sizes) for name, sizes in found.items() if name not in constants)
     growing = frozenset(each.name for each in dimensions if states and each.least == 0)
-    return Ranges(dimensions, growing, aliases=tuple(sums.items()))
+    return Ranges(dimensions, growing, aliases=tuple(sums.items()), constants=tuple(constants.items()))
 
 
 @dataclass(frozen=True)
@@ -53,13 +64,15 @@ class Ranges:
     """The dimensions of a program; GraphError for a range that is none or has too many sizes.
 
     ``growing``: those that are lengths of states, which may be 0. ``sums``: those of which extents are
-    products, as ``past + new``. ``aliases``: names that the model has for sums.
+    products, as ``past + new``. ``aliases``: names that the model has for sums. ``constants``: dimensions of
+    the model that have one size.
     """
 
     dimensions: tuple[Dimension, ...]
     growing: frozenset[str] = frozenset()
     sums: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         for each in self.dimensions:
@@ -117,7 +130,7 @@ class Ranges:
 
     def model_sizes(self, point: Point) -> dict[str, int]:
         """The sizes at a point by the names that the model has for them."""
-        sizes = {name: point[name] for name in self.names}
+        sizes = {**dict(self.constants), **{name: point[name] for name in self.names}}
         return sizes | {name: sum_of(text, point) for name, text in self.aliases}
 
     def number(self, point: Point) -> int:

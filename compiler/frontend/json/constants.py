@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,9 +16,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array, GraphError, Shape
 from tx8isa.numbers.rounding import rounded
+from tx8isa.tools.arrays import Archive, ArrayFileError
 from tx8isa.tools.suggestions import hint
 
-DType = Literal["float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"]
+DType = Literal[
+    "float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"
+]
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Floats that JSON has no numbers for, as strings."""
@@ -174,15 +176,17 @@ def _read_npy(path: Path, key: str | None) -> Array:
         raise GraphError([f"file {path} holds one array and has no keys; found key '{key}'"])
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, OverflowError) as error:
         raise GraphError([_unreadable(path, error)]) from None
 
 
 def _read_npz(path: Path, key: str | None) -> Array:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return np.asarray(archive[_checked_key(path, key, archive.files)])
-    except (ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
+        archive = Archive(path)
+        return archive[_checked_key(path, key, archive.names)]
+    except ArrayFileError as error:
+        raise GraphError([f"file {error}"]) from None
+    except OSError as error:
         raise GraphError([_unreadable(path, error)]) from None
 
 

@@ -6,10 +6,13 @@ are known and the counts are not large. Otherwise they become nodes with graphs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from onnx import NodeProto
+
+from compiler.graph import Tensor
 
 from .bodies import Body
 from .flow import ControlFlow, Importer, check_results
@@ -50,13 +53,27 @@ def _branch(flow: ControlFlow) -> None:
         inner = flow.inside()
         results = inner.results(flow.body(name), [], name)
         bodies.append(Body(flow.graph, inner.graph, f"{flow.node.name}/{name}", [], results))
+    for body, title in zip(bodies, ("then_branch", "else_branch"), strict=True):
+        if len(body.results) != len(flow.node.output):
+            raise Unsupported(f"its {title} gives {len(body.results)} of {len(flow.node.output)} results")
+    results = _without_empty(flow, bodies)
     captured = list(dict.fromkeys(name for body in bodies for name in body.captured))
-    graphs = [body.graph(captured) for body in bodies]
-    for graph, title in zip(graphs, ("then_branch", "else_branch"), strict=True):
-        if len(graph.outputs) != len(flow.node.output):
-            raise Unsupported(f"its {title} gives {len(graph.outputs)} of {len(flow.node.output)} results")
-    results = [name or flow.graph.fresh() for name in flow.node.output]
-    flow.add("If", [flow.node.input[0], *captured], results, graphs)
+    if results:
+        flow.add("If", [flow.node.input[0], *captured], results, [body.graph(captured) for body in bodies])
+
+
+def _without_empty(flow: ControlFlow, bodies: Sequence[Body]) -> list[str]:
+    """The names of the results of an If that have elements; the others, equal in both branches, are known."""
+    results = []
+    for at, name in enumerate(flow.node.output):
+        first, other = (body.inner.tensor(body.results[at]) for body in bodies)
+        if first.size or (first.dtype, first.shape) != (other.dtype, other.shape):
+            results.append((at, name or flow.graph.fresh()))
+        elif name:
+            flow.graph.define(name, first.zeros)
+    for body in bodies:
+        body.results = [body.results[at] for at, _ in results]
+    return [name for _, name in results]
 
 
 def _loop(flow: ControlFlow) -> None:
@@ -75,7 +92,7 @@ def _write_out_loop(flow: ControlFlow) -> None:
     most = int(flow.known(limit, "number of steps")) if limit else _MOST_STEPS + 1
     state = condition or graph.constant(np.array(True))
     check_results(body, 1 + len(carried))
-    if goes_on(body):
+    if most > 0 and goes_on(body) and bool(flow.known(state, "condition")):
         _check_steps(most)
     collected: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     first = len(graph.nodes)
@@ -88,13 +105,34 @@ def _write_out_loop(flow: ControlFlow) -> None:
         for parts, value in zip(collected, values[len(carried) :], strict=True):
             parts.append(value)
         _check_nodes(len(graph.nodes) - first)
+    if not flow.times and collected:
+        operands = [graph.constant(np.array(0)), state, *carried]
+        flow.finish([*carried, *_nothing_collected(flow, map(graph.tensor, operands), [0] * len(collected))])
+        return
     flow.finish([*carried, *(_collected(flow, parts, 0) for parts in collected)])
+
+
+def _nothing_collected(flow: ControlFlow, operands: Iterable[Tensor], axes: Sequence[int]) -> list[str]:
+    """What a loop without steps collects: no slices, of the shapes that a step with such operands makes."""
+    step = flow.inside()
+    names = []
+    for operand in operands:
+        names.append(step.graph.fresh())
+        step.graph.tensors[names[-1]] = replace(operand, name=names[-1])
+    slices = step.results(flow.body("body"), names, "body")[-len(axes) :]
+    return [_no_slices(flow, step.graph.tensor(name), axis) for name, axis in zip(slices, axes, strict=True)]
+
+
+def _no_slices(flow: ControlFlow, part: Tensor, axis: int) -> str:
+    shape = list(part.shape)
+    if not -part.rank <= axis + (axis < 0) <= part.rank:
+        raise Unsupported(f"axis {axis} is not an axis of a result, whose slices have shape {shape}")
+    shape.insert(axis + part.rank + 1 if axis < 0 else axis, 0)
+    return flow.graph.constant(replace(part, shape=tuple(shape)).zeros)
 
 
 def _collected(flow: ControlFlow, slices: Sequence[str], axis: int) -> str:
     """Slices of the same shape along a new axis."""
-    if not slices:
-        raise Unsupported("no step is taken, so the shape of a result is not known")
     at = flow.number([axis])
     return flow.place("Concat", [flow.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
 
@@ -135,6 +173,10 @@ def _scanned(flow: ControlFlow) -> Scanned:
 
 def _write_out_scan(flow: ControlFlow, scan: Scanned) -> None:
     body, carried = flow.body("body"), list(scan.carried)
+    if not scan.count and scan.result_axes:
+        operands = [*map(flow.graph.tensor, carried), *scan.slices(flow.graph)]
+        flow.finish([*carried, *_nothing_collected(flow, operands, scan.result_axes)])
+        return
     _check_steps(scan.count)
     collected: list[list[str]] = [[] for _ in scan.result_axes]
     first = len(flow.graph.nodes)

@@ -17,11 +17,23 @@ from compiler.evaluation.folding import needed
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.evaluation.survey import Fate, Survey
 from compiler.frontend.sharding import shardings_of
-from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
+from compiler.graph import NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
+from tx8isa.errors import BudgetError
+from tx8isa.tools.budget import Budget
 
 from .binding import Binding
 from .found.outputs import report_sizes
-from .model import array_of, dtype_name, external_files, input_of, opset_of, parse_model, read_model
+from .model import (
+    array_of,
+    dtype_name,
+    external_files,
+    input_of,
+    is_known,
+    opset_of,
+    option_of,
+    parse_model,
+    read_model,
+)
 from .nodes import NodeImporter, qualified
 from .partial import PartialGraph, Scope, finished_description
 
@@ -51,17 +63,24 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     initializers = {item.name: item for item in graph.initializer}
     infos = [info for info in graph.input if info.name not in initializers]
     binding.extents(infos, path)
+    _settle_free(infos, survey, path)
     initializers |= binding.initializers(infos, path)
     infos = [info for info in infos if info.name not in initializers]
     inputs = _inputs(infos, path, survey)
     outputs = tuple(info.name for info in graph.output)
     protos, reads = _reachable(path, graph, [info.name for info in infos], initializers, outputs)
-    partial = PartialGraph(path, inputs, _arrays(path, initializers, reads))
+    constants = _arrays(path, initializers, reads)
+    budget = Budget(model.ByteSize() + sum(array.nbytes for array in constants.values()))
+    partial = PartialGraph(path, inputs, constants, budget)
     empty = (tensor for tensor in inputs if not tensor.size)
-    scope = Scope({t.name: partial.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in empty})
+    scope = Scope({t.name: partial.constant(t.zeros) for t in empty})
     blocked = {info.name for info in infos} - {tensor.name for tensor in inputs}
     importer = NodeImporter(partial, binding.bounds)
-    _import_nodes(importer, protos, opset, scope, blocked, survey)
+    try:
+        _import_nodes(importer, protos, opset, scope, blocked, survey)
+    except BudgetError as error:
+        survey.fates.clear()  # values that they name are gone
+        raise GraphError([f"{path}: written out, with its loops and functions, it {error}"]) from None
     binding.check_bounds(importer.limited, path)
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
@@ -69,7 +88,8 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     report_sizes(partial, outputs, scope)
     made = finished_description(graph.name, partial, scope, inputs, outputs)
     shardings = shardings_of(model, protos, _parts_of(survey, made), partial.tensors, path)
-    return replace(made, files=external_files(graph, path), shardings=shardings)
+    files, doubles = external_files(graph, path), tuple(partial.doubles)
+    return replace(made, files=files, shardings=shardings, doubles=doubles)
 
 
 def _parts_of(survey: Survey, made: Description) -> dict[str, tuple[str, ...]]:
@@ -78,10 +98,37 @@ def _parts_of(survey: Survey, made: Description) -> dict[str, tuple[str, ...]]:
     return {fate.node: tuple(part.name for part in fate.parts if part.name in kept) for fate in survey.fates}
 
 
+def _settle_free(infos: Iterable[ValueInfoProto], survey: Survey, path: Path) -> None:
+    """Give free dimensions the size that the survey wants, or note each as a problem if it wants none.
+
+    A dimension with a name is one, however many inputs have it.
+    """
+    seen: set[str] = set()
+    for info in infos:
+        dims = info.type.tensor_type.shape.dim
+        for axis in [axis for axis, dim in enumerate(dims) if not is_known(dim)]:
+            name = dims[axis].dim_param
+            if not name or name not in seen:
+                found = f"'{name}'" if name else "unknown"
+                what = f"input '{info.name}': axis {axis} is {found}"
+                advice = option_of(info, axis)
+                if survey.free is None:
+                    survey.problems.append(GraphError([f"{path}: {what}; shapes must be static: {advice}"]))
+                else:
+                    survey.assumed.append(f"{what}, checked at {survey.free}: {advice}")
+            seen.add(name)
+    for info in infos if survey.free is not None else ():
+        for dim in info.type.tensor_type.shape.dim:
+            if not is_known(dim):
+                dim.dim_value = survey.free or 0
+
+
 def _inputs(infos: Iterable[ValueInfoProto], path: Path, survey: Survey) -> tuple[Tensor, ...]:
     """The inputs that a graph can have; what is wrong with the others goes into the survey."""
     found = []
     for info in infos:
+        if not all(map(is_known, info.type.tensor_type.shape.dim)):
+            continue  # a problem that is noted
         try:
             found.append(input_of(info, path))
         except GraphError as error:
@@ -189,7 +236,10 @@ def _check_outputs(model: GraphProto, graph: PartialGraph, scope: Scope) -> None
             found = f"output '{info.name}' is {kind.removesuffix('_type')}"
             raise GraphError([f"{graph.path}: {found}; only tensors are supported"])
         declared = info.type.tensor_type.elem_type
+        if scope.inner(info.name) not in graph.tensors:
+            raise GraphError([f"{graph.path}: output '{info.name}' is a result that is not supported"])
         found = graph.tensors[scope.inner(info.name)].dtype
         if declared and dtype_name(declared) != found:
             head = f"{graph.path}: output '{info.name}' is declared as {dtype_name(declared)}"
-            raise GraphError([f"{head}; the nodes give {found}"])
+            advice = ": add a Cast to float32" if declared == TensorProto.DOUBLE else ""
+            raise GraphError([f"{head}; the nodes give {found}{advice}"])

@@ -9,15 +9,19 @@ from onnx import NodeProto, defs
 
 from compiler.evaluation.folding import FoldingError, evaluated, is_determined
 from compiler.evaluation.infer import infer_node
-from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, GraphError, Node
+from compiler.graph import NEWEST_OPSET, Array, GraphError, Node
+from compiler.operators import OPERATORS
 from compiler.operators.expansion.builder import computed
 from compiler.operators.record import resolve
+from tx8isa.errors import BudgetError
 
 from .model import array_of, attribute, attributes_of, plain
-from .partial import PartialGraph, Unsupported
+from .partial import PartialGraph, Unsupported, hold
 
 _BY_RECORD = ("GatherElements",)
-"""Operators that their own records compute: ONNX's evaluator takes 32 indices at most."""
+"""Operators that only their records compute: ONNX's evaluator takes 32 indices at most."""
+_MOVES = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Split", "Slice", "Cast")
+"""Operators that ONNX's evaluator computes on constants of any size without a copy in binary64."""
 
 _KEPT = ("int8", "uint8", "int32")
 """Types of constants that a DequantizeLinear makes floats of when the graph is compiled."""
@@ -49,29 +53,41 @@ def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
         return [_filled(graph, node, operands[0])]
     if op == "Identity" and operands[0] is not None:  # importing ONNX's evaluator takes long
         return [operands[0]]
-    if op in _BY_RECORD:
-        return _by_record(graph, node)
+    results = None if op in _MOVES else _by_record(graph, node)
+    if isinstance(results, list) or op in _BY_RECORD:
+        return results if isinstance(results, list) else None
     if not defs.has(op, NEWEST_OPSET, "") or not operands:
         return None
     try:
-        return evaluated(node, operands)
-    except FoldingError as error:
+        return evaluated(node, operands, graph.budget, copies=op in _MOVES)
+    except BudgetError as error:
         raise Unsupported(f"on constants: {error}") from None
+    except FoldingError as error:
+        raise Unsupported(results or f"on constants: {error}") from None
 
 
-def _by_record(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
-    """The results on constants by the record of the operator; None if a rule of it is violated.
+def _by_record(graph: PartialGraph, node: NodeProto) -> list[Array] | str | None:
+    """The results on constants by the record of the operator, as the program would compute them.
 
-    The node is then imported as it is, which reports the violation.
+    None without a record, the reason if that refuses the node: ONNX's evaluator knows more types, but has
+    faults of its own.
     """
+    if node.op_type not in OPERATORS:
+        return None
     raw = Node(node.op_type, node.name, tuple(node.input), tuple(node.output), attributes_of(node))
-    tensors = {name: graph.tensors[name] for name in node.input}
+    tensors = {name: graph.tensors[name] for name in node.input if name}
     try:
         finished = infer_node(graph.description, raw, tensors)
-    except GraphError:
-        return None
+    except GraphError as error:
+        return error.messages[0]
+    results = [tensors[name] for name in finished.outputs if name]
+    if not any(tensor.size for tensor in results):
+        return [tensors[name].zeros if name else np.zeros(0) for name in finished.outputs]
     call = resolve(finished, NEWEST_OPSET, tensors, graph.constants, len(node.input))
-    return list(computed(finished, call, graph.constants).values())
+    try:
+        return list(computed(finished, call, graph.constants, graph.budget).values())
+    except GraphError as error:
+        raise Unsupported(error.messages[0]) from None
 
 
 def _constant(graph: PartialGraph, node: NodeProto) -> Array:
@@ -97,7 +113,7 @@ def _filled(graph: PartialGraph, node: NodeProto, shape: Array | None) -> Array:
     item = attribute(node, "value")
     value = np.zeros(1, np.float32) if item is None else array_of(item.t, graph.path, "value")
     sizes = tuple(int(size) for size in shape)
-    if value.size != 1 or math.prod(sizes) * value.itemsize > MOST_BYTES:
-        found = f"{value.size} value, shape {list(sizes)}"
-        raise Unsupported(f"fills at most {MOST_BYTES} bytes with one value; found {found}")
+    if value.size != 1:
+        raise Unsupported(f"fills with one value; found {value.size}")
+    hold(graph.budget, math.prod(sizes) * value.itemsize)
     return np.full(sizes, value.reshape(-1)[0], value.dtype)

@@ -15,22 +15,21 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
+    TensorShapeProto,
     ValueInfoProto,
     helper,
     numpy_helper,
 )
 
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, AttrValue, GraphError, Tensor
+from tx8isa.errors import BudgetError
+from tx8isa.tools.budget import NODE, Budget
 
 OLDEST_OPSET = 6
 """The oldest operator set whose operators are read: in older ones Reshape has its shape as an attribute."""
 
 ONNX_DOMAINS = ("", "ai.onnx")
 
-_BIND = (
-    "bind it with --shape NAME=1x3x224x224 or --batch N (in Python: shapes=), "
-    "or give a range with --dim NAME=LEAST:USUAL:MOST (dims=)"
-)
 
 _LONGEST_TEXT = 400
 _SHORT_INTEGERS = ("int8", "uint8", "int16", "uint16")
@@ -127,9 +126,34 @@ def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:
     from onnx import inliner
 
     try:
+        Budget(model.ByteSize()).work(_written_out(model) * NODE)
+    except BudgetError as error:
+        raise GraphError([f"{path}: its functions, written out, {error}"]) from None
+    try:
         return inliner.inline_local_functions(model)
     except Exception as error:  # the C++ code raises errors of many classes
         raise GraphError([f"{path}: its functions cannot be written out: {first_line(error)}"]) from None
+
+
+def _written_out(model: ModelProto) -> int:
+    """How many nodes a model has when every call of a function is its body."""
+    functions = {(item.domain, item.name, item.overload): item for item in model.functions}
+    counts: dict[tuple[str, str, str], int] = {}
+
+    def nodes_of(nodes: Iterable[NodeProto]) -> int:
+        return sum(of_node(node) for node in nodes)
+
+    def of_node(node: NodeProto) -> int:
+        inner = sum(nodes_of(graph.node) for item in node.attribute for graph in (item.g, *item.graphs))
+        key = node.domain, node.op_type, node.overload
+        if key not in functions:
+            return 1 + inner
+        if key not in counts:
+            counts[key] = 0  # of a function that calls itself, which ONNX refuses
+            counts[key] = nodes_of(functions[key].node)
+        return counts[key] + inner
+
+    return nodes_of(model.graph.node)
 
 
 def first_line(error: BaseException) -> str:
@@ -150,17 +174,37 @@ def input_of(info: ValueInfoProto, source: Path) -> Tensor:
     if dtype not in DTYPES:
         raise GraphError([f"{head} is {dtype}; supported are {', '.join(DTYPES)}"])
     if not kind.HasField("shape"):
-        raise GraphError([f"{head} declares no shape; shapes must be static"])
+        advice = f"give it one with --shape {info.name}=1x3x224x224 (in Python: shapes=)"
+        raise GraphError([f"{head} declares no shape; shapes must be static: {advice}"])
     shape = []
     for axis, dim in enumerate(kind.shape.dim):
-        if not dim.HasField("dim_value") or dim.dim_value < 0:
+        if not is_known(dim):
             found = f"'{dim.dim_param}'" if dim.dim_param else "unknown"
-            raise GraphError([f"{head}: axis {axis} is {found}; shapes must be static: {_BIND}"])
+            advice = option_of(info, axis)
+            raise GraphError([f"{head}: axis {axis} is {found}; shapes must be static: {advice}"])
         shape.append(int(dim.dim_value))
     tensor = Tensor(info.name, dtype, tuple(shape))
     if tensor.excess:
         raise GraphError([f"{head} {tensor.excess}"])
     return tensor
+
+
+def is_known(dim: TensorShapeProto.Dimension) -> bool:
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def option_of(info: ValueInfoProto, axis: int) -> str:
+    """The options, ready to be typed, that give a free dimension of an input a size."""
+    dims = info.type.tensor_type.shape.dim
+    ways = ["--batch 1"] if axis == 0 else []
+    if name := dims[axis].dim_param:
+        ways += [f"--dim {name}=1", f"a range with --dim {name}=1:8:64"]
+        python = f'dims={{"{name}": 1}}'
+    else:
+        shape = [str(dim.dim_value) if is_known(dim) else "1" for dim in dims]
+        ways.append(f"--shape {info.name}={'x'.join(shape)}")
+        python = "shapes="
+    return f"bind it with {', or '.join(ways)} (in Python: {python})"
 
 
 def dtype_name(elem_type: int) -> str:

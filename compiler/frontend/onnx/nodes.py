@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, checker, defs, helper
 
 from compiler.evaluation.infer import infer_node
@@ -14,6 +13,7 @@ from compiler.graph import NEWEST_OPSET, GraphError, Node, RefusedNode, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call, resolve
+from tx8isa.tools.budget import NODE
 
 from .control import CONTROL_FLOW, write_out
 from .found.consumers import SOURCES, take_found
@@ -36,6 +36,8 @@ _SAME_AS = {f"com.microsoft.{name}": name for name in ("QuantizeLinear", "Dequan
 """Operators of other domains that are operators of ONNX under another name."""
 _EARLIER = ("LayerNormalization",)
 """Operators of ONNX that onnxruntime writes into models of operator sets that do not have them yet."""
+_RENEWED = ("GroupNormalization",)
+"""Operators whose first version ONNX has withdrawn; onnxruntime still runs models that have it."""
 _DEEPEST = 20
 """Functions within functions are written out to this depth; ONNX's own nest three deep."""
 
@@ -58,7 +60,12 @@ class NodeImporter:
         return inner
 
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
-        """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong."""
+        """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong.
+
+        BudgetError when what the source writes out, which has a ``depth``, is too much.
+        """
+        if depth:
+            self.graph.budget.work(NODE)
         try:
             _stop_if_wrong(self.graph.path, proto, name, opset)
             self._add(proto, name, opset, scope, depth)
@@ -78,11 +85,9 @@ class NodeImporter:
         local = NodeProto()
         local.CopyFrom(proto)
         local.name, local.op_type, local.domain = name, qualified(proto), ""
-        if depth:
-            _doubles_as_floats(local)
         local.input[:] = [scope.inner(item) for item in proto.input]
         for item in local.input:
-            if item and item not in self.graph.tensors and item not in self.graph.sequences:
+            if item and not self.graph.knows(item):
                 raise Unsupported(f"operand '{item}' is an output that is not supported")
         local.output[:] = [_result_name(item, scope) for item in proto.output]
         for part in adapted(local, opset, self.graph):
@@ -102,6 +107,7 @@ class NodeImporter:
         """Add such a node as what it is for tensors whose sizes are all known."""
         if self._as_constants(node):
             return
+        self._compute_in_single(node, depth)
         problem = self._as_record(node)
         if problem is None:
             return
@@ -118,6 +124,16 @@ class NodeImporter:
             if name:
                 self.graph.define(name, value)
         return True
+
+    def _compute_in_single(self, node: NodeProto, depth: int) -> None:
+        """Replace float64 by float32 in constants and attributes of a node; note a node of the model."""
+        before = node.SerializeToString()
+        node.input[:] = [self.graph.single(name) for name in node.input]
+        for item in node.attribute:
+            if item.name in ("to", "dtype") and item.i == TensorProto.DOUBLE:
+                item.i = TensorProto.FLOAT
+        if not depth and node.SerializeToString() != before:
+            self.graph.doubles.append(node.name)
 
     def _as_record(self, node: NodeProto) -> str | None:
         """None when the node is in the graph now, else why it cannot be."""
@@ -142,7 +158,7 @@ class NodeImporter:
         self.graph.tensors |= tensors
         if all(tensor.size == 0 for tensor in results):
             for tensor in results:  # nothing to compute
-                self.graph.define(tensor.name, np.zeros(tensor.shape, tensor.dtype))
+                self.graph.define(tensor.name, tensor.zeros)
         else:
             self.graph.nodes.append(finished)
         return None
@@ -191,13 +207,6 @@ def _without_trailing_names(node: NodeProto) -> Node:
     while inputs and not inputs[-1]:
         inputs.pop()
     return Node(node.op_type, node.name, tuple(inputs), tuple(outputs), attributes_of(node))
-
-
-def _doubles_as_floats(part: NodeProto) -> None:
-    """Casts to double in a function of ONNX become casts to float, if its operands are not doubles."""
-    for item in part.attribute:
-        if part.op_type == "Cast" and item.name == "to" and item.i == TensorProto.DOUBLE:
-            item.i = TensorProto.FLOAT
 
 
 def _lowering_problem(node: Node, call: Call, results: list[Tensor]) -> str | None:
@@ -255,6 +264,8 @@ def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
             raise Unsupported(_OUTSIDE.get(qualified(proto), ""))
         return  # its record says what is valid
     if proto.op_type in _EARLIER and not defs.has(proto.op_type, opset, ""):
+        return
+    if proto.op_type in _RENEWED and defs.has(proto.op_type, opset, ""):
         return
     if not defs.has(proto.op_type, opset, ""):
         later = [at for at in range(opset + 1, NEWEST_OPSET + 1) if defs.has(proto.op_type, at, "")]

@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+
 from compiler.evaluation.folding import needed, selected
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
+from tx8isa.errors import BudgetError
+from tx8isa.tools.budget import Budget
 
 
 class Unsupported(Exception):
     """A node that is not supported; the text says why, without naming the node."""
+
+
+def hold(budget: Budget, size: int, beside: int = 0) -> None:
+    """Take bytes for what is computed on constants; Unsupported when the budget has less."""
+    try:
+        budget.hold(size, beside)
+    except BudgetError as error:
+        raise Unsupported(f"on constants: {error}") from None
 
 
 def carries_found(name: str, what: str) -> Unsupported:
@@ -46,14 +58,18 @@ Saved = tuple[int, dict[str, Array], dict[str, Tensor], dict[str, dict[int, str]
 class PartialGraph:
     """The graph so far: ``nodes``, ``constants`` and ``tensors``, which describes every value, grow."""
 
-    def __init__(self, path: Path, inputs: tuple[Tensor, ...], constants: dict[str, Array]) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, inputs: tuple[Tensor, ...], constants: dict[str, Array], budget: Budget
+    ) -> None:
+        self.path, self.budget = path, budget
         self.constants = constants
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.tensors |= {name: _described(name, array) for name, array in constants.items()}
         self.nodes: list[Node] = []
         self.sequences: dict[str, tuple[str, ...]] = {}
         """The tensors of each sequence."""
+        self.absent: set[str] = set()
+        """Optionals without an element; any other is its element."""
         self.bounded: dict[str, dict[int, str]] = {}
         """Values with extents that data decides: by the axes the values that these are (``found``)."""
         self.most: dict[str, int] = {}
@@ -64,6 +80,8 @@ class PartialGraph:
         """Shapes with such extents: their elements, numbers or the values that they are."""
         self.found: dict[tuple[str, int | None], tuple[str, str, str]] = {}
         """The places of what is true of a value, their number, and counts, by its name and the bound."""
+        self.doubles: list[str] = []
+        """The nodes that compute in float64, and in the graph in float32."""
         self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
         """What inference reads of the graph: the constants, which grow in it too."""
@@ -91,9 +109,17 @@ class PartialGraph:
     def tensor(self, name: str) -> Tensor:
         if not name:
             raise Unsupported("an operand that it needs is omitted")
-        if name in self.sequences:
-            raise Unsupported(f"'{name}' is a sequence; only tensors are supported here")
+        if name in self.sequences or name in self.absent:
+            raise Unsupported(f"'{name}' is {self.kind(name)}; only tensors are supported here")
         return self.tensors[name]
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a tensor, sequence or optional."""
+        return name in self.tensors or name in self.sequences or name in self.absent
+
+    def kind(self, name: str) -> str:
+        """What a value is that is no tensor, with an article."""
+        return "a sequence" if name in self.sequences else "an optional without an element"
 
     def value(self, name: str) -> Array | None:
         """The data of a constant; None for any other value."""
@@ -105,9 +131,10 @@ class PartialGraph:
 
     def inside(self) -> PartialGraph:
         """A graph that may read the values of this one: what it reads will be its inputs."""
-        inner = PartialGraph(self.path, (), dict(self.constants))
+        inner = PartialGraph(self.path, (), dict(self.constants), self.budget)
         inner.tensors = dict(self.tensors)
         inner.bounded, inner.sequences = dict(self.bounded), dict(self.sequences)
+        inner.absent = set(self.absent)
         inner.most, inner.places, inner.extents = dict(self.most), set(self.places), dict(self.extents)
         inner._numbers = self._numbers
         return inner
@@ -123,11 +150,23 @@ class PartialGraph:
         self.constants[name] = value
         self.tensors[name] = _described(name, value)
 
+    def single(self, name: str) -> str:
+        """The name of a value as the chip computes it: a float64 constant in float32, any other as it is."""
+        value = self.constants.get(name)
+        if value is None or value.dtype != np.float64:
+            return name
+        narrow = f"{name}/float32"
+        if narrow not in self.constants:
+            self.define(narrow, value.astype(np.float32))
+        return narrow
+
     def alias(self, name: str, value: str, node: str) -> None:
-        """Make ``name`` the same as ``value``: a constant, a sequence, or the result of an Identity of
-        ``node``."""
+        """Make ``name`` the same as ``value``: a constant, a sequence, an optional, or the result
+        of an Identity of ``node``."""
         if value in self.sequences:
             self.sequences[name] = self.sequences[value]
+        elif value in self.absent:
+            self.absent.add(name)
         elif value in self.constants:
             self.define(name, self.constants[value])
         else:

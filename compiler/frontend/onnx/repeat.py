@@ -13,12 +13,12 @@ import numpy as np
 from onnx import GraphProto
 
 from compiler.evaluation.folding import needed
-from compiler.graph import DTYPES, Tensor
+from compiler.graph import Tensor
 
 from .bodies import Body
 from .flow import ControlFlow, check_results
 from .found.site import FoundSite
-from .partial import Unsupported, carries_found
+from .partial import PartialGraph, Unsupported, carries_found
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class Scanned:
     result_axes: tuple[int, ...]
     results_backward: tuple[int, ...]
     count: int
+
+    def slices(self, graph: PartialGraph) -> list[Tensor]:
+        """What a step gets of the scanned operands, without values."""
+        tensors = zip(map(graph.tensor, self.sources), self.axes, strict=True)
+        return [replace(t, shape=tuple(np.delete(t.shape, axis).tolist())) for t, axis in tensors]
 
 
 def goes_on(body: GraphProto) -> bool:
@@ -64,10 +69,13 @@ class _Step:
         self.carried = [self.declare(f"carried {at}", name) for at, name in enumerate(carried)]
 
     def declare(self, title: str, first: str) -> str:
-        """A new input that has a value in the first step; its name."""
+        """A new input that has a value in the first step; its name. A value without elements is known."""
         if first in self.outer.graph.bounded:
             raise carries_found(first, "its operand")
         known, name = self.outer.graph.tensor(first), f"{self.name}/{title}"
+        if not known.size:
+            self.flow.graph.define(name, known.zeros)
+            return name
         self.inputs.append(Tensor(name, known.dtype, known.shape))
         self.first.append(first)
         self.flow.graph.tensors[name] = self.inputs[-1]
@@ -76,7 +84,7 @@ class _Step:
     def collect(self, number: int, value: str, rows: int, at: str) -> str:
         """Room for ``rows`` of a value; the name of the room with the value as row ``at``."""
         tensor = self.flow.graph.tensor(value)
-        zeros = self.outer.graph.constant(np.zeros((rows, *tensor.shape), DTYPES[tensor.dtype]))
+        zeros = self.outer.graph.constant(replace(tensor, shape=(rows, *tensor.shape)).zeros)
         room = self.declare(f"collected {number}", zeros)
         place, front = self.flow.number((1, 1)), self.flow.number([0])
         row = self.flow.place("Unsqueeze", [value, front])
@@ -98,8 +106,16 @@ class _Step:
         """Add the loop; the names of what its values are after the last step.
 
         ``results``: the values after a step, if there is a condition that first. With ``counted`` the last
-        name is that of the number of steps.
+        name is that of the number of steps. The loop has no values without elements, which are known.
         """
+        empty = {name: t for name in results if not (t := self.flow.graph.tensor(name)).size}
+        full = [name for name in results if name not in empty]
+        made = iter(self._add(limit, full, counted) if full or counted else [])
+        names = [self.outer.graph.constant(empty[n].zeros) if n in empty else next(made) for n in results]
+        return [*(names[1:] if self.keep else names), *made]
+
+    def _add(self, limit: str, results: Sequence[str], counted: bool) -> list[str]:
+        """Add the loop; the names of its results."""
         _, reads = needed(self.flow.graph.nodes, results)
         numbered = self.number in reads
         number = [self.flow.graph.tensor(self.number)] if numbered else []
@@ -117,7 +133,15 @@ class _Step:
             numbered=int(numbered),
             counted=int(counted),
         )
-        return names[1:] if self.keep else names
+        return names
+
+    def check_carried(self, after: Sequence[str]) -> None:
+        """Unsupported for a carried value that has elements before or after a step only."""
+        for at, names in enumerate(zip(self.carried, after, strict=True)):
+            before, following = (self.flow.graph.tensor(name) for name in names)
+            if before.shape != following.shape and not (before.size and following.size):
+                change = f"shape {list(before.shape)} before a step and {list(following.shape)} after it"
+                raise Unsupported(f"its carried value {at} has {change}; a loop of the program keeps shapes")
 
 
 def repeat_loop(flow: ControlFlow) -> None:
@@ -130,7 +154,8 @@ def repeat_loop(flow: ControlFlow) -> None:
     step = _Step(flow, carried, first)
     state, *values = step.flow.results(body, [step.number, step.keep, *step.carried], "body")
     step.flow.check_one(state, "condition")
-    always = bool(flow.graph.value(first)) and (state == step.keep or bool(step.flow.graph.value(state)))
+    step.check_carried(values[: len(carried)])
+    always = bool(flow.graph.value(first)) and (goes_on(body) or bool(step.flow.graph.value(state)))
     if always and not limit:
         raise Unsupported("nothing ends it: it has no number of steps, and its condition stays true")
     most = None if not limit else flow.graph.value(limit)
@@ -148,6 +173,8 @@ def repeat_loop(flow: ControlFlow) -> None:
     if counted:
         *results, steps = results
         for name in results[len(carried) :]:
+            if not flow.graph.tensor(name).size:
+                raise Unsupported("it collects results without elements, and data decides how many")
             flow.graph.mark(name, {0: steps})
     flow.finish(results)
 
@@ -171,6 +198,7 @@ def repeat_scan(flow: ControlFlow, scan: Scanned) -> None:
     slices = [inner.place("Gather", [name, places[back]], axis=axis) for name, back, axis in given]
     values = inner.results(flow.body("body"), [*step.carried, *slices], "body")
     carried, collected = values[: len(scan.carried)], values[len(scan.carried) :]
+    step.check_carried(carried)
     made = [
         step.collect(at, value, scan.count, places[back])
         for at, (value, back) in enumerate(zip(collected, scan.results_backward, strict=True))

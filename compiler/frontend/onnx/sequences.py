@@ -1,6 +1,7 @@
-"""Sequences of tensors, whose lengths are known when a model is read: lists of the tensors' names.
+"""Sequences of tensors and optionals, known when a model is read.
 
-No operator of the graph has sequences: what is taken out of one is a tensor of the graph.
+A sequence is a list of the tensors' names. An optional with an element is that element, a tensor or sequence.
+No operator of the graph has either: what is taken out of one is a tensor of the graph.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ Names = tuple[str, ...]
 
 
 def take_sequence(importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
-    """Add the results of a node that makes or reads a sequence; False for any other node."""
+    """Add the results of a node that makes or reads a sequence or optional; False for any other node."""
     graph, op = importer.graph, node.op_type
-    given = [name for name in node.input if name in graph.sequences]
+    given = [name for name in node.input if name in graph.sequences or name in graph.absent]
     if op == "Identity" and given:
-        graph.sequences[node.output[0]] = graph.sequences[given[0]]
+        graph.alias(node.output[0], given[0], node.name)
         return True
     if op not in SEQUENCES:
         if given:
-            raise Unsupported(f"operand '{given[0]}' is a sequence; expected a tensor")
+            raise Unsupported(f"operand '{given[0]}' is {graph.kind(given[0])}; expected a tensor")
         return False
     if op in _READERS and node.input[0] not in graph.sequences:
         raise Unsupported(f"operand '{node.input[0]}' is not a sequence of known length")
     found = SEQUENCES[op](ControlFlow(importer, node, opset, scope, depth))
-    if isinstance(found, str):
+    if found is None:
+        graph.absent.add(node.output[0])
+    elif isinstance(found, str):
         graph.alias(node.output[0], found, node.name)
     else:
         graph.sequences[node.output[0]] = found
@@ -137,7 +140,28 @@ def _sizes(flow: ControlFlow, extent: int) -> list[int]:
     return sizes
 
 
-SEQUENCES: dict[str, Callable[[ControlFlow], Names | str]] = {
+def _optional(flow: ControlFlow) -> str | None:
+    return _sole_operand(flow) or None
+
+
+def _sole_operand(flow: ControlFlow) -> str:
+    """The name of the only operand; empty if it is omitted."""
+    return next(iter(flow.node.input), "")
+
+
+def _has_element(flow: ControlFlow) -> str:
+    name = _sole_operand(flow)
+    return flow.graph.constant(np.array(bool(name) and name not in flow.graph.absent))
+
+
+def _element(flow: ControlFlow) -> str:
+    name = _sole_operand(flow)
+    if name in flow.graph.absent:
+        raise Unsupported(f"operand '{name}' is {flow.graph.kind(name)}")
+    return name
+
+
+SEQUENCES: dict[str, Callable[[ControlFlow], Names | str | None]] = {
     "SequenceEmpty": lambda flow: (),
     "SequenceConstruct": lambda flow: tuple(flow.node.input),
     "SequenceInsert": _insert,
@@ -146,5 +170,8 @@ SEQUENCES: dict[str, Callable[[ControlFlow], Names | str]] = {
     "SequenceLength": lambda flow: flow.number(len(_elements(flow))),
     "ConcatFromSequence": _concat,
     "SplitToSequence": _split,
+    "Optional": _optional,
+    "OptionalHasElement": _has_element,
+    "OptionalGetElement": _element,
 }
 _READERS = ("SequenceInsert", "SequenceErase", "SequenceAt", "SequenceLength", "ConcatFromSequence")

@@ -15,7 +15,7 @@ from onnx import NodeProto, helper
 from compiler.graph import DTYPES, Array
 
 from .model import attribute, attributes_of, onnx_node, plain
-from .partial import PartialGraph
+from .partial import PartialGraph, Unsupported
 
 Adapter = Callable[[NodeProto, int, PartialGraph], list[NodeProto]]
 
@@ -97,11 +97,15 @@ def _gone(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
 
 
 def _batch_normalization(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Before 14 the outputs after the first were the statistics of training."""
+    """Before 14 a node was in training if it had more than one output, of which the last two are not kept."""
     if opset >= 14 or plain(node, "spatial", 1) == 0:
         return [node]
     copy = _gone(node, opset, graph)[0]
-    del copy.output[1:]
+    del copy.output[3:]
+    if opset >= 7 and any(copy.output[1:]):
+        copy.attribute.add(name="training_mode", i=1, type=2)
+    else:
+        del copy.output[1:]
     return [copy]
 
 
@@ -153,9 +157,13 @@ def _split(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
 
 
 def _dropout(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """The identity unless in training; the mask (of the data's type before 10) keeps everything."""
-    training = graph.value(node.input[2]) if len(node.input) > 2 and node.input[2] else np.bool_(False)
-    if training is None or bool(np.any(training)):
+    """The identity in inference and with ratio 0; the mask (of the data's type before 10) keeps everything.
+
+    Of ratio and training_mode one may be computed, if the other is what makes it the identity.
+    """
+    ratio, training = (graph.value(name) if name else None for name in (*node.input, "", "")[1:3])
+    infers = len(node.input) < 3 or not node.input[2] or (training is not None and not np.any(training))
+    if not infers and (ratio is None or np.any(ratio)):
         return [node]
     nodes = [onnx_node("Identity", node.input[:1], node.output[:1], node.name)]
     if len(node.output) > 1 and node.output[1]:
@@ -175,8 +183,8 @@ def _resize(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]
     """Resize 10 had scales alone and no choice of coordinates; since 11 an empty operand is omitted."""
     if opset < 11:
         return [_resize_10(node, node.input[1], str(plain(node, "mode", "nearest")))]
-    given = [name if name and not _is_empty(graph, name) else "" for name in node.input]
-    return [_with_inputs(node, given)]
+    given = [name if name and not _is_empty(graph, name) else "" for name in node.input[1:]]
+    return [_with_inputs(node, [*node.input[:1], *given])]
 
 
 def _is_empty(graph: PartialGraph, name: str) -> bool:
@@ -239,6 +247,17 @@ def _roi_align(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodePro
     return [copy]
 
 
+def _dft(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Before 20 the axis was an attribute, and what an inverse of one side is was not said."""
+    if opset >= 20:
+        return [node]
+    if plain(node, "inverse", 0) and plain(node, "onesided", 0):
+        raise Unsupported(f"inverse and onesided together, which opset {opset} does not define; 20 does")
+    axis, inputs = plain(node, "axis", 1), [*node.input, ""][:2]
+    assert isinstance(axis, int)
+    return [_with_inputs(_without(node, "axis"), [*inputs, graph.constant(np.array(axis, np.int64))])]
+
+
 def _concat(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """Operands without elements add nothing."""
     full = [name for name in node.input if graph.tensor(name).size]
@@ -247,7 +266,8 @@ def _concat(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]
 
 def _cast_like(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """A Cast: only the type of the second operand counts."""
-    to = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[graph.tensor(node.input[1]).dtype]))
+    dtype = graph.tensor(node.input[1]).dtype
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES.get(dtype, dtype)))
     more = {name: value for name, value in attributes_of(node).items() if name in ("saturate", "round_mode")}
     return [onnx_node("Cast", node.input[:1], node.output, node.name, to=to, **more)]
 
@@ -278,6 +298,7 @@ _ADAPTERS: dict[str, Adapter] = {
     "CastLike": _cast_like,
     "DequantizeLinear": _few_bits,
     "Concat": _concat,
+    "DFT": _dft,
     "BatchNormalization": _batch_normalization,
     "Dropout": _dropout,
     "Gemm": _gone,

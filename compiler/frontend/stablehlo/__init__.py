@@ -1,7 +1,7 @@
 """StableHLO, which JAX writes: modules in MLIR's generic form, and with jaxlib in its other forms.
 
 The generic form is read by xDSL alone; ``conversion`` makes it of the pretty form, of portable artifacts and
-of functions that ``jax.jit`` returned.
+of functions of JAX (``jitted``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Any
 from compiler.evaluation.survey import Survey
 from compiler.graph import Graph, GraphError
 
+from .jitted import JaxFunction, open_jax
 from .text import SourceModule, parsed, without_locations
+
+__all__ = ["JaxFunction", "from_jax", "load_stablehlo", "open_jax"]
 
 _BYTECODE = b"ML\xefR"
 _GENERIC = re.compile(
@@ -39,19 +42,8 @@ def load_stablehlo(path: Path | str, survey: Survey | None = None) -> Graph:
 
 
 def from_jax(function: Any, examples: Sequence[Any]) -> Graph:
-    """The graph of a function that ``jax.jit`` returned, of one that was lowered, or of an export.
-
-    ``examples``: arguments of the first, arrays or ``jax.ShapeDtypeStruct``.
-    """
-    from .conversion import of_jitted, of_lowered
-    from .importer import graph_of_module
-
-    name = str(getattr(function, "__name__", None) or getattr(function, "fun_name", "jitted"))
-    if hasattr(function, "compiler_ir") or hasattr(function, "mlir_module"):
-        module = of_lowered(function, name)
-    else:
-        module = of_jitted(function, examples)
-    return graph_of_module(module, re.sub(r"\W+", "_", name).strip("_") or "jitted")
+    """The graph of a function of JAX; the arguments are those of ``open_jax``."""
+    return open_jax(function, examples).graph()
 
 
 def _module(data: bytes, source: str) -> SourceModule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -23,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from compiler.frontend.onnx.partial import Unsupported
-from compiler.graph import MOST_BYTES, Array, Shape
+from compiler.graph import Array, Shape
 
 _FLOATS = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
@@ -65,8 +64,6 @@ def dense(attribute: Attribute | None) -> Array:
         raise Unsupported(f"its value is {found}; expected numbers in the text (dense<...>)")
     name, shape = tensor_type(attribute.type)
     stored = np.dtype(np.int8) if name == "bool" else numpy_type(name)
-    if math.prod(shape) * stored.itemsize > MOST_BYTES:
-        raise Unsupported(f"its value takes more than {MOST_BYTES} bytes")
     array = np.frombuffer(attribute.data.data, stored)
     return (array != 0 if name == "bool" else array).reshape(shape)
 

@@ -6,7 +6,6 @@ This needs jaxlib, which is not a dependency of tx8: ``pip install jax``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from compiler.graph import GraphError
@@ -24,16 +23,6 @@ def of_text(text: str, source: str) -> SourceModule:
 def of_bytecode(data: bytes, source: str) -> SourceModule:
     """The module of MLIR's bytecode: a portable artifact of StableHLO. GraphError as in ``of_text``."""
     return _converted(_libraries(source, "reading a portable artifact of StableHLO"), data, source)
-
-
-def of_jitted(function: Any, examples: Sequence[Any]) -> SourceModule:
-    """The module of what ``jax.jit`` returned, traced with example arguments; GraphError if that fails."""
-    name = getattr(function, "__name__", "jitted")
-    try:
-        lowered = function.lower(*examples)
-    except Exception as error:  # JAX raises errors of many classes, and those of the function itself
-        raise GraphError([f"{name}: JAX cannot trace it with these examples: {_first(error)}"]) from None
-    return of_lowered(lowered, name)
 
 
 def of_lowered(lowered: Any, name: str) -> SourceModule:
@@ -67,7 +56,7 @@ def _converted(libraries: tuple[Any, Any, Any], content: str | bytes, source: st
     except GraphError:
         raise
     except Exception as error:  # MLIR raises errors of its own classes
-        raise GraphError([f"{source}: not a module of StableHLO: {_first(error)}"]) from None
+        raise GraphError([f"{source}: not a module of StableHLO: {first_line(error)}"]) from None
 
 
 def _generic(module: Any, source: str) -> SourceModule:
@@ -107,6 +96,7 @@ def _argument_names(module: Any) -> list[str]:
     return []
 
 
-def _first(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that says something."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((line for line in lines if line), type(error).__name__)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -16,6 +15,8 @@ from compiler.evaluation.survey import Fate, Survey
 from compiler.frontend.onnx.nodes import NodeImporter
 from compiler.frontend.onnx.partial import PartialGraph, Scope, Unsupported, finished_description
 from compiler.graph import DTYPES, NEWEST_OPSET, Graph, GraphError, RefusedNode, Tensor
+from tx8isa.errors import BudgetError
+from tx8isa.tools.budget import NODE, Budget
 from tx8isa.tools.suggestions import hint
 
 from .attributes import tensor_type
@@ -137,7 +138,7 @@ class ModuleImporter:
         survey: Survey,
     ) -> None:
         self.source, self.functions, self.survey = source, functions, survey
-        self.graph = PartialGraph(Path(source.source), inputs, {})
+        self.graph = PartialGraph(Path(source.source), inputs, {}, Budget(source.size))
         self.nodes = NodeImporter(self.graph)
         self.given = [Value(tensor.name, tensor.shape) for tensor in inputs]
         self.calls: list[str] = []
@@ -145,7 +146,7 @@ class ModuleImporter:
         self._values: dict[SSAValue, Value | None] = {}
         for tensor in inputs:
             if not tensor.size:
-                self.graph.define(tensor.name, np.zeros(tensor.shape, DTYPES[tensor.dtype]))
+                self.graph.define(tensor.name, tensor.zeros)
 
     def function(self, entry: Operation) -> list[Value | None]:
         """Add the operations of the function that is called with the inputs; the values that it returns."""
@@ -153,6 +154,11 @@ class ModuleImporter:
             return self.block(entry.regions[0].block, self.given, "")
         except Unsupported as error:
             raise GraphError([f"{self.source.source}: its function main {error}"]) from None
+        except BudgetError as error:
+            self.survey.fates.clear()  # values that they name were never described
+            raise GraphError(
+                [f"{self.source.source}: written out, with its loops and calls, it {error}"]
+            ) from None
 
     def block(self, block: Block, operands: Sequence[Value | None], prefix: str) -> list[Value | None]:
         """Add the operations of a block on operands; the values that it returns.
@@ -191,6 +197,8 @@ class ModuleImporter:
         node = f"{prefix}{name.rpartition('.')[2]}@{self.source.labels[op]}"
         operands = [self._values.get(operand) for operand in op.operands]
         nodes, before, refusal = self.graph.nodes, len(self.graph.nodes), None
+        if prefix:
+            self.graph.budget.work(NODE)
         examined = all(operand is not None for operand in operands)
         results: Results = [None] * len(op.results)
         try:

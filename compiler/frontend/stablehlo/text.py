@@ -18,25 +18,27 @@ from xdsl.dialects.builtin import (
     RankedStructure,
 )
 from xdsl.ir import Operation
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
+from compiler.dialect.parser import BudgetParser
 from compiler.graph import GraphError
 
 
 @dataclass(frozen=True)
 class SourceModule:
     """A parsed module. ``labels`` are short names of operations, no two of them equal; ``places`` say where
-    they come from, for messages, which begin with ``source``. ``names`` are those of the inputs, if known."""
+    they come from, for messages, which begin with ``source``. ``names`` are those of the inputs, if known;
+    ``size`` is that of the text."""
 
     source: str
     module: ModuleOp
     labels: dict[Operation, str]
     places: dict[Operation, str]
     names: tuple[str, ...] = ()
+    size: int = 0
 
 
-class _Parser(Parser):
+class _Parser(BudgetParser):
     """Notes the line on which each operation begins, in the order of the text."""
 
     def __init__(self, context: Context, text: str, source: str) -> None:
@@ -98,7 +100,7 @@ def parsed(text: str, source: str, origins: Sequence[str] = (), names: Sequence[
         labels = _distinct([str(parser.lines.get(op, 1)) for op in ops])
         places = [f"{source}:{parser.lines.get(op, 1)}" for op in ops]
     found = dict(zip(ops, labels, strict=True)), dict(zip(ops, places, strict=True))
-    return SourceModule(source, module, *found, tuple(names))
+    return SourceModule(source, module, *found, tuple(names), len(text))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:

@@ -1,12 +1,14 @@
 """Models of TensorFlow and TensorFlow Lite, converted to ONNX by tf2onnx.
 
 tf2onnx is not a dependency of tx8: ``pip install tf2onnx``; for models of TensorFlow itself it
-needs TensorFlow too. It runs as a process of its own, by the command that messages name.
+needs TensorFlow too. It runs as a process of its own, by the command that messages name, but isolated:
+a model comes from somewhere, and so may the Python files in its folder.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,8 @@ _NAMES = {
     "saved-model": "a SavedModel of TensorFlow",
     "graphdef": "a GraphDef of TensorFlow",
 }
+_ABSENT = re.compile(r"No module named '?tf2onnx\b")
+"""What Python says when tf2onnx is not installed, but only found through the current folder or PYTHONPATH."""
 
 
 def load_tensorflow(path: Path | str, survey: Survey | None = None) -> Graph:
@@ -41,12 +45,18 @@ def load_tensorflow(path: Path | str, survey: Survey | None = None) -> Graph:
         raise GraphError(
             [f"{head}; convert it to ONNX, with the names of its inputs and outputs: {command} {names}"]
         )
+    missing = f"{head}; reading it needs tf2onnx: pip install tf2onnx; or convert it to ONNX: {command}"
     if importlib.util.find_spec("tf2onnx") is None:
-        advice = f"reading it needs tf2onnx: pip install tf2onnx; or convert it to ONNX: {command}"
-        raise GraphError([f"{head}; {advice}"])
+        raise GraphError([missing])
     with tempfile.TemporaryDirectory(prefix="tx8cc-") as folder:
-        file = Path(folder) / "model.onnx"
-        _convert([f"--{kind}", str(source), "--output", str(file)], file, head)
+        file = Path(folder).resolve() / "model.onnx"
+        done = _convert([f"--{kind}", str(source.resolve()), "--output", str(file)], file.parent)
+        if _ABSENT.search(done.stderr):
+            raise GraphError([missing])
+        if done.returncode or not file.exists():
+            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            cause = lines[-1] if lines else f"it ended with status {done.returncode}"
+            raise GraphError([f"{head}; tf2onnx cannot convert it: {cause}"])
         try:
             return replace(load_onnx(file, survey=survey), name=source.stem, files=())
         except GraphError as error:
@@ -65,12 +75,16 @@ def _kind(path: Path) -> tuple[str, Path]:
     return kind, path.parent if kind == "saved-model" else path
 
 
-def _convert(arguments: list[str], target: Path, head: str) -> None:
-    """Run tf2onnx. GraphError with its last line if it writes no model."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tf2onnx.convert", *arguments], capture_output=True, text=True, check=False
+def _convert(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run tf2onnx in ``folder``, whose files are ours. It imports what is installed: nothing from the current
+    folder or from PYTHONPATH."""
+    command = [sys.executable, "-E", "-P", "-m", "tf2onnx.convert", *arguments]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
-    if done.returncode or not target.exists():
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        cause = lines[-1] if lines else f"it ended with status {done.returncode}"
-        raise GraphError([f"{head}; tf2onnx cannot convert it: {cause}"])

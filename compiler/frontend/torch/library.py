@@ -29,7 +29,9 @@ def import_torch(source: str) -> Any:
 @contextmanager
 def silence() -> Iterator[None]:
     """Suppress the messages of PyTorch."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript")]
+    loggers = [
+        logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript")
+    ]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler.graph import Graph, GraphError
+from tx8isa.tools.files import write_whole
 
+from .archive import advice, check_archive, is_trusted, pickled, weights_only
 from .dimensions import Dimensions, names_of
 from .library import cause_of, first_line, import_torch, silence
 
@@ -85,7 +89,7 @@ def open_exported(
         raise GraphError([f"{source}: PyTorch cannot write it as ONNX: {cause_of(error)}"]) from None
     written = onnx.load(file, load_external_data=False)
     dimensions.write_names(written.graph.input)
-    onnx.save(written, file)
+    write_whole(file, written.SerializeToString())
     model.inputs = written.graph.input
     return model
 
@@ -93,18 +97,22 @@ def open_exported(
 def open_pt2(path: Path | str) -> TorchModel:
     """What ``torch.export.save`` wrote. GraphError names the file.
 
-    The file is unpickled by PyTorch: do not read one that you do not trust.
+    PyTorch unpickles only tensors of it, unless the user trusts the file: see ``archive``.
     """
     path = Path(path)
     try:
         path.open("rb").close()
     except OSError as error:
         raise GraphError([f"{path}: cannot be read: {error.strerror}"]) from None
+    if not is_trusted():
+        check_archive(path)
     torch = import_torch(str(path))
     beside = {NAMES_FILE: ""}
     try:
-        with silence():
+        with silence(), nullcontext() if is_trusted() else weights_only():
             program = torch.export.load(path, extra_files=beside)
+    except pickle.UnpicklingError as error:
+        raise GraphError([f"{path}: it has {pickled(error)}; {advice()}"]) from None
     except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
         raise GraphError([f"{path}: not a program of torch.export: {first_line(error)}"]) from None
     return open_exported(program, str(path), path.stem, _names(beside[NAMES_FILE], path))

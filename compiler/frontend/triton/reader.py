@@ -116,6 +116,9 @@ class _Maker:
         location = self._location(statement)
         blocks = tuple(_ended(self._block(region), location) for region in _regions(pieces))
         types = tuple(parse_type(str(piece)) for piece in pieces if _is(piece, "TYPE"))
+        for kind in types:
+            if any(extent & (extent - 1) or not extent for extent in kind.shape):
+                raise TtirError(f"{location}: {name}: {kind}: each extent of a block is a power of two")
         if name == "scf.for":
             values, blocks = _loop(values, types, blocks)
         elif name == "scf.while":

@@ -24,7 +24,6 @@ from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.teams.gather import enter
 from compiler.codegen.teams.team import TileGrid
 from compiler.evaluation.sizes import Size
-from compiler.evaluation.sizes.size import Unsized
 from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.linear.attention import matrices
 from compiler.operators.record import Call
@@ -84,8 +83,6 @@ def _query_stretches(plan: AttentionPlan) -> list[Stretch]:
     """Blocks of queries. Where their number depends on the sizes of a run, the last one may have fewer."""
     if not isinstance(plan.m, Size):
         return stretches(plan.m, plan.block_queries)
-    if plan.e > BLOCK:
-        raise Unsized(f"heads of {plan.e} values; at most {BLOCK} are possible with queries of any number")
     return [Stretch(0, plan.block_queries, ceil_div(plan.m, plan.block_queries))]
 
 

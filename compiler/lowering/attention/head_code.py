@@ -18,12 +18,11 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
-from compiler.evaluation.sizes import Size
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
 from .key_values import KEYS, VALUES, KeySweep
-from .operands import queries_from, store_result
+from .operands import store_result
 from .plan import HIDDEN
 from .scores import DoubleBuffer, QueryBlock, Scores
 from .slots import BlockSlots
@@ -99,16 +98,9 @@ class HeadCode:
 
     def _load(self, block: Value, step: int) -> Aligned:
         row = self.kernel.let(self._row(block))
-        return self.slots.load(block // step, self.head, row, self.queries, self._count(row))
-
-    def _count(self, row: Value) -> Value:
-        """The queries of the block that begins with a row."""
-        return queries_from(self.plan, row, self.queries)
+        return self.slots.load(block // step, self.head, row, self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        if isinstance(self.plan.m, Size):
-            # All lanes, because engines write whole lines: those without a query are 0.
-            loaded = replace(loaded, grid=Grid(self.queries, 1, self.queries))
         self.slots.put(block // step, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------
@@ -240,9 +232,7 @@ class HeadCode:
                 out_format=fmt.token,
                 **psum,
             )
-        row = kernel.let(row)
-        rows = replace(rows, grid=Grid(self._count(row), 1, self.queries))
-        store_result(kernel, plan, self.head, row, rows)
+        store_result(kernel, plan, self.head, kernel.let(row), rows)
 
 
 def nothing() -> None:

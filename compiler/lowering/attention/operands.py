@@ -106,10 +106,13 @@ def _mask_origin(plan: AttentionPlan, tensor: DdrTensor, head: Value) -> Value:
 
 
 def store_result(kernel: Kernel, plan: AttentionPlan, head: Value, row: Value, rows: Aligned) -> None:
-    """Store ``rows`` of a head's result from ``row`` on."""
-    store_aligned(
-        kernel, rows, plan.work.output, first_of_row(plan.result, head, row), plan.result.strides[-2]
-    )
+    """Store ``rows`` of a head's result from ``row`` on, those of queries that there are."""
+    first, step = first_of_row(plan.result, head, row), plan.result.strides[-2]
+    if not isinstance(plan.m, Size):
+        store_aligned(kernel, rows, plan.work.output, first, step)
+        return
+    for lane, part in rows.by_planes(queries_from(plan, row, rows.grid.room)):
+        store_aligned(kernel, part, plan.work.output, first + lane, step)
 
 
 def first_of_row(matrix: StridedView, head: Value, row: Value) -> Value:

@@ -21,7 +21,7 @@ from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.row_transposer import loaded_matrix
 from compiler.codegen.slices.shards import coordinates, shard_of, slices
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, broadcast_view, dma_loops, unravel
-from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.vector import Vector, repeat_rows
 from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.linear.rotary import features
 from compiler.operators.record import Call
@@ -259,18 +259,8 @@ class _RowBlock:
         target = slice_buffer(self.kernel, f"{name}s", Format.FP32, self.grid, self.problem.size)
         for planes in self._plane_ranges():
             size = self.count * (4 * planes.stored)
-            self.kernel.emit(
-                "td.gatherscatter",
-                dst=target.plane(planes.first),
-                src0=once.plane(planes.first),
-                n=size,
-                src_stride0=0,
-                src_iter0=self.heads,
-                src_stride1=size,
-                src_iter1=planes.count,
-                dst_stride0=size,
-                dst_iter0=self.heads * planes.count,
-            )
+            place = target.plane(planes.first)
+            repeat_rows(self.kernel, place, once.plane(planes.first), size, planes.count, self.heads)
         return target
 
 

@@ -12,7 +12,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .operands import first_of_row
+from .operands import first_of_row, queries_from
 from .plan import AttentionPlan
 
 
@@ -29,7 +29,9 @@ class BlockSlots:
         self.fmt = Format.TF32 if parts > 1 else plan.fmt
         self.span = round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
         self.bases = [kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(parts)]
-        if index == 0 and isinstance(plan.m, Size):  # a block of fewer queries leaves lanes as they are
+        self.fewer = index == 0 and isinstance(plan.m, Size)
+        """Whether a block may have fewer rows than there are lanes; the others stay as they are."""
+        if self.fewer:
             for base in self.bases:
                 self._clear(base, self.fmt, count * self.span)
 
@@ -42,22 +44,26 @@ class BlockSlots:
         slot = number % self.count * self.span
         return [Aligned(base + slot, self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
 
-    def load(self, number: Value, head: Value, begin: Value, rows: int, some: Value | None = None) -> Aligned:
-        """Load rows of a head from ``begin`` on as block ``number``; to its slot unless converted later.
+    def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
+        """Load ``rows`` rows of a head from ``begin`` on as block ``number``; to its slot unless converted.
 
-        ``some``: how many of the ``rows`` rows of a block there are, if not all.
+        Of queries whose number a run decides, those that there are; the block has zeros for the others.
         """
-        tensor, matrix = self.plan.work.input(self.index), self.plan.operands[self.index]
-        first, grid = first_of_row(matrix, head, begin), Grid(rows if some is None else some, 1, rows)
+        kernel, tensor, matrix = self.kernel, self.plan.work.input(self.index), self.plan.operands[self.index]
+        first, step, grid = first_of_row(matrix, head, begin), matrix.strides[-2], Grid(rows, 1, rows)
         direct = len(self.bases) == 1 and tensor.fmt is self.fmt
         into = self.block(number, rows)[0].base if direct else None
-        if not direct and self.index == 0 and isinstance(self.plan.m, Size):
+        if not self.fewer:
+            return load_aligned(kernel, self.name, tensor, first, step, grid, self.channels, into=into)
+        if into is None:
             size = aligned_bytes(rows, self.channels, tensor.fmt)
-            into = self.kernel.buffer(self.name, size)
+            into = kernel.buffer(self.name, size)
             self._clear(into, tensor.fmt, size)
-        return load_aligned(
-            self.kernel, self.name, tensor, first, matrix.strides[-2], grid, self.channels, into=into
-        )
+        block = Aligned(into, tensor.fmt, grid, self.channels)
+        for lane, part in block.by_planes(queries_from(self.plan, begin, rows)):
+            place = first + lane
+            load_aligned(kernel, self.name, tensor, place, step, part.grid, part.channels, into=part.base)
+        return block
 
     def put(self, number: Value, loaded: Aligned, scale: float = 1.0) -> None:
         """Convert what was loaded, multiplied by ``scale``, to the slot of block ``number``."""

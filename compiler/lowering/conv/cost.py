@@ -8,7 +8,7 @@ from functools import lru_cache
 from compiler.codegen.slices.precision import PRODUCTS, part_count
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.team import CONTENTION
-from tx8isa.cost.instructions import link_rate
+from tx8isa.cost.instructions import link_rate, rows_at_once
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -27,13 +27,14 @@ class Rates:
     dma: float  # bytes a cycle of a tile's loads
     run: float  # cycles of a tile's loads for each run of DDR
     ddr_run: float  # cycles of DDR for each run, for all tiles together
-    steps: float  # steps a cycle of the matrix engine
+    blocks: float  # blocks of weights that come to the matrix engine in a cycle
+    steps: float  # steps a cycle of the matrix engine, each for all rows that it takes at once
     vector: float  # FP32 elements a cycle of the vector engine
     link: float  # bytes a cycle between two tiles
     barrier: float  # cycles of a barrier
     send: float  # core cycles to start a copy to other tiles
     copy: float  # cycles from there to the end of the copy, without those of its bytes
-    array: tuple[int, int, int]  # m, k and n of a step of the matrix engine
+    array: tuple[int, int, int]  # rows of such a step, and k and n of a block of weights
 
 
 @lru_cache(maxsize=16)
@@ -41,18 +42,19 @@ def rates_of(machine: Machine) -> Rates:
     """The rates of a machine."""
     timing, array = machine.timing, machine.engines.ne_array
     return Rates(
-        timing.core.issue.value,
+        timing.issue.of("ne").value,
         machine.ddr.nominal.value / machine.engines.clock.value,
         timing.rdma.rate.value,
         timing.rdma.run.value,
         timing.ddr.run.value,
-        timing.ne.steps.value * timing.ne.efficiency.value,
+        timing.ne.weights.value / (array.k * array.n * Format.FP16.bits / 8),
+        timing.ne.efficiency.value,
         timing.ct.rates.fp32.value,
         link_rate(machine),
         timing.barrier.fixed.value,
         timing.dte.issue.value,
         timing.dte.fixed.value,
-        (array.m, array.k, array.n),
+        (rows_at_once(machine), array.k, array.n),
     )
 
 
@@ -74,11 +76,7 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
     moved = sum(read) + plan.tiles * result * slices
     run = max(rates.run, plan.tiles * rates.ddr_run)
     memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * run
-    times = (
-        memory,
-        slices * _products(layer, plan, rates) / rates.steps,
-        slices * _vector(layer, plan) / rates.vector,
-    )
+    times = (memory, slices * _products(layer, plan, rates), slices * _vector(layer, plan) / rates.vector)
     issue = rates.issue * (4 * slices + 3 * weight_loads)
     busiest = max(*times, issue)
     return busiest + max(0, sum(times) - busiest) / slices + meeting
@@ -130,20 +128,21 @@ def _runs(layer: ConvLayer, plan: ConvPlan) -> int:
     return results * ceil_div(plan.maps, BLOCK) // 2
 
 
-def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> int:
-    """Steps of the matrix engine for a slice."""
+def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
+    """Cycles of the matrix engine for a slice."""
     m, k, n = rates.array
     rows = ceil_div(plan.rows * layer.geometry.columns, m)
     if layer.kind is Kind.POOL:
         return 0
     if layer.kind is Kind.DEPTHWISE:
-        steps = plan.maps * rows * ceil_div(layer.taps, k)
+        blocks = plan.maps * ceil_div(layer.taps, k)
     else:
-        steps = rows * ceil_div(layer.taps * layer.groups.channels, k) * ceil_div(plan.maps, n)
+        blocks = ceil_div(layer.taps * layer.groups.channels, k) * ceil_div(plan.maps, n)
+    cycles = blocks * max(rows / rates.steps, 1 / rates.blocks)
     if layer.fmt is Format.INT8:
-        return ceil_div(steps, 2)
+        return cycles / 2
     slower = 2 if layer.fmt in (Format.FP32, Format.TF32) else 1
-    return slower * steps * (len(PRODUCTS) if part_count(layer.fmt) > 1 else 1)
+    return slower * cycles * (len(PRODUCTS) if part_count(layer.fmt) > 1 else 1)
 
 
 _REQUANTISING = 5.0

@@ -36,6 +36,7 @@ from compiler.codegen.slices.windows import (
 )
 from compiler.codegen.spm import SpmOverflow
 from compiler.dialect.orders import Order
+from compiler.evaluation.sizes import Size, always
 from compiler.graph import FLOATS, Array
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Cut, Engine, Work, lowering
@@ -103,8 +104,12 @@ def _is_wide(work: Work) -> bool:
 
 
 def counts_differ(call: Call) -> bool:
-    """Whether windows count different numbers of elements, or not all they cover."""
-    geometry = window_geometry(pool_window(call))
+    """Whether windows count different numbers of elements, or not all they cover; they may at free sizes."""
+    window = pool_window(call)
+    geometry = window_geometry(window)
+    if _counts_ones(call):
+        pads = (*geometry.begin, *window.pads_end)
+        return bool(call.integer("ceil_mode")) or not all(always(pad == 0) for pad in pads)
     return bool((_counts(call) != geometry.kernel[0] * geometry.kernel[1]).any())
 
 
@@ -153,16 +158,41 @@ def average_pool(kernel: Kernel, work: Work) -> None:
     """ct.pool.avg, or FP32 sums times a factor for each position."""
     uneven = counts_differ(work.spec)
     layer = _alone(work, uneven)
-    factors = _Factors(kernel, _counts(work.spec)) if uneven else None
+    counts_ones = uneven and _counts_ones(work.spec)
+    factors = _Factors(kernel, _counts(work.spec)) if uneven and not counts_ones else None
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
-        if factors is None:
+        if not uneven:
             return pool_slice(kernel, "avg", layer.geometry, block, data)
         result = pool_slice(kernel, "sum", layer.geometry, block, data)
-        factors.apply(result, block.begin * layer.geometry.columns)
+        if factors is None:
+            _divide_by_counts(kernel, layer.geometry, block, data, result)
+        else:
+            factors.apply(result, block.begin * layer.geometry.columns)
         return result
 
     _pooled(kernel, work, layer, pool)
+
+
+def _counts_ones(call: Call) -> bool:
+    """Whether a run decides how many elements windows count, so that the chip adds up ones for it."""
+    sized = any(isinstance(size, Size) for size in call.shape(0)[2:])
+    return sized and not call.integer("count_include_pad")
+
+
+def _divide_by_counts(
+    kernel: Kernel, geometry: Geometry, block: RowBlock, data: Aligned, sums: Aligned
+) -> None:
+    """Divide FP32 sums of windows by the sums of as many ones as each has of the image."""
+    ones = slice_buffer(kernel, "ones", Format.FP32, data.grid, min(data.channels, BLOCK))
+    kernel.emit("td.memset.fp32", dst=ones.base, value=1.0, n=ones.elements)
+    counts = pool_slice(kernel, "sum", geometry, block, ones)
+    for _, plane in sums.by_planes(sums.grid.height):
+        count = counts
+        if plane.tail and counts.planes:
+            one = replace(ones, channels=plane.channels)
+            count = pool_slice(kernel, "sum", geometry, block, one)
+        Vector(kernel, Format.FP32, plane.elements).vv("div", plane.base, plane.base, count.base)
 
 
 def _counts(call: Call) -> Array:

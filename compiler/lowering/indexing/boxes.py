@@ -36,7 +36,7 @@ def select_boxes(kernel: Kernel, work: Work) -> None:
         kernel.scratch("heap", 8 * images * classes * stride).symbol, Format.INT64, (images * classes, stride)
     )
     core = ScalarCode(kernel)
-    kernel.on_core = True
+    core.begin()
     with kernel.items(images * classes) as pair:
         image = kernel.let(pair // classes)
         selection = _Selection(core, work, (boxes, scores, keys), pair)
@@ -44,7 +44,7 @@ def select_boxes(kernel: Kernel, work: Work) -> None:
         selection.candidates()
         selection.order()
         selection.take(core.address(boxes, image * (4 * count)))
-    core.emit("fence")
+    core.publish()
 
 
 def _in_fp32(kernel: Kernel, tensor: DdrTensor) -> DdrTensor:

@@ -40,13 +40,14 @@ def true_counts(kernel: Kernel, work: Work) -> None:
         core.store(target, block, total)
     kernel.synchronize()
     with kernel.if_zero(kernel.tile):
+        core.acquire()
         total = core.number(0)
         with kernel.loop(blocks) as block:
             count = core.load(target, block)
             core.store(target, block, total)
             core.emit("add", total, total, count)
         core.store(target, blocks, total)
-        core.emit("fence")
+        core.publish()
 
 
 @lowering("TruePlaces", types=EVERY_TYPE, on_core=always)
@@ -56,6 +57,7 @@ def true_places(kernel: Kernel, work: Work) -> None:
     with core.elements(target.size) as at:
         core.store(target, at, "zero")
     kernel.synchronize()
+    core.acquire()
     found = Variable(core.load(work.input(2), 0), 0, target.size)
     grain = GRAIN * kernel.target.tiles
     share = kernel.let((found + (grain - 1)) // grain * GRAIN)
@@ -75,14 +77,14 @@ def true_places(kernel: Kernel, work: Work) -> None:
             core.emit("addi", number, number, "1")
             kernel.out.label("8")
         kernel.out.label("9")
-    core.emit("fence")
+    core.publish()
 
 
 @lowering("TrueRanks", types=EVERY_TYPE, on_core=always)
 def true_ranks(kernel: Kernel, work: Work) -> None:
     """Each block goes on from what the counts say."""
     source, counts, core = work.input(0), work.input(1), ScalarCode(kernel)
-    kernel.on_core = True
+    core.begin()
     with kernel.items(counts.size - 1) as block:
         rank = core.load(counts, block)
         core.emit("addi", rank, rank, "-1")
@@ -92,14 +94,14 @@ def true_ranks(kernel: Kernel, work: Work) -> None:
             core.emit("snez", truth, truth)
             core.emit("add", rank, rank, truth)
             core.store(work.output, at, rank)
-    core.emit("fence")
+    core.publish()
 
 
 @lowering("Bounded", types=EVERY_TYPE, on_core=always)
 def bounded(kernel: Kernel, work: Work) -> None:
     """One tile looks at the number, and stops the program with a line if it is out of bounds."""
     call, core = work.spec, ScalarCode(kernel)
-    kernel.on_core = True
+    core.begin()
     with kernel.if_zero(kernel.tile):
         count, limit = core.load(work.input(0), 0), core.number(call.integer("most"))
         if work.has(1):
@@ -109,7 +111,7 @@ def bounded(kernel: Kernel, work: Work) -> None:
             kernel.out.label("1")
         stop_unless_within(core, count, limit, call.string("what"), call.integer("shown"))
         core.store(work.output, 0, count)
-        core.emit("fence")
+        core.publish()
 
 
 def _has_gaps(call: Call) -> bool:
@@ -124,13 +126,14 @@ def sized(kernel: Kernel, work: Work) -> None:
     call, source, core = work.spec, work.input(0), ScalarCode(kernel)
     axes, words = call.integers("axes") or (), call.integers("words") or ()
     counts = [work.input(1 + at) for at in range(len(axes))]
+    core.acquire()
     with kernel.if_zero(kernel.tile):
         for count, word in zip(counts, words, strict=True):
             with kernel.registers.scope():
                 size, block = core.load(count, 0), core.register()
                 core.emit("la", block, f"%core({SHAPE_BLOCK})")
                 core.emit("sd", size, f"{word * SHAPE_WORD}({block})")
-        core.emit("fence")
+        core.publish()
     if not _has_gaps(call):
         copy_views(kernel, source.shape, whole(source), whole(work.output))
         return
@@ -152,7 +155,7 @@ def _elements(core: ScalarCode, sizes: Sequence[Value]) -> Iterator[Value]:
         begin = kernel.let(block * _BLOCK)
         with kernel.loop(kernel.let(minimum(begin + _BLOCK, count)), begin) as element:
             yield element
-    core.emit("fence")
+    core.publish()
 
 
 def _product(core: ScalarCode, sizes: Sequence[Value]) -> Variable:

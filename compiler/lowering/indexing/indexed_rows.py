@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.tensors import DdrTensor, dma_loops, unravel
+from compiler.codegen.slices.tensors import DdrTensor, dma_format, dma_loops, unravel
 from compiler.evaluation.sizes import always, largest, least
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -154,5 +154,5 @@ def scatter_rows(
 
 def _in_dma_format(*tensors: DdrTensor) -> tuple[tuple[DdrTensor, ...], int]:
     """The tensors in a format that the DMA copies, and how many of its elements make one of theirs."""
-    fmt = {Format.UINT8: Format.INT8, Format.INT64: Format.INT32}.get(tensors[0].fmt, tensors[0].fmt)
+    fmt = Format.INT32 if tensors[0].fmt is Format.INT64 else dma_format(tensors[0].fmt)
     return tuple(replace(tensor, fmt=fmt) for tensor in tensors), tensors[0].fmt.bits // fmt.bits

@@ -49,6 +49,7 @@ def gather(kernel: Kernel, work: Work) -> None:
         def first(row: Value) -> Value:
             return core.index(core.load(indices, row), data.shape[axis]) * inner
 
+        core.acquire()
         gather_rows(kernel, data, target, rows, data.shape[axis] * inner, first)
         return
     with core.elements(target.size) as number:
@@ -96,6 +97,7 @@ def gather_nd(kernel: Kernel, work: Work) -> None:
         return in_batch + _indexed_element(core, indices, row, data, range(batch, batch + depth))
 
     if not _takes_short_slices(work.spec):
+        core.acquire()
         gather_rows(kernel, data, target, IndexedRows(batches * rows, inner), inner, place)
         return
     with core.elements(target.size) as number:
@@ -193,6 +195,7 @@ def _scatter_nd(kernel: Kernel, work: Work) -> None:
         return _indexed_element(core, indices, row, data, range(depth))
 
     if not _updates_elements(work.spec):
+        core.acquire()
         scatter_rows(kernel, updates, work.output, IndexedRows(updates.size // inner, inner), place)
         return
     with core.elements(updates.size, updates.size) as number:
@@ -234,12 +237,12 @@ def top_indices(kernel: Kernel, work: Work) -> None:
                 core.emit("mv", best, key)
                 core.emit("mv", chosen, where)
                 core.kernel.out.label("9")
-            core.store(target, out + place * inner, chosen)
+            core.store(target, out + place * inner, chosen, past_cache=True)
             core.emit("mv", bound, best)
             core.emit("mv", previous, chosen)
         if work.has(1):
             with kernel.loop(wanted, found) as place:
-                core.store(target, out + place * inner, "zero")
+                core.store(target, out + place * inner, "zero", past_cache=True)
 
 
 def _register(core: ScalarCode, value: Value) -> str:

@@ -47,7 +47,7 @@ class _RowOrder:
     def blocks(self, target: DdrTensor) -> None:
         """Sort each eight rows by insertion."""
         core, kernel = self.core, self.kernel
-        kernel.on_core = True
+        core.begin()
         with kernel.items(ceil_div(self.rows, GRAIN)) as block:
             begin = kernel.let(block * GRAIN)
             first = core.address(target, begin)
@@ -65,8 +65,9 @@ class _RowOrder:
                 self.jump("earlier")
                 self.label("placed")
                 core.emit("sd", number, f"0({place})")
-        core.emit("fence")
+        core.publish()
         kernel.synchronize()
+        core.acquire()
 
     def merge(self, source: str, target: str) -> None:
         """Merge runs, each time to twice their length, from one buffer into the other and back."""
@@ -84,8 +85,9 @@ class _RowOrder:
         core.emit("add", begin, begin, step)
         self.jump("run")
         self.label("ends")
-        core.emit("fence")
+        core.publish()
         self.kernel.synchronize()
+        core.acquire()
         for left, right in ((source, target), (target, source), (source, target)):
             core.emit("xor", left, left, right)
         core.emit("slli", width, width, "1")

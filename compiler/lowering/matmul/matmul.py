@@ -16,8 +16,9 @@ import numpy as np
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import channel_vector
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, copy_views, whole
-from compiler.evaluation.sizes import Size
+from compiler.evaluation.sizes import Size, always
 from compiler.graph import FLOATS
+from compiler.lowering.movement.movement import permute
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.integers import integer_matmul
 from compiler.lowering.pointwise.record import POINTWISE
@@ -58,6 +59,9 @@ def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
 
 def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     """The cuts of a work whose result is a product of floats."""
+    if isinstance(product.k, Size):
+        yield _BLOCKS
+        return
     problem = _problem(product, work)
     plans = ranked(problem, target.tiles, target.spm_bytes)
     dealt = splits(product, target.tiles, target.spm_bytes)
@@ -126,6 +130,9 @@ def gemm(kernel: Kernel, work: Work) -> None:
 
 def multiply(kernel: Kernel, work: Work, product: Product) -> None:
     """Multiply as the search chose, or by the cheapest plan that fits; the rest goes block by block."""
+    if isinstance(product.k, Size):
+        multiply_blocks(kernel, _with_terms_in_rows(kernel, product))
+        return
     split = _split(kernel, work, product)
     if split is not None:
         multiply_split(kernel, product, split)
@@ -140,6 +147,29 @@ def multiply(kernel: Kernel, work: Work, product: Product) -> None:
         done = sweep(kernel, product, problem, plan)
     if done < product.n:
         multiply_blocks(kernel, product, done)
+
+
+def _with_terms_in_rows(kernel: Kernel, product: Product) -> Product:
+    """The product with operands of which each term is a row: a run decides how many rows there are.
+
+    Lanes of a free number would end in another plane for each number.
+    """
+    left, right = _by_terms(kernel, product.left), _by_terms(kernel, product.right)
+    if (left.tensor, right.tensor) != (product.left.tensor, product.right.tensor):
+        kernel.synchronize()
+    return replace(product, left=left, right=right)
+
+
+def _by_terms(kernel: Kernel, matrix: Matrix) -> Matrix:
+    """An operand, transposed in DDR if the terms of a row or column lie together."""
+    source = matrix.tensor
+    if not matrix.along_k or always(matrix.x == 1):
+        return replace(matrix, along_k=False)
+    *outer, x, k = source.shape
+    symbol = kernel.scratch("terms", source.size * source.bytes_each).symbol
+    turned = DdrTensor(symbol, source.fmt, (*outer, k, x))
+    permute(kernel, source, turned, (*range(len(outer)), len(outer) + 1, len(outer)))
+    return replace(matrix, tensor=turned, along_k=False)
 
 
 def _split(kernel: Kernel, work: Work, product: Product) -> Split | None:

@@ -139,7 +139,7 @@ class _LayerCode:
             gates = widened_slice(kernel, x.at(kernel.let(x.base), x.fmt))
             gates = gates.at(kernel.let(gates.base), gates.fmt)
             new_state = _CELLS[self.kind](self, gates, state, memory, shift)
-            self._round(new_state, state)
+            self.round(new_state, state)
             self._store(state, time)
         if self.kind == "LSTM":
             self._store(narrowed_slice(kernel, memory, self.fmt), self.steps)
@@ -162,7 +162,7 @@ class _LayerCode:
         vector = vector_in_ddr(self.kernel, "shift_data", self.work.input(4))
         return load_vector(self.kernel, "shift", vector, 0, self.hidden)
 
-    def _round(self, new_state: Value, state: Aligned) -> None:
+    def round(self, new_state: Value, state: Aligned) -> None:
         if self.fmt is Format.FP32:
             self._copy_words(state.base, new_state)
         else:
@@ -226,11 +226,19 @@ def _gru(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shi
     layer.product(state, gates.base, range(2), True)
     z, r, h = (layer.gate_address(gates, number) for number in range(3))
     inner = slice_buffer(kernel, "inner", Format.FP32, layer.grid, layer.hidden)
-    layer.product(state, inner.base, range(2, 3), False)
+    reset_first = bool(layer.work.spec.integer("reset_first"))
+    if not reset_first:
+        layer.product(state, inner.base, range(2, 3), False)
     layer.gate_vector(2).unary("sigmoid", z, z)
+    if reset_first:
+        vector.vv("mul", r, r, memory.base)
+        reset = slice_buffer(kernel, "reset", layer.fmt, layer.grid, layer.hidden)
+        layer.round(r, reset)
+        layer.product(reset, inner.base, range(2, 3), False)
     if shift is not None:
         per_channel(kernel, "add", inner, shift)
-    vector.vv("mul", inner.base, inner.base, r)
+    if not reset_first:
+        vector.vv("mul", inner.base, inner.base, r)
     vector.vv("add", h, h, inner.base)
     vector.unary("tanh", h, h)
     vector.vv("sub", memory.base, memory.base, h)

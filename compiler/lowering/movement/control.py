@@ -43,6 +43,7 @@ def _loop(kernel: Kernel, work: Work) -> None:
     if work.has(0):
         with kernel.registers.scope():
             core = ScalarCode(kernel)
+            core.acquire()
             kernel.out.instruction("blt", _step(kernel), core.load(work.input(0), 0), "1f")
         _jump(kernel, end)
         kernel.out.label("1")
@@ -78,14 +79,17 @@ def _step(kernel: Kernel) -> str:
 def _store_step(kernel: Kernel, tensor: DdrTensor) -> None:
     """Let one tile store the number of the step."""
     with kernel.if_zero(kernel.tile):
-        ScalarCode(kernel).store(tensor, 0, _step(kernel))
-        kernel.out.instruction("fence")
+        core = ScalarCode(kernel)
+        core.store(tensor, 0, _step(kernel))
+        core.publish()
 
 
 def _leave_unless(kernel: Kernel, condition: DdrTensor, end: str) -> None:
     """Go on at a label unless a condition holds."""
     with kernel.registers.scope():
-        kernel.out.instruction("bnez", ScalarCode(kernel).load(condition, 0), "1f")
+        core = ScalarCode(kernel)
+        core.acquire()
+        kernel.out.instruction("bnez", core.load(condition, 0), "1f")
     _jump(kernel, end)
     kernel.out.label("1")
 

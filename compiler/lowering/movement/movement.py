@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -18,6 +19,7 @@ from compiler.codegen.slices.tensors import (
     broadcast_view,
     collapse,
     copy_views,
+    dma_format,
     element_spaces,
     in_dma_elements,
     load_slab,
@@ -43,6 +45,7 @@ alias("Reshape", "Flatten", "Identity")
 
 def permute(kernel: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ...]) -> None:
     """Copy a tensor; axis i of the target is axis perm[i] of the source."""
+    source, target = (replace(tensor, fmt=dma_format(tensor.fmt)) for tensor in (source, target))
     view = View(source, tuple(source.strides[axis] for axis in perm))
     space = collapse(target.shape, (view, whole(target)))
     if not _transpose_matrices(kernel, space):
@@ -161,7 +164,7 @@ def pad(kernel: Kernel, work: Work) -> None:
         taken = View(source, source.strides, _offset(source, cuts))
         copy_views(kernel, tuple(kept), taken, View(target, target.strides, _offset(target, starts)))
     value = work.spec.values[2] if work.spec.has(2) else None
-    number = 0.0 if value is None else float(value.reshape(()))
+    number = 0 if value is None else value.reshape(()).item()  # an int64 stays exact
     for axis in range(len(widths)):
         before = (0, starts[axis])
         after = (starts[axis] + kept[axis], target.shape[axis])
@@ -176,7 +179,7 @@ def _offset(tensor: DdrTensor, index: list[int]) -> int:
     return sum(step * i for step, i in zip(tensor.strides, index, strict=True))
 
 
-def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
+def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: int | float) -> None:
     """Store one number to every element of a view."""
     if 0 in shape:
         return

@@ -45,7 +45,7 @@ def joins(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[PlanePa
         apart += ddr_cycles(kernel.target, size, runs) + ddr_cycles(kernel.target, size, positions)
         loaded += positions * width * each
         block = max(timing.tdma.transfer.value, part.count * each / timing.tdma.rate.value)
-        moved += timing.tdma.fixed.value + timing.core.issue.value + positions * block
+        moved += timing.tdma.fixed.value + timing.issue.of("tdma").value + positions * block
     stored = positions * _width(target, plane) * each
     joined = ddr_cycles(kernel.target, loaded, len(parts)) + ddr_cycles(kernel.target, stored, 1)
     return joined + moved < apart

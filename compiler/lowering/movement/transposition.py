@@ -57,12 +57,29 @@ def _by_moves(
 ) -> None:
     for part in _parts(kernel, source, target, outer, rows, columns):
         lines = _loaded(kernel, source, part)
-        turned = kernel.buffer("turned", part.elements * source.tensor.bytes_each)
-        shape: list[Value] = [1, 1, part.columns, part.rows]
-        token = source.tensor.fmt.token
-        kernel.emit(f"td.nchw2nhwc.{token}", dst=turned, src0=lines, shape=shape, dst_shape=shape)
+        turned = _turned(kernel, lines, part, source.tensor.bytes_each)
         turned = _converted(kernel, turned, part, source.tensor.fmt, target.tensor.fmt)
         _store(kernel, target, part, turned)
+
+
+def _turned(kernel: Kernel, lines: Value, part: _Part, each: int) -> Value:
+    """The columns of a part, one after the other: their address."""
+    turned = kernel.buffer("turned", part.elements * each)
+    kernel.emit(
+        "td.gatherscatter",
+        dst=turned,
+        src0=lines,
+        n=each,
+        src_stride0=part.columns * each,
+        src_iter0=part.rows,
+        src_stride1=each,
+        src_iter1=part.columns,
+        dst_stride0=each,
+        dst_iter0=part.rows,
+        dst_stride1=part.rows * each,
+        dst_iter1=part.columns,
+    )
+    return turned
 
 
 def _parts(

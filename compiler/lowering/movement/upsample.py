@@ -21,7 +21,9 @@ from compiler.codegen.slices.aligned import (
     store_slice,
 )
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
+from compiler.codegen.slices.vector import repeat_rows
 from compiler.dialect.orders import Order
+from compiler.evaluation.sizes import here, largest
 from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
@@ -37,8 +39,9 @@ def upsample(kernel: Kernel, work: Work) -> None:
         count = batches * rows * stretch.count
         zeros = _zeros(kernel, work, stretch) if work.op == "InsertZeros" else None
         with kernel.items(count, first) as item:
-            line = item // stretch.count
-            column = kernel.let(item % stretch.count * stretch.size + stretch.start)
+            pieces = largest(stretch.count, 1)  # a run may have none, and then no turn
+            line = item // pieces
+            column = kernel.let(item % pieces * stretch.size + stretch.start)
             place = (kernel.let(line // rows), kernel.let(line % rows)), column, stretch
             if zeros is None:
                 _repeat_piece(kernel, work, *place)
@@ -114,18 +117,7 @@ def _plane_moves(data: Aligned) -> list[tuple[int, int, int]]:
 def _repeat_positions(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> None:
     """Repeat every position of all planes ``times`` times."""
     for plane, moves, size in _plane_moves(source):
-        kernel.emit(
-            "td.gatherscatter",
-            dst=target.plane(plane),
-            src0=source.plane(plane),
-            n=size,
-            src_stride0=0,
-            src_iter0=times,
-            src_stride1=size,
-            src_iter1=moves,
-            dst_stride0=size,
-            dst_iter0=times * moves,
-        )
+        repeat_rows(kernel, target.plane(plane), source.plane(plane), size, moves, times)
 
 
 def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
@@ -134,7 +126,7 @@ def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
     channels = source.shape[-1]
     planes = ceil_div(channels, BLOCK)
     limit = min(LARGEST_EXTENT, MOST_MOVES // planes) // across
-    size = max(1, min(limit, ceil_div(columns * lines, kernel.target.tiles), columns))
+    size = max(1, min(limit, ceil_div(here(columns * lines), kernel.target.tiles), here(columns)))
 
     def need(size: int) -> int:
         compact = (size * (1 + across)) * (channels % BLOCK) * source.bytes_each

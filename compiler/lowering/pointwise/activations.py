@@ -7,88 +7,70 @@ import math
 from compiler.codegen.expr import Value
 from compiler.graph import FLOATS
 from compiler.operators.record import Call
+from tx8isa.numbers.formats import Format
 
-from .functions import erf_complement
+from .functions import odd_polynomial
 from .record import Operand, SliceVector
 from .single import pointwise_operator, unary_operator
 
-_SLOPES = (-0.000790309791, 0.0746801222, 1.59411245)
-"""The coefficients of p in gelu(x) = x sigmoid(x p(x^2)), the highest power first."""
-_STEEP = 40.0
-"""The square from which on p stays as it is: the polynomial turns around later."""
-_ERF_SATURATED = 100.0
-"""From this number on the complement of the error function is 0 in FP32."""
+_GELU_16_BITS = (-0.000790309791, 0.0746801222, 1.59411245)
+"""The coefficients of P in gelu(x) = x sigmoid(x P(x^2)) for results of 16 bits, the highest power first.
+
+A result above 0.004 is off by at most 4.5e-4 of itself, a smaller one by 1.8e-6 (minimax).
+"""
+_GELU = (
+    3.51251122e-9,
+    -2.64533062e-7,
+    7.92957432e-6,
+    -1.10612895e-4,
+    -6.51886034e-5,
+    7.26661677e-2,
+    1.59576988,
+)
+"""The same for other results, which are off by at most 2^-25 x (minimax)."""
+_GELU_SATURATED_16_BITS, _GELU_SATURATED = 40.0, 30.0
+"""The squares from which on P stays as it is: the polynomial turns around later."""
 
 
-@pointwise_operator("LeakyRelu", temporaries=1, wide=True, types=FLOATS)
+@pointwise_operator("LeakyRelu", temporaries=2, wide=True, types=FLOATS)
 def _leaky_relu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """max(x, 0) + alpha * min(x, 0): one of the terms is zero, so the sum adds no rounding."""
-    x, below = vector.data(operands[0]), vector.temporary("below")
-    result = vector.result_of(operands[0])
-    vector.vs("min", below, x, 0.0)
-    vector.vs("mul", below, below, call.number("alpha"))
-    vector.vs("max", result, x, 0.0)
-    vector.vv("add", result, result, below)
+    """The larger of x and alpha x, or the smaller one for an alpha above 1; NaN stays."""
+    x, alpha = vector.data(operands[0]), call.number("alpha")
+    scaled, result = vector.temporary("scaled"), vector.result_of(operands[0])
+    vector.vs("mul", scaled, x, alpha)
+    vector.vv("max" if alpha <= 1.0 else "min", result, x, scaled)
     return result
 
 
-@pointwise_operator("PRelu", temporaries=1, repeating=(1,), types=FLOATS)
+@pointwise_operator("PRelu", temporaries=2, repeating=(1,), types=FLOATS)
 def _prelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """max(x, 0) + slope * min(x, 0): one of the terms is zero, so only the product is rounded."""
-    x, below = vector.data(operands[0]), vector.temporary("below")
-    result = vector.result_of(operands[0])
-    vector.vs("min", below, x, 0.0)
-    vector.apply("mul", below, below, operands[1])
-    vector.vs("max", result, x, 0.0)
-    vector.vv("add", result, result, below)
-    return result
-
-
-@pointwise_operator("Gelu", temporaries=3, wide=True, types=FLOATS)
-def _gelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """x/2 (1 + erf(x / sqrt 2)), or its approximation with tanh."""
-    x = vector.writable(operands[0])
-    if call.string("approximate") == "tanh":
-        _gelu_by_tanh(vector, x, vector.temporary("e"))
-    elif vector.kernel.target.compute.bits == 16:
-        _gelu_by_sigmoid(vector, x, vector.temporary("square"), vector.temporary("e"))
-    else:
-        _gelu_by_erf(vector, x, vector.temporary("size"), vector.temporary("t"), vector.temporary("e"))
+    """x, or slope x where x < 0; NaN stays."""
+    x, scaled, below = vector.writable(operands[0]), vector.temporary("scaled"), vector.temporary("below")
+    vector.apply("mul", scaled, x, operands[1])
+    vector.vs("lt", below, x, 0.0)
+    vector.choose(x, below, scaled)
     return x
 
 
-def _gelu_by_erf(vector: SliceVector, x: Value, magnitude: Value, t: Value, complement: Value) -> None:
-    """(x + |x| - |x| (1 - erf(|x| / sqrt 2))) / 2: no difference of nearly equal numbers below zero."""
-    vector.unary("abs", magnitude, x)
-    vector.vv("add", x, x, magnitude)
-    vector.vs("min", magnitude, magnitude, _ERF_SATURATED)
-    erf_complement(vector, magnitude, t, complement, math.sqrt(0.5))
-    vector.vv("mul", complement, complement, magnitude)
-    vector.vv("sub", x, x, complement)
-    vector.vs("mul", x, x, 0.5)
-
-
-def _gelu_by_sigmoid(vector: SliceVector, x: Value, square: Value, factor: Value) -> None:
-    """x sigmoid(x p(x^2)) for results of 16 bits: a result above 0.004 is off by at most 4.5e-4 of itself.
-
-    ``p`` was fitted so that the largest such error is as small as possible; smaller results are off by at
-    most 1.8e-6. Beyond ``_STEEP`` the sigmoid is 0 or 1, whatever its slope.
-    """
-    vector.unary("square", square, x)
-    vector.vs("min", square, square, _STEEP)
-    vector.vs("mul", factor, square, _SLOPES[0])
-    for slope in _SLOPES[1:-1]:
-        vector.vs("add", factor, factor, slope)
-        vector.vv("mul", factor, factor, square)
-    vector.vs("add", factor, factor, _SLOPES[-1])
-    vector.vv("mul", factor, factor, x)
+@pointwise_operator("Gelu", temporaries=2, wide=True, types=FLOATS)
+def _gelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
+    """x/2 (1 + erf(x / sqrt 2)), or its approximation with tanh."""
+    x, factor = vector.writable(operands[0]), vector.temporary("factor")
+    if call.string("approximate") == "tanh":
+        _gelu_by_tanh(vector, x, factor)
+        return x
+    if vector.kernel.target.compute.bits == 16:
+        odd_polynomial(vector, factor, x, _GELU_16_BITS, _GELU_SATURATED_16_BITS)
+    else:
+        odd_polynomial(vector, factor, x, _GELU, _GELU_SATURATED)
     vector.unary("sigmoid", factor, factor)
     vector.vv("mul", x, x, factor)
+    return x
 
 
 def _gelu_by_tanh(vector: SliceVector, x: Value, factor: Value) -> None:
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
-    vector.unary("square", factor, x)
+    vector.vv("mul", factor, x, x)
     vector.vs("mul", factor, factor, 0.044715)
     vector.vs("add", factor, factor, 1.0)
     vector.vv("mul", factor, factor, x)
@@ -99,42 +81,44 @@ def _gelu_by_tanh(vector: SliceVector, x: Value, factor: Value) -> None:
     vector.vv("mul", x, x, factor)
 
 
-def _negative_part(vector: SliceVector, x: Value, inner: float, outer: float) -> Value:
-    """outer * (exp(min(x, 0) / inner) - 1) in a new buffer.
+def _exponential_below_zero(vector: SliceVector, x: Value, inner: float, outer: float) -> Value:
+    """x where it is above 0, else outer (exp(x / inner) - 1), in a new buffer; NaN stays.
 
-    The quick exponential is off by |x| e**x 6e-8, far below the rounding of the difference.
+    Other formats than FP16 have digits of differences near 0 that exp(x) - 1 loses: there it is
+    2 t / (1 - t) with t = tanh(x / 2).
     """
-    below = vector.temporary("below")
-    vector.vs("min", below, x, 0.0)
-    if inner != 1.0:
-        vector.vs("mul", below, below, 1.0 / inner)
-    vector.unary("exp_lp", below, below)
-    vector.vs("sub", below, below, 1.0)
-    vector.vs("mul", below, below, outer)
-    return below
+    result, other = vector.temporary("result"), vector.temporary("other")
+    if vector.kernel.target.compute is Format.FP16:
+        vector.vs("mul", result, x, 1.0 / inner)
+        vector.unary("exp_lp", result, result)
+        vector.vs("sub", result, result, 1.0)
+        vector.vs("mul", result, result, outer)
+    else:
+        vector.vs("mul", result, x, 0.5 / inner)
+        vector.unary("tanh", result, result)
+        vector.vs("sub", other, result, 1.0)
+        vector.vv("div", result, result, other)
+        vector.vs("mul", result, result, -2.0 * outer)
+    vector.vs("gt", other, x, 0.0)
+    vector.choose(result, other, x)
+    return result
 
 
-@unary_operator("Elu", temporaries=1)
+@unary_operator("Elu", temporaries=2)
 def _elu(vector: SliceVector, x: Value, call: Call) -> Value:
-    below = _negative_part(vector, x, 1.0, call.number("alpha"))
-    vector.vs("max", x, x, 0.0)
-    vector.vv("add", x, x, below)
-    return x
+    return _exponential_below_zero(vector, x, 1.0, call.number("alpha"))
 
 
-@unary_operator("Celu", temporaries=1)
+@unary_operator("Celu", temporaries=2)
 def _celu(vector: SliceVector, x: Value, call: Call) -> Value:
-    below = _negative_part(vector, x, call.number("alpha"), call.number("alpha"))
-    vector.vs("max", x, x, 0.0)
-    vector.vv("add", x, x, below)
-    return x
+    return _exponential_below_zero(vector, x, call.number("alpha"), call.number("alpha"))
 
 
-@unary_operator("Selu", temporaries=1)
+@unary_operator("Selu", temporaries=2)
 def _selu(vector: SliceVector, x: Value, call: Call) -> Value:
-    x = _elu(vector, x, call)
-    vector.vs("mul", x, x, call.number("gamma"))
-    return x
+    result = _elu(vector, x, call)
+    vector.vs("mul", result, result, call.number("gamma"))
+    return result
 
 
 def _clipped_line(vector: SliceVector, dst: Value, x: Value, slope: float, shift: float) -> None:
@@ -186,12 +170,14 @@ def _softsign(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-@unary_operator("ThresholdedRelu", temporaries=1)
+@unary_operator("ThresholdedRelu", temporaries=2)
 def _thresholded_relu(vector: SliceVector, x: Value, call: Call) -> Value:
-    mask = vector.temporary("mask")
+    """x where it is above alpha, else 0: a product with the mask would make infinities NaN."""
+    result, mask = vector.temporary("result"), vector.temporary("mask")
+    vector.fill(result, 0.0)
     vector.vs("gt", mask, x, call.number("alpha"))
-    vector.vv("mul", x, x, mask)
-    return x
+    vector.choose(result, mask, x)
+    return result
 
 
 @unary_operator("Shrink", temporaries=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from compiler.codegen.expr import Value
 from compiler.graph import FLOATS
@@ -11,9 +12,6 @@ from tx8isa.numbers.formats import Format
 
 from .record import Operand, SliceVector
 from .single import UnaryBody, pointwise_operator, unary_operator
-
-_FP32_MAX = 3.0e38
-
 
 _SINGLE_INSTRUCTIONS = {
     "Relu": "relu",
@@ -53,53 +51,50 @@ def _exponential(vector: SliceVector, operands: list[Operand], call: Call) -> Va
     return result
 
 
-# Abramowitz & Stegun, Handbook of Mathematical Functions, 7.1.26: |error| <= 1.5e-7.
-_ERF_P = 0.3275911
-_ERF_A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+_ERF = (
+    1.41852908e-7,
+    -5.66848752e-6,
+    8.76373997e-5,
+    -6.19784848e-4,
+    -1.91830596e-4,
+    1.02769056e-1,
+    1.12837927,
+)
+"""The coefficients of P in erf(x) = tanh(x P(x^2)), the highest power first (minimax)."""
+_ERF_SATURATED = 16.0
+"""The square from which on P stays as it is: tanh is 1 in FP32."""
 
 
-def erf_complement(vector: SliceVector, x: Value, t: Value, result: Value, scale: float) -> None:
-    """result = 1 - erf(scale x) for x >= 0: (a1 t + ... + a5 t^5) exp(-(scale x)^2), t = 1 / (1 + p scale x).
+def odd_polynomial(
+    vector: SliceVector, dst: Value, x: Value, coefficients: Sequence[float], bound: float
+) -> None:
+    """dst = x P(min(x^2, bound)), which keeps NaN and infinities; the highest power of P comes first.
 
-    ``t`` is a buffer that is overwritten. The exponential is a power of 2, which takes a tenth of its time.
+    Uses the temporary ``square``. ``dst`` is not ``x``.
     """
-    vector.vs("mul", t, x, _ERF_P * scale)
-    vector.vs("add", t, t, 1.0)
-    vector.unary("recip", t, t)
-    vector.vs("mul", result, t, _ERF_A[-1])
-    for coefficient in reversed(_ERF_A[:-1]):
-        vector.vs("add", result, result, coefficient)
-        vector.vv("mul", result, result, t)
-    vector.unary("square", t, x)
-    vector.vs("mul", t, t, -scale * scale * math.log2(math.e))
-    vector.unary("pow2", t, t)
-    vector.vv("mul", result, result, t)
+    square = vector.temporary("square")
+    vector.vv("mul", square, x, x)
+    vector.vs("min", square, square, bound)
+    vector.vs("mul", dst, square, coefficients[0])
+    for coefficient in coefficients[1:-1]:
+        vector.vs("add", dst, dst, coefficient)
+        vector.vv("mul", dst, dst, square)
+    vector.vs("add", dst, dst, coefficients[-1])
+    vector.vv("mul", dst, dst, x)
 
 
-def _sign_factor(vector: SliceVector, dst: Value, x: Value) -> None:
-    """dst = the sign of x, -1 or 1; less where |x| is below the smallest normal number, and 0 at 0."""
-    vector.vs("mul", dst, x, _FP32_MAX)
-    vector.vs("min", dst, dst, 1.0)
-    vector.vs("max", dst, dst, -1.0)
-
-
-@pointwise_operator("Erf", temporaries=3, wide=True, types=FLOATS)
+@pointwise_operator("Erf", temporaries=2, wide=True, types=FLOATS)
 def _error_function(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     """The error function of each element."""
-    return error_function(vector, vector.data(operands[0]), vector.result_of(operands[0]))
+    return error_function(vector, vector.data(operands[0]))
 
 
-def error_function(vector: SliceVector, x: Value, size: Value) -> Value:
-    """The address of sign(x) (1 - (1 - erf |x|)); ``size`` is a buffer that is overwritten, maybe ``x``."""
-    t, e = vector.temporary("t"), vector.temporary("e")
-    sign = vector.temporary("sign")
-    _sign_factor(vector, sign, x)
-    vector.unary("abs", size, x)
-    erf_complement(vector, size, t, e, 1.0)
-    vector.unary("neg", e, e)
-    vector.vs("add", e, e, 1.0)
-    vector.vv("mul", e, e, sign)
-    return e
+def error_function(vector: SliceVector, x: Value) -> Value:
+    """Returns the address of erf(x), a new buffer; its relative error is below 2^-21 (FP32)."""
+    result = vector.temporary("result")
+    odd_polynomial(vector, result, x, _ERF, _ERF_SATURATED)
+    vector.unary("tanh", result, result)
+    return result
 
 
 def _rounded(rounding: str) -> UnaryBody:
@@ -142,37 +137,50 @@ def _tan(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-def _hyperbolic(instruction: str) -> UnaryBody:
-    """(exp(x) - exp(-x)) / 2 or (exp(x) + exp(-x)) / 2."""
-
-    def body(vector: SliceVector, x: Value, call: Call) -> Value:
-        other = vector.temporary("other")
-        vector.unary("neg", other, x)
-        vector.unary("exp", other, other)
-        vector.unary("exp", x, x)
-        vector.vv(instruction, x, x, other)
-        vector.vs("mul", x, x, 0.5)
-        return x
-
-    return body
+def _hyperbolic_cosine(vector: SliceVector, dst: Value, x: Value) -> None:
+    """dst = g + 1 / (4 g) with g = exp(|x| / 2)^2 / 2, which is infinite only where the result is."""
+    half = vector.temporary("half")
+    vector.unary("abs", dst, x)
+    vector.vs("mul", dst, dst, 0.5)
+    vector.unary("exp", dst, dst)
+    vector.vs("mul", half, dst, 0.5)
+    vector.vv("mul", dst, dst, half)
+    vector.unary("recip", half, dst)
+    vector.vs("mul", half, half, 0.25)
+    vector.vv("add", dst, dst, half)
 
 
-unary_operator("Sinh", temporaries=1)(_hyperbolic("sub"))
-unary_operator("Cosh", temporaries=1)(_hyperbolic("add"))
+@unary_operator("Cosh", temporaries=1)
+def _cosh(vector: SliceVector, x: Value, call: Call) -> Value:
+    _hyperbolic_cosine(vector, x, x)
+    return x
 
 
-@unary_operator("Sign", temporaries=1)
+@unary_operator("Sinh", temporaries=2)
+def _sinh(vector: SliceVector, x: Value, call: Call) -> Value:
+    """tanh(x) cosh(x): a difference of exponentials would lose the digits of small numbers."""
+    cosine = vector.temporary("cosine")
+    _hyperbolic_cosine(vector, cosine, x)
+    vector.unary("tanh", x, x)
+    vector.vv("mul", x, x, cosine)
+    return x
+
+
+@unary_operator("Sign", temporaries=2)
 def _sign(vector: SliceVector, x: Value, call: Call) -> Value:
-    below = vector.temporary("below")
+    """(x > 0) - (x < 0); NaN stays."""
+    below, sign = vector.temporary("below"), vector.temporary("sign")
     vector.vs("lt", below, x, 0.0)
-    vector.vs("gt", x, x, 0.0)
-    vector.vv("sub", x, x, below)
+    vector.vs("gt", sign, x, 0.0)
+    vector.vv("sub", sign, sign, below)
+    vector.vv("eq", below, x, x)
+    vector.choose(x, below, sign)
     return x
 
 
 @pointwise_operator("FloatPow", temporaries=8, wide=True)
 def _power(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """|x|**y as exp(y ln |x|); for negative x only whole exponents have a value, and odd ones a sign."""
+    """|x|**y as exp(y ln |x|); of finite x < 0 only whole powers have a value, and odd ones a sign."""
     x, y = (vector.data(operand) for operand in operands)
     result, mask, half = vector.temporary("result"), vector.temporary("mask"), vector.temporary("half")
     vector.unary("abs", result, x)
@@ -183,6 +191,8 @@ def _power(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     vector.round_to_integer(half, "rdn")
     vector.vv("ne", mask, half, y)
     _where_negative(vector, mask, x, half)
+    vector.vs("ne", half, x, -math.inf)
+    vector.vv("mul", mask, mask, half)
     vector.fill(half, math.nan)
     vector.choose(result, mask, half)
     vector.vs("mul", half, y, 0.5)

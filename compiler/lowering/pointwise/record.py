@@ -15,9 +15,13 @@ from dataclasses import dataclass
 
 from compiler.codegen.expr import Value
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.vector import Vector, convert
 from compiler.evaluation.storage import within_range
 from compiler.operators.record import Call
+from tx8isa.numbers.formats import Format
+
+_WHOLE = 8388608.0
+"""2^23: FP32 numbers from it on are integers."""
 
 Combine = Callable[[str, Value, Value], None]
 """(name, dst, a): emits dst = a name operand."""
@@ -56,16 +60,13 @@ class SliceVector(Vector):
         self.kernel.emit(f"ct.maskmove.{self.fmt.token}", dst=dst, src0=src, src1=mask, n=self.n)
 
     def round_to_integer(self, x: Value, rounding: str) -> None:
-        """x = x rounded to an integer (FP32).
-
-        Below 2**22, adding 1.5 * 2**23 and subtracting it again leaves no fraction; larger numbers are kept.
-        """
-        small, result = self.temporary("small"), self.temporary("whole")
+        """x = x rounded to an integer (FP32), by way of INT32; numbers from 2^23 on are integers."""
+        small, whole = self.temporary("small"), self.temporary("whole")
         self.unary("abs", small, x)
-        self.vs("lt", small, small, 4194304.0)
-        self.kernel.emit("ct.add.vs.fp32", dst=result, src0=x, src1=12582912.0, n=self.n, rnd=rounding)
-        self.vs("sub", result, result, 12582912.0)
-        self.choose(x, small, result)
+        self.vs("lt", small, small, _WHOLE)
+        self.kernel.emit("ct.cvt.fp32.int32", dst=whole, src0=x, n=self.n, rnd=rounding)
+        convert(self.kernel, whole, whole, self.n, Format.INT32, Format.FP32)
+        self.choose(x, small, whole)
 
     def data(self, operand: Operand) -> Value:
         """The operand with one element for each of the slice, to be read only."""

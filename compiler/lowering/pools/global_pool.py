@@ -96,7 +96,7 @@ def pool_positions(kernel: Kernel, work: Work, data: Aligned, at: Place) -> None
     else:
         result = _piece(kernel, fold, widened_slice(kernel, data))
         if fold.averages:
-            Vector(kernel, Format.FP32, result.elements).vs("div", result.base, result.base, float(positions))
+            Vector(kernel, Format.FP32, result.elements).vs("div", result.base, result.base, positions)
     finish_pool(kernel, work, result, Place(at.image, 0, at.lane))
 
 
@@ -147,5 +147,5 @@ def _in_pieces(
         data = widened_slice(kernel, load_slice(kernel, "x", source, piece, Grid(count, 1, length), channels))
         v.vv(COMBINE[fold.piece], total.base, total.base, _piece(kernel, fold, data).base)
     if fold.averages:
-        v.vs("div", total.base, total.base, float(positions))
+        v.vs("div", total.base, total.base, positions)
     return total

@@ -10,11 +10,11 @@ result.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Value
+from compiler.codegen.expr import Value, maximum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     STORED_WIDTHS,
@@ -35,17 +35,20 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.long_runs import stored_width
 from compiler.codegen.slices.shards import Shard, shard_of, slices, within
 from compiler.codegen.slices.tensors import BLOCK
-from compiler.codegen.slices.vector import WORD, Vector
+from compiler.codegen.slices.vector import WORD, Vector, repeat_rows
 from compiler.codegen.spm import RESERVED_BYTES
 from compiler.codegen.teams.collective import WAYS, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.dialect.orders import Order
+from compiler.evaluation.sizes import Size, here, most
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
+
+from .lane_normalization import centrings
 
 _FEWEST = 4
 """Positions that are worth a tile of their own."""
@@ -76,23 +79,23 @@ class _GroupNormPlan:
     size: int
     """Positions of a slice."""
 
-    @property
-    def resident(self) -> bool:
-        """Whether the positions of a tile stay in its scratchpad."""
-        return self.size == self.length
+    resident: bool
+    """Whether the positions of a tile stay in its scratchpad."""
 
 
 def _plan(kernel: Kernel, work: Work) -> _GroupNormPlan:
+    """The tiles of an image are as many as suit the usual sizes; at others some may have no positions."""
     batch, *image, channels = work.input(0).shape
-    positions, tiles = math.prod(image), kernel.target.tiles
-    tiles_wanted = min(tiles // batch, ceil_div(positions, _FEWEST)) if 2 * batch <= tiles else 1
-    length = ceil_div(positions, max(tiles_wanted, 1))
-    parts = ceil_div(positions, length)
-    room = kernel.budget - _vector_bytes(channels, parts)
-    size = length
-    while size > 1 and (size > LARGEST_EXTENT or _slice_bytes(work, size, channels, size < length) > room):
+    positions, tiles, images = math.prod(image), kernel.target.tiles, here(batch)
+    wanted = max(1, min(tiles // images, ceil_div(here(positions), _FEWEST)) if 2 * images <= tiles else 1)
+    length = ceil_div(positions, wanted)
+    parts = wanted if isinstance(positions, Size) else ceil_div(positions, length)
+    room = kernel.budget - _vector_bytes(channels, parts * (centrings(work.input(0).fmt) + 1))
+    size = longest = most(length)
+    while size > 1 and (size > LARGEST_EXTENT or _slice_bytes(work, size, channels, size < longest) > room):
         size = ceil_div(size, 2)
-    return _GroupNormPlan(min(batch, tiles // parts), parts, length, size)
+    resident = size == longest
+    return _GroupNormPlan(min(images, tiles // parts), parts, length, length if resident else size, resident)
 
 
 def _slice_bytes(work: Work, size: int, channels: int, again: bool) -> int:
@@ -105,9 +108,9 @@ def _slice_bytes(work: Work, size: int, channels: int, again: bool) -> int:
     return once * (2 if again else 1)
 
 
-def _vector_bytes(channels: int, parts: int) -> int:
-    """Scratchpad bytes for vectors of one FP32 value per channel, those of the exchange included."""
-    return WORD * aligned_channels(channels, BLOCK) * (2 * parts + 16) + RESERVED_BYTES
+def _vector_bytes(channels: int, exchanged: int) -> int:
+    """Scratchpad bytes for vectors of one FP32 value per channel, the ``exchanged`` ones included."""
+    return WORD * aligned_channels(channels, BLOCK) * (exchanged + 16) + RESERVED_BYTES
 
 
 class _GroupNormCode:
@@ -119,9 +122,12 @@ class _GroupNormCode:
         self.positions = math.prod(image)
         self.stored = aligned_channels(self.channels, BLOCK)
         self.groups = work.spec.integer("groups")
+        self.centrings = centrings(work.input(0).fmt)
         lanes = next(width for width in STORED_WIDTHS if self.stored % width == 0)
         self.exchanges = [
-            Exchange(kernel, WAYS[1], plan.parts, self.stored, lanes) for _ in range(2) if plan.parts > 1
+            Exchange(kernel, WAYS[1], plan.parts, self.stored, lanes)
+            for _ in range(self.centrings + 1)
+            if plan.parts > 1
         ]
         self.scale, self.shift = (
             channel_vector(kernel, f"{name}_data", work.input(operand)) for operand, name in _PARAMETERS
@@ -134,22 +140,24 @@ class _GroupNormCode:
 
     def image(self, team: Team, image: Value, part: Value) -> None:
         """This tile's ``part`` of an image."""
-        kernel, count = self.kernel, float(self.positions * (self.channels // self.groups))
+        kernel, count = self.kernel, self.positions * (self.channels // self.groups)
         shard = shard_of(self.positions, self.plan.parts, part, self.plan.size)
-        kept = self._load(Place(image, shard.begin), self._grid(shard)) if self.plan.resident else None
-        mean = self._folded(0, team, self._sums(shard, image, kept, None))
-        self.vector.vs("div", mean, mean, count)
-        if kept is not None:
-            per_channel(kernel, "sub", kept, mean)
-        factor = self._folded(1, team, self._sums(shard, image, kept, mean))
+        kept = self._load(*self._all_of(shard, image)) if self.plan.resident else None
+        means: list[Value] = []
+        for number in range(self.centrings):
+            mean = self._folded(number, team, self._sums(shard, image, kept, means, squares=False))
+            self.vector.vs("div", mean, mean, count)
+            if kept is not None:
+                per_channel(kernel, "sub", kept, mean)
+            means.append(mean)
+        factor = self._folded(self.centrings, team, self._sums(shard, image, kept, means, squares=True))
         self.vector.vs("div", factor, factor, count)
         self.vector.vs("add", factor, factor, self.work.spec.number("epsilon"))
         self.vector.unary("rsqrt", factor, factor)
         self.vector.vv("mul", factor, factor, self._parameter("scale", self.scale))
         shift = self._parameter("shift", self.shift)
         with self._pieces(shard, image, kept) as (at, data):
-            if kept is None:
-                per_channel(kernel, "sub", data, mean)
+            self._centre(data, kept, means)
             per_channel(kernel, "mul", data, factor)
             per_channel(kernel, "add", data, shift)
             apply_steps(AlignedResult(kernel, data, at), data.base, self.work.steps)
@@ -158,10 +166,13 @@ class _GroupNormCode:
     def _parameter(self, name: str, vector: ChannelVector) -> Value:
         return load_vector(self.kernel, name, vector, 0, self.channels)
 
-    def _grid(self, shard: Shard) -> Grid:
-        """All positions of a shard that is not empty."""
-        length = self.plan.length
-        return Grid(self.kernel.let(within(shard.end - shard.begin, 1, length)), 1, length)
+    def _all_of(self, shard: Shard, image: Value) -> tuple[Place, Grid]:
+        """All positions of a shard; of an empty one the last of the image."""
+        kernel, length, count = self.kernel, self.plan.length, shard.end - shard.begin
+        if not isinstance(self.positions, Size):
+            return Place(image, shard.begin), Grid(kernel.let(within(count, 1, length)), 1, length)
+        count = within(maximum(count, 1), 1, length)
+        return Place(image, kernel.let(shard.clamped_begin)), Grid(kernel.let(count), 1, length)
 
     def _load(self, at: Place, grid: Grid) -> Aligned:
         return widened_slice(
@@ -172,27 +183,32 @@ class _GroupNormCode:
     def _pieces(self, shard: Shard, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
         """A loop over the slices of a shard in FP32; no loop if they are kept in the scratchpad."""
         if kept is not None:
-            yield Place(image, shard.begin), kept
+            sized = isinstance(self.positions, Size)
+            with self.kernel.if_below(shard.begin, shard.end) if sized else nullcontext():
+                yield Place(image, shard.begin), kept
             return
         with slices(self.kernel, shard) as (begin, count):
             at = Place(image, begin)
             yield at, self._load(at, Grid(count, 1, self.plan.size))
 
-    def _sums(self, shard: Shard, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
-        """For each channel the sum over a shard, or that of the squared differences from the ``mean``.
+    def _centre(self, data: Aligned, kept: Aligned | None, means: Sequence[Value]) -> None:
+        """Subtract the means, which data that are ``kept`` lack already."""
+        for mean in means if kept is None else ():
+            per_channel(self.kernel, "sub", data, mean)
 
-        From data that are ``kept`` the mean has been subtracted already.
-        """
+    def _sums(
+        self, shard: Shard, image: Value, kept: Aligned | None, means: Sequence[Value], squares: bool
+    ) -> Value:
+        """Sums over a shard, for each channel, of differences from the ``means`` or of their squares."""
         kernel = self.kernel
         total = kernel.buffer("total", WORD * self.stored)
         kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self.stored)
         with self._pieces(shard, image, kept) as (_, data):
-            if mean is not None:
-                if kept is None:
-                    per_channel(kernel, "sub", data, mean)
-                squares = slice_buffer(kernel, "squares", Format.FP32, data.grid, self.channels)
-                Vector(kernel, Format.FP32, data.elements).unary("square", squares.base, data.base)
-                data = squares
+            self._centre(data, kept, means)
+            if squares:
+                squared = slice_buffer(kernel, "squares", Format.FP32, data.grid, self.channels)
+                Vector(kernel, Format.FP32, data.elements).vv("mul", squared.base, data.base, data.base)
+                data = squared
             part = kernel.buffer("part", WORD * self.stored)
             kernel.emit("ct.reduce.sum.fp32", dst=part, src0=data.base, shape=data.shape, dims="h")
             self.vector.vv("add", total, total, part)
@@ -231,18 +247,7 @@ class _GroupNormCode:
             dst_iter1=size,
         )
         kernel.emit("ct.reduce.sum.fp32", dst=total, src0=rows, shape=[1, size, 1, count], dims="h")
-        kernel.emit(
-            "td.gatherscatter",
-            dst=address,
-            src0=total,
-            n=WORD,
-            src_stride0=0,
-            src_iter0=size,
-            src_stride1=WORD,
-            src_iter1=count,
-            dst_stride0=WORD,
-            dst_iter0=count * size,
-        )
+        repeat_rows(kernel, address, total, WORD, count, size)
 
 
 _PARAMETERS = ((1, "scale"), (2, "shift"))

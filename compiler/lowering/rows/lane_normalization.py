@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.lanes import Folds, Lanes, LaneSlice
+from compiler.codegen.slices.lanes import AxisSegment, Folds, Lanes, LaneSlice
 from compiler.codegen.slices.row_transposer import spread_over_lanes
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WORD, Vector, widened
@@ -22,6 +22,15 @@ AFFINE = {"scale": "mul", "shift": "add"}
 """The instructions that apply the parameters of a normalization."""
 
 
+def centrings(fmt: Format) -> int:
+    """How often rows of a format are shifted by their mean.
+
+    A sum of FP32 numbers far from 0 loses digits of the mean. The mean of the differences has them. Sums of
+    shorter numbers are exact enough.
+    """
+    return 2 if fmt is Format.FP32 else 1
+
+
 def normalize_in_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[str, DdrTensor]]) -> None:
     """Subtract the mean (not for RMS), divide by the root of the mean square, all in FP32.
 
@@ -30,38 +39,48 @@ def normalize_in_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[str, 
     source, axes = work.input(0), normalized_axes(work.spec)
     folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(source.shape[axes[0] :]), 1)
     parameters = [_Parameter.of(kernel, name, tensor) for name, tensor in vectors]
-    centred = work.op == "LayerNormalization"
     lanes = Lanes(kernel, source, folds, 3 * source.bytes_each + 8 * WORD, work.output.bytes_each < WORD)
     affine = _AffineStep(kernel, lanes, parameters) if parameters else None
     with lanes.items() as item:
-        mean, scale = lanes.accumulator("mean"), lanes.accumulator("deviation")
-        if centred:
-            _compute_mean(lanes, item, mean)
+        means: list[Value] = []
+        for _ in range(centrings(source.fmt) if work.op == "LayerNormalization" else 0):
+            means.append(_mean(lanes, item, means))
+        scale = lanes.accumulator("deviation")
         lanes.clear("sum", scale)
         with item.sweep() as segment:
             vector = lanes.vector(segment.count)
-            if centred:
-                vector.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            _centre(lanes, segment, means)
             squares = kernel.buffer("squares", WORD * lanes.segment * lanes.width)
-            vector.unary("square", squares, segment.data)
+            vector.vv("mul", squares, segment.data, segment.data)
             lanes.combine("sum", segment, squares, scale)
         per_lane = lanes.lane_vector()
-        per_lane.vs("div", scale, scale, float(folds.axis))
+        per_lane.vs("div", scale, scale, folds.axis)
         per_lane.vs("add", scale, scale, work.spec.number("epsilon"))
         per_lane.unary("rsqrt", scale, scale)
         with item.sweep() as segment:
             vector = lanes.vector(segment.count)
-            if centred and not lanes.resident:
-                vector.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            if not lanes.resident:
+                _centre(lanes, segment, means)
             vector.vuv("mul", segment.data, segment.data, scale, lanes.width)
             item.store(work.output, segment, affine)
 
 
-def _compute_mean(lanes: Lanes, item: LaneSlice, mean: Value) -> None:
+def _mean(lanes: Lanes, item: LaneSlice, means: Sequence[Value]) -> Value:
+    """The mean of the rows less their earlier ``means``, a number for each lane."""
+    mean = lanes.accumulator("mean")
     lanes.clear("sum", mean)
     with item.sweep() as segment:
+        _centre(lanes, segment, means)
         lanes.combine("sum", segment, segment.data, mean)
-    lanes.lane_vector().vs("div", mean, mean, float(lanes.folds.axis))
+    lanes.lane_vector().vs("div", mean, mean, lanes.folds.axis)
+    return mean
+
+
+def _centre(lanes: Lanes, segment: AxisSegment, means: Sequence[Value]) -> None:
+    """Subtract the means from a segment; one that stays in the scratchpad lacks the last of them only."""
+    vector = lanes.vector(segment.count)
+    for mean in means[-1:] if lanes.resident else means:
+        vector.vuv("sub", segment.data, segment.data, mean, lanes.width)
 
 
 @dataclass(frozen=True)

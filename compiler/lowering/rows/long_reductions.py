@@ -21,7 +21,7 @@ from compiler.codegen.slices.vector import WORD, Vector, narrowed, widened
 from compiler.codegen.spm import RESERVED_BYTES
 from compiler.codegen.teams.collective import COMBINE, WAYS, Exchange, fold_halves
 from compiler.codegen.teams.team import tile_grid
-from compiler.evaluation.sizes import always, here
+from compiler.evaluation.sizes import Size, always, here
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -68,10 +68,16 @@ def rows_per_group(inner: int) -> int:
 
 
 def reduction_plans(folds: Folds, source: DdrTensor, target: Target) -> list[ReductionPlan]:
-    """The plans that leave the busiest tile least to do; none if rows are too wide or results too many."""
+    """The plans that leave the busiest tile least to do; none if rows are too wide or results too many.
+
+    Where a run decides how long the axis is, they are those for the usual size.
+    """
     found: dict[ReductionPlan, int] = {}
+    if isinstance(folds.outer, Size) or isinstance(folds.inner, Size):
+        return []
     if rows_per_group(folds.inner) * folds.inner > _MOST_GROUP_ELEMENTS:
         return []
+    folds = replace(folds, axis=here(folds.axis))
     for used in range(1, min(folds.outer, target.tiles) + 1):
         turns = ceil_div(folds.outer, used)
         runs = ceil_div(folds.outer, turns)
@@ -211,9 +217,9 @@ class _RunCode:
 
         The rest of the line after the results is overwritten, so runs are to be folded in ascending order.
         """
-        kernel, room = self.kernel, self.room
-        shard = shard_of(self.folds.axis, self.plan.parts, part, self.plan.chunk)
-        if shard.slice_count == 1:
+        kernel, room, folds = self.kernel, self.room, self.folds
+        shard = shard_of(folds.axis, self.plan.parts, part, self.plan.chunk)
+        if not isinstance(folds.axis, Size) and shard.slice_count == 1:
             data, _ = self._load(run, kernel.let(shard.begin), kernel.let(shard.length), room)
             self._fold_sums(data, target)
             return
@@ -272,8 +278,8 @@ def clear_after(kernel: Kernel, data: Value, count: Value, size: int) -> None:
 
 def _store(kernel: Kernel, reduction: Reduction, first: Value, data: Value, n: Value, room: int) -> None:
     """Store n results from number ``first`` on, divided and rounded; the buffer has ``room`` elements."""
-    if reduction.divisor > 1:
-        Vector(kernel, Format.FP32, n).vs("div", data, data, float(reduction.divisor))
+    if not always(reduction.divisor == 1):
+        Vector(kernel, Format.FP32, n).vs("div", data, data, reduction.divisor)
     fmt = reduction.target.fmt
     data = narrowed(kernel, data, n, room, fmt)
     kernel.emit(f"wdma.{fmt.token}", dst=reduction.target.at(first + reduction.starts[1]), src=data, n=n)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.slices.shards import shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WORD, Vector, narrowed, round_in_place, widened
@@ -23,7 +24,9 @@ from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 
+from .lane_normalization import centrings
 from .long_reductions import IDENTITY, LANES, clear_after
+from .quotient import divide
 
 _DEFAULT_FROM = 4096
 """Elements of a row from which this way is taken without a search."""
@@ -203,8 +206,8 @@ def softmax_of_long_rows(
         segment.padded.vuv("sub", data, data, rows.fold(0, data), 1)
         segment.padded.unary("exp_lp", data, data)
         total = rows.fold(1, data)
-        one.unary("recip", total, total)
-        segment.vector.vuv("mul", data, data, total, 1)
+        division = divide(one, total, Folds(plan.rows, plan.axis, 1))
+        segment.vector.vuv(division, data, data, total, 1)
         if target.fmt is not fmt:
             round_in_place(kernel, data, segment.count, segment.size, fmt)
         segment.store(target)
@@ -223,17 +226,20 @@ def normalize_long_rows(
 
     ``vectors``: instructions, each with a vector as long as a row, that are applied to the results.
     """
-    rows = _RowCode(kernel, source, plan, ("sum", "sum") if centred else ("sum",))
+    passes = centrings(source.fmt) if centred else 0
+    rows = _RowCode(kernel, source, plan, ("sum",) * (passes + 1))
     with rows.segments() as segment:
-        data, one, axis = segment.data, Vector(kernel, Format.FP32, 1), float(plan.axis)
-        if centred:
-            mean = rows.fold(0, data)
+        data, one, axis = segment.data, Vector(kernel, Format.FP32, 1), plan.axis
+        for number in range(passes):
+            if number:
+                clear_after(kernel, data, segment.count, segment.used)
+            mean = rows.fold(number, data)
             one.vs("div", mean, mean, axis)
             segment.vector.vuv("sub", data, data, mean, 1)
         squares = kernel.buffer("squares", WORD * segment.size)
-        segment.vector.unary("square", squares, data)
+        segment.vector.vv("mul", squares, data, data)
         clear_after(kernel, squares, segment.count, segment.used)
-        scale = rows.fold(int(centred), squares)
+        scale = rows.fold(passes, squares)
         one.vs("div", scale, scale, axis)
         one.vs("add", scale, scale, epsilon)
         one.unary("rsqrt", scale, scale)

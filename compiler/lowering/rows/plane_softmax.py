@@ -2,13 +2,14 @@
 
 The largest element and the sum of a row are one number at its position. The matrix engine repeats such
 numbers along the axis by a product with a row of ones; with the data as initial sums it also adds them. It
-takes the numbers in two TF32 parts, which are 22 bits.
+takes numbers in TF32 parts: a sum in two, which are 22 bits, a largest element in as many as hold it exactly,
+so that no difference is above 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
@@ -23,10 +24,11 @@ from compiler.codegen.slices.aligned import (
     store_aligned,
     widened_slice,
 )
+from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, round_in_place
-from compiler.evaluation.sizes import least
+from compiler.evaluation.sizes import Size, least
 from compiler.lowering.record import Cut, Work
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.division import ceil_div
@@ -34,12 +36,12 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
+from .quotient import divide
+
 WAY = "planes"
 """The value of the choice ``way`` in cuts of this kind."""
 _BYTES_EACH = 28
 """Scratchpad bytes for an element: FP32 data and factors, what is loaded and stored, all twice."""
-_LEAST = -3.0e38
-"""Elements are raised to this, because a lower maximum of a row could not be split into TF32 parts."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ class PlaneSoftmaxPlan:
 def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> PlaneSoftmaxPlan | None:
     """The plan with slices as large as ``room`` bytes allow, and at least ``pieces`` of them for every tile.
 
-    None if the axis is not the last, or too long.
+    None if the axis is not the last, too long, or of a size that a run decides: then it has no known planes.
     """
     shape = work.input(0).shape
     axis = axis_from_front(work.spec.integer("axis"), len(shape))
     extent, count = shape[axis], math.prod(shape[:axis])
-    if math.prod(shape[axis + 1 :]) > 1 or not 1 < extent <= LARGEST_EXTENT:
+    if math.prod(shape[axis + 1 :]) > 1 or isinstance(extent, Size) or not 1 < extent <= LARGEST_EXTENT:
         return None
     most_rows = room // (_BYTES_EACH * aligned_channels(extent, BLOCK))
     return (
@@ -101,17 +103,16 @@ def softmax_in_planes(
         grid = Grid(count, 1, plan.size)
         data = widened_slice(kernel, load_aligned(kernel, "rows", source, first, plan.axis, grid, plan.axis))
         vector = Vector(kernel, Format.FP32, data.elements)
-        vector.vs("max", data.base, data.base, _LEAST)
         largest = _reduced(kernel, "max", data)
         lanes = Vector(kernel, Format.FP32, largest.elements)
         lanes.vs("mul", largest.base, largest.base, -1.0)
-        _repeat(kernel, largest, ones, data.base, data.base, plan.axis)
+        _repeat(kernel, _exact_parts(kernel, largest, source.fmt), ones, data.base, data.base, plan.axis)
         vector.unary("exp_lp", data.base, data.base)
         total = _reduced(kernel, "sum", data)
-        lanes.unary("recip", total.base, total.base)
+        division = divide(lanes, total.base, Folds(plan.count, plan.axis, 1))
         factors = slice_buffer(kernel, "factors", Format.FP32, grid, plan.axis)
-        _repeat(kernel, total, ones, factors.base, None, plan.axis)
-        vector.vv("mul", data.base, data.base, factors.base)
+        _repeat(kernel, split(kernel, total), ones, factors.base, None, plan.axis)
+        vector.vv(division, data.base, data.base, factors.base)
         if target.fmt is not fmt:
             round_in_place(kernel, data.base, data.elements, data.room, fmt)
         store_aligned(kernel, narrowed_slice(kernel, data, target.fmt), target, first, plan.axis)
@@ -124,11 +125,25 @@ def _reduced(kernel: Kernel, name: str, data: Aligned) -> Aligned:
     return folded
 
 
+def _exact_parts(kernel: Kernel, numbers: Aligned, fmt: Format) -> list[Aligned]:
+    """TF32 numbers whose sums are numbers of ``fmt``, high digits first; ``numbers`` become the last."""
+    parts = [numbers.at(numbers.base, Format.TF32)]
+    if fmt is not Format.FP32:
+        return parts
+    vector = Vector(kernel, Format.FP32, numbers.elements)
+    for name in ("high", "middle"):
+        part = slice_buffer(kernel, name, Format.TF32, numbers.grid, numbers.channels)
+        kernel.emit("ct.cvt.fp32.tf32", dst=part.base, src0=numbers.base, n=numbers.elements, rnd="rtz")
+        vector.vv("sub", numbers.base, numbers.base, part.base)
+        parts.insert(-1, part)
+    return parts
+
+
 def _repeat(
-    kernel: Kernel, numbers: Aligned, ones: Value, target: Value, initial: Value | None, axis: int
+    kernel: Kernel, parts: Sequence[Aligned], ones: Value, target: Value, initial: Value | None, axis: int
 ) -> None:
-    """target [rows, axis] = the number of each row, plus ``initial``."""
-    for part in split(kernel, numbers):
+    """target [rows, axis] = the sum of the parts of each row's number, plus ``initial``."""
+    for part in parts:
         psum: dict[str, Value] = {"psum": initial} if initial is not None else {}
         kernel.emit(
             "ne.gemm.tf32",

@@ -9,6 +9,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.lanes import Folds, Lanes
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WORD
+from compiler.evaluation.sizes import always
 from compiler.graph import Shape
 from compiler.lowering.movement.movement import convert_tensor
 from compiler.lowering.record import Cut, Engine, Work, lowering
@@ -53,9 +54,9 @@ def reduction(kernel: Kernel, work: Work) -> None:
 def _folds_of(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:
     """A fold for each run of adjacent reduced axes, the last run first; each leaves axes of one element."""
     sizes, found = list(shape), []
-    while open_axes := [axis for axis in axes if sizes[axis] != 1]:
+    while open_axes := [axis for axis in axes if not always(sizes[axis] == 1)]:
         first, end = open_axes[-1], open_axes[-1] + 1
-        while first > 0 and (first - 1 in axes or sizes[first - 1] == 1):
+        while first > 0 and (first - 1 in axes or always(sizes[first - 1] == 1)):
             first -= 1
         found.append(Folds(math.prod(sizes[:first]), math.prod(sizes[first:end]), math.prod(sizes[end:])))
         sizes[first:end] = [1] * (end - first)
@@ -82,6 +83,6 @@ def _reduce_in_lanes(kernel: Kernel, problem: Reduction) -> None:
         lanes.clear(problem.name, total)
         with item.sweep() as segment:
             lanes.combine(problem.name, segment, segment.data, total)
-        if problem.divisor > 1:
-            lanes.lane_vector().vs("div", total, total, float(problem.divisor))
+        if not always(problem.divisor == 1):
+            lanes.lane_vector().vs("div", total, total, problem.divisor)
         item.store_folded(problem.target, total)

@@ -14,6 +14,7 @@ from compiler.operators.types import axis_from_front
 
 from . import long_rows, plane_softmax
 from .long_rows import LongRowPlan
+from .quotient import divide
 
 
 def _softmax_folds(work: Work) -> Folds:
@@ -72,11 +73,11 @@ def _softmax_in_lanes(kernel: Kernel, work: Work) -> None:
         with item.sweep() as segment:
             _exponential(lanes, segment.data, segment.count, largest)
             lanes.combine("sum", segment, segment.data, total)
-        lanes.lane_vector().unary("recip", total, total)
+        division = divide(lanes.lane_vector(), total, folds)
         with item.sweep() as segment:
             if not lanes.resident:
                 _exponential(lanes, segment.data, segment.count, largest)
-            lanes.vector(segment.count).vuv("mul", segment.data, segment.data, total, lanes.width)
+            lanes.vector(segment.count).vuv(division, segment.data, segment.data, total, lanes.width)
             if work.output.fmt is not work.arithmetic and not lanes.by_engine:
                 n, room = segment.count * lanes.width, lanes.segment * lanes.width
                 round_in_place(kernel, segment.data, n, room, work.arithmetic)

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
-from compiler.codegen.slices.row_transposer import identity
+from compiler.codegen.slices.row_transposer import loaded_matrix
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector, convert
+from compiler.codegen.tree import Spaced
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -28,7 +31,11 @@ _MOST_SCORES = 1 << 18
 
 @dataclass(frozen=True)
 class AttentionTables:
-    """What a tile keeps for the attention of all layers: ones, and the identity that transposes results."""
+    """The constants that a tile keeps for the attention of all layers, as the negative of each.
+
+    A product with minus ones gives minus the largest scores, which the scores begin with, and minus the sums
+    of weights; so the quotients have the other sign, until the negative identity transposes them.
+    """
 
     ones: Value
     identity: Value
@@ -38,8 +45,8 @@ def attention_tables(kernel: Kernel, keys: int, depth: int, width: int, fmt: For
     """``keys`` of a head, its ``depth``, and the ``width`` of what is transposed at a time."""
     size = aligned_bytes(max(depth, 1), keys, fmt)
     ones = kernel.buffer("ones", size)
-    kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=size * 8 // fmt.bits)
-    return AttentionTables(ones, identity(kernel, width, fmt))
+    kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=-1.0, n=size * 8 // fmt.bits)
+    return AttentionTables(ones, loaded_matrix(kernel, "identity", -np.eye(width), fmt))
 
 
 def attend(
@@ -71,16 +78,14 @@ class _Attention:
         self.elements = self.heads * keys.rows * self.lanes
 
     def run(self, target: Value) -> None:
-        """Write V' weights [depth, queries] of each head to ``target``."""
+        """Write minus V' weights [depth, queries] of each head to ``target``."""
         kernel, depth = self.kernel, self.queries.depth
         weights = self._weights()
         size = self.heads * depth * self.lanes
         totals, sums = kernel.buffer("totals", 4 * size), kernel.buffer("mixed", 4 * size)
         self._multiply(self.ones, weights, totals, depth, self.keys.rows, "fp32", lb=1, rt=1)
         self._multiply(self.values.base, weights, sums, depth, self.keys.rows, "fp32", lt=1, rt=1)
-        vector = Vector(kernel, Format.FP32, size)
-        vector.unary("recip", totals, totals)
-        vector.vv("mul", sums, sums, totals)
+        Vector(kernel, Format.FP32, size).vv("div", sums, sums, totals)
         convert(kernel, target, sums, size, Format.FP32, self.fmt)
 
     def _weights(self) -> Value:
@@ -90,11 +95,11 @@ class _Attention:
         self._multiply(self.keys.base, self.queries.base, scores, keys, self.queries.depth, fmt.token)
         row = round_up(self.lanes * fmt.bits // 8, LINE_BYTES)
         largest = kernel.buffer("largest", self.heads * row + LINE_BYTES)
-        shape: list[Value] = [self.heads, keys, 1, self.lanes]
+        shape: list[Value] = [Spaced(self.heads), keys, 1, self.lanes]
         kernel.emit(f"ct.reduce.max.{fmt.token}", dst=largest, src0=scores, shape=shape, dims="h")
-        Vector(kernel, fmt, self.heads * row * 8 // fmt.bits).vs("mul", largest, largest, -1.0)
         shift = kernel.buffer("shift", 4 * self.elements)
-        self._multiply(self.ones, largest, shift, keys, 1, "fp32", lb=1, lt=1, rt=1)
+        heads = Spaced(self.heads)
+        self._multiply(self.ones, largest, shift, keys, 1, "fp32", lb=1, rb=heads, lt=1, rt=1)
         depth = self.queries.depth
         self._multiply(self.keys.base, self.queries.base, scores, keys, depth, fmt.token, psum=shift)
         Vector(kernel, fmt, self.elements).unary("exp_lp", scores, scores)
@@ -119,7 +124,7 @@ class _Attention:
 
 
 def _transposed(kernel: Kernel, data: Value, queries: Heads, identity: Value) -> Dealt:
-    """[depth, queries] of each head as [queries, heads x depth]: an exact product with the identity.
+    """Minus [depth, queries] of each head as [queries, heads x depth]: an exact product.
 
     With at most 64 queries the heads are one matrix [heads x depth, queries]. Else a head is 64 columns wide,
     a plane of the result.

@@ -22,9 +22,8 @@ from compiler.lowering.conv.quantised.int8 import requantisation
 from compiler.lowering.pointwise.quantisation import round_and_shift
 from tx8isa.numbers.formats import Format
 
-from .columns import ColumnBlock, blocks_of
 from .exchange import Participants
-from .layers import Layers, ProductLayer, ProductPart, ResultBytes
+from .layers import ColumnBlock, Layers, ProductLayer, ProductPart, ResultBytes, blocks_of
 from .mesh import Dealt, Gathered, Heads
 
 

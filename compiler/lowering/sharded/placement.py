@@ -8,9 +8,11 @@ from compiler.codegen.phase import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import WHOLE, Home
 from compiler.lowering.record import ALL_GATHER, Placement, StageExchange, Work
+from tx8isa.numbers.formats import Format
 
-from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, QuantiseLayer, layers_of
+from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, QuantiseLayer
 from .mesh import Mesh, mesh_of
+from .reading import layers_of
 
 ROWS, COLUMNS = "rows", "columns"
 """The axes of the mesh."""
@@ -91,3 +93,12 @@ def exchanges_of_weights(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     for layer in layers.order:
         if isinstance(layer, ProductLayer) and mesh.rows > 1:
             yield StageExchange(ALL_GATHER, layer.matrix.symbol, ROWS, layer.stage)
+
+
+def gathered_format(layers: Layers, source: DdrTensor) -> Format:
+    """The format in which layers read all of a value: FP32 is rounded on arrival, unless it becomes bytes."""
+    readers = [layer for layer in layers.order if layer.source.symbol == source.symbol]
+    exact = any(isinstance(layer, QuantiseLayer) for layer in readers)
+    if source.fmt is not Format.FP32 or source.symbol in layers.made or exact:
+        return source.fmt
+    return readers[-1].work.arithmetic

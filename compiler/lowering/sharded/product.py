@@ -16,23 +16,22 @@ from compiler.codegen.slices.aligned import (
     load_slice,
     narrowed_slice,
     per_channel,
-    repeat_rows,
     slice_buffer,
     spread,
 )
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import Vector, convert
+from compiler.codegen.slices.vector import WORD, Vector, convert, repeat_rows
 from compiler.graph import Array
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
+from .biases import ColumnBias
 from .byte_product import BytePart, ByteVectors, byte_weights, heads_of, quantised_slice
-from .columns import ColumnBlock, blocks_of
 from .exchange import Participants, Weights
-from .layers import AttentionLayer, ProductLayer, ProductPart
+from .layers import AttentionLayer, ColumnBlock, ProductLayer, ProductPart, blocks_of
 from .mesh import Dealt, Gathered, Heads
 from .tables import ByteTable, is_looked_up, load_table, looked_up
 
@@ -49,7 +48,7 @@ class PreparedProduct:
     """
 
     weights: Weights
-    bias: Value | None = None
+    bias: ColumnBias | None = None
     start: Value | None = None
     vectors: ByteVectors | None = None
     table: ByteTable | None = None
@@ -62,12 +61,13 @@ def load_constants(
     rows: int,
     shared: bool,
     vectors: ByteVectors | None,
+    bias: ColumnBias | None,
 ) -> PreparedProduct:
     """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
 
     ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: those of
-    a product of bytes. The bias of floats comes with the first part; or, if the sums begin with something
-    else, with the last.
+    a product of bytes. ``bias``: that of a product of floats, which the sums of the first part begin with. If
+    they begin with something else and it is not in parts, it comes with the last.
     """
     kernel, layer = participants.kernel, part.layer
     width, fmt = layer.columns // participants.mesh.columns, layer.weight_fmt
@@ -85,17 +85,17 @@ def load_constants(
     table = load_table(kernel, layer) if part.ends and is_looked_up(layer) else None
     if vectors is not None:
         return PreparedProduct(weights, vectors=vectors, table=table)
-    biased = layer.vectors or any(each.shift for each in blocks[0])
-    if not biased or not (part.ends if layer.residuals else part.begins):
+    last = bool(layer.residuals) and bias is not None and bias.ones is None
+    if bias is None or not (part.ends if last else part.begins):
         return PreparedProduct(weights, table=table)
-    bias = _load_bias(participants, layer, blocks)
     if layer.residuals:
-        return PreparedProduct(weights, bias)
+        return PreparedProduct(weights, bias, table=table)
     start = kernel.buffer("start", 4 * rows * width)
-    if heads is None:
-        spread(kernel, Aligned(start, Format.FP32, Grid(rows, 1, rows), width), bias)
-    else:
-        repeat_rows(kernel, start, bias, heads.depth, width // heads.depth, rows)
+    with kernel.on_worker(0):  # which has loaded the bias
+        if heads is None:
+            spread(kernel, Aligned(start, Format.FP32, Grid(rows, 1, rows), width), bias.base)
+        else:
+            repeat_rows(kernel, start, bias.base, WORD * heads.depth, width // heads.depth, rows)
     return PreparedProduct(weights, start=start, table=table)
 
 
@@ -108,21 +108,6 @@ def _weight_image(part: ProductPart, blocks: Sequence[Sequence[ColumnBlock]]) ->
     scaled = [stored(matrix[:, each.columns] * each.factor, fmt) for own in blocks for each in own]
     packed = [pack(np.ascontiguousarray(columns), fmt, Layout.CX) for columns in scaled]
     return np.concatenate([columns.view(storage_dtype(fmt)) for columns in packed])
-
-
-def _load_bias(
-    participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[ColumnBlock]]
-) -> Value:
-    """This tile's columns of the bias."""
-    kernel, vector = participants.kernel, layer.bias()
-    found = [(vector[each.columns] + each.shift) * each.factor for own in blocks for each in own]
-    data = np.concatenate(found)
-    width = layer.columns // participants.mesh.columns
-    symbol = kernel.constant("bias_data", Format.FP32, data.astype(np.float32)).symbol
-    bias = kernel.buffer("bias", 4 * width)
-    source = DdrTensor(symbol, Format.FP32, data.shape).at(participants.column * width)
-    kernel.emit("rdma.fp32", dst=bias, src=source, n=width)
-    return bias
 
 
 def multiply_heads(
@@ -187,7 +172,8 @@ def multiply(
     kernel, layer = participants.kernel, part.layer
     target, residuals = layer.result.fmt, [own(tensor) for tensor in layer.residuals]
     width, grid = layer.columns // participants.mesh.columns, Grid(source.rows, 1, source.rows)
-    final = not layer.steps and prepared.bias is None and len(residuals) < 2 and target is source.fmt
+    later = prepared.bias if prepared.bias is not None and prepared.bias.ones is None else None
+    final = not layer.steps and later is None and len(residuals) < 2 and target is source.fmt
     fmt = target if final and part.ends else Format.FP32
     sums = slice_buffer(kernel, "sums", fmt, grid, width)
     kernel.emit(
@@ -204,8 +190,8 @@ def multiply(
     )
     if not part.ends:
         return Dealt(sums.base, fmt, source.rows, width)
-    if prepared.bias is not None:
-        per_channel(kernel, "add", sums, prepared.bias)
+    if later is not None:
+        per_channel(kernel, "add", sums, later.base)
     _add(kernel, sums, residuals[1:])
     return _finished(participants, layer, sums, own, prepared.table)
 
@@ -257,6 +243,8 @@ def _initial_sums(
     """The initial sums of a product: earlier parts, a residual, or the bias."""
     if before is not None:
         return {"psum": before}
+    if residuals and prepared.bias is not None and prepared.bias.ones is not None:
+        return {"psum": prepared.bias.added_to(residuals[0]).base}
     if residuals:
         return {"psum": residuals[0].base, "psum_format": residuals[0].fmt.token}
     return {} if prepared.start is None else {"psum": prepared.start}

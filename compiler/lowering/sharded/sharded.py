@@ -27,26 +27,20 @@ from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
 from compiler.lowering.record import Cut, Engine, StageExchange, Work, exchanges_in, lowering
+from compiler.lowering.stack.constants import BIAS_PARTS
 from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
+from .biases import ColumnBias, load_biases
 from .byte_product import ByteVectors, load_byte_vectors, quantised_slice
 from .divisions import fits, meshes
 from .exchange import Outgoing, Participants, exchange
-from .layers import (
-    PARTS,
-    AttentionLayer,
-    Layer,
-    Layers,
-    NormalizationLayer,
-    ProductPart,
-    QuantiseLayer,
-    layers_of,
-)
+from .layers import PARTS, AttentionLayer, Layer, Layers, NormalizationLayer, ProductPart, QuantiseLayer
 from .mesh import Dealt, Gathered, Heads, Mesh, mesh_of
-from .normalization import Normalizer
-from .placement import exchanges_of_values, exchanges_of_weights
+from .normalization import Normalizer, folded
+from .placement import exchanges_of_values, exchanges_of_weights, gathered_format
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
+from .reading import layers_of
 from .schedule import Superstep, Task, steps_of
 
 _WORKERS = (1, 2)
@@ -70,7 +64,7 @@ def _cuts(target: Target, work: Work) -> Iterator[Cut]:
 @lowering("Sharded", cuts=_cuts, prefetch=True, engines=(Engine.MATRIX, Engine.VECTOR))
 def sharded(kernel: Kernel, work: Work) -> None:
     """All layers of the work, on the tiles of a mesh."""
-    layers, target = layers_of(work), kernel.target
+    layers, target = folded(layers_of(work)), kernel.target
     if work.cut is not None:
         mesh = mesh_of(target, work.cut)
         if mesh.size > target.tiles or not fits(layers, mesh):
@@ -105,13 +99,14 @@ class _Phase:
         self.rows = self.participants.share
         self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.byte_vectors: dict[str, ByteVectors] = {}
+        self.biases: dict[str, ColumnBias] = {}
         self.dealt: dict[str, Dealt] = {}
         self.gathered: dict[str, Gathered] = {}
         self.heads: dict[str, Heads] = {}
         self.targets: dict[str, Value] = {}
         """Addresses at which the data of the next exchange will arrive."""
         self.tables: AttentionTables | None = None
-        self.normalizer = Normalizer(kernel, layers)
+        self.normalizer = Normalizer(kernel, layers, self.rows)
 
     def _exchanges(self) -> tuple[StageExchange, ...]:
         """The exchanges of the work. Values must be exchanged where layers need them; weights need not."""
@@ -129,6 +124,7 @@ class _Phase:
         Worker 0 does, because nothing orders the others with what it still executes of earlier phases.
         """
         self.byte_vectors = load_byte_vectors(self.participants, self.layers)
+        self.biases = load_biases(self.participants, self.layers, self.normalizer.ones(BIAS_PARTS))
         for number in range(_EARLY):
             self._load_weights(number)
         self.normalizer.load()
@@ -162,26 +158,25 @@ class _Phase:
             for part in self.steps[number].products:
                 user = self.layers.user_of_heads(part.layer)
                 shared = self._is_shared(part)
-                vectors = self.byte_vectors.get(part.layer.result.symbol)
+                symbol = part.layer.result.symbol
+                vectors, bias = self.byte_vectors.get(symbol), self.biases.get(symbol)
                 with self.kernel.computing(_name_of(part)):
                     self.prepared[part] = load_constants(
-                        self.participants, part, user, self.rows, shared, vectors
+                        self.participants, part, user, self.rows, shared, vectors, bias
                     )
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
         made = self.layers.made
         sources = {layer.source.symbol: layer.source for layer in self.layers.order}
-        exact = {layer.source.symbol for layer in self.layers.order if isinstance(layer, QuantiseLayer)}
-        readers = {layer.source.symbol: layer for layer in self.layers.order}
         for symbol, tensor in sources.items():
             if symbol not in made:
                 columns = tensor.shape[-1]
                 matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
                 first = self.participants.first_row * columns
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
-                if loaded.fmt is Format.FP32 and symbol not in exact:
-                    loaded = narrowed_slice(self.kernel, loaded, readers[symbol].work.arithmetic)
+                if (fmt := gathered_format(self.layers, tensor)) is not loaded.fmt:
+                    loaded = narrowed_slice(self.kernel, loaded, fmt)
                 self.gathered[symbol] = Gathered(loaded.base, loaded.fmt, self.rows, columns)
 
     # --- exchanges --------------------------------------------------------------------------------------

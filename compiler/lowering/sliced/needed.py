@@ -143,7 +143,7 @@ def _operand_share(
         share.size * step + following.before + following.after,
         Reach(reach.pitch * step, reach.last * step, reach.before * step + following.before),
     )
-    if overlap and op not in _PADDED_BY_ZEROS and found.exceeds(operand):
+    if op in _WINDOWS and op not in _PADDED_BY_ZEROS and found.exceeds(operand):
         raise Undividable(f"windows of {op} reach beyond axis {following.axis} of {operand}")
     return found
 

@@ -315,7 +315,7 @@ def _is_soon_apart(kernel: Kernel, sums: Aligned) -> bool:
         return False
     pairs, alone = divmod(planes, 2)
     moves = 2 * pairs * sums.grid.room * sums.grid.width * timing.tdma.transfer.value
-    return bool(moves < (planes - 1 - alone) * timing.core.issue.value)
+    return bool(moves < (planes - 1 - alone) * timing.issue.of("ct").value)
 
 
 def _multiply(product: SumsOfBytes, image: ByteImage, weights: Sequence[Value]) -> None:

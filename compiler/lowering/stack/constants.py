@@ -12,15 +12,16 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
+from compiler.codegen.slices.vector import WORD
 from compiler.evaluation.sizes import here, largest
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.quantised.int8 import engine_stretches
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
 from compiler.lowering.record import Work
-from tx8isa.numbers.division import round_up
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import Layout
+from tx8isa.numbers.layouts import LINE_BYTES, Layout
 from tx8isa.numbers.packing import pack
 from tx8isa.numbers.rounding import rounded
 
@@ -154,7 +155,8 @@ class StoredBiases:
 
     ``places``: by the symbol of a stage's result, where its bias begins, in numbers, and whether it is in
     parts.
-    ``positions``: at how many positions a product writes one of them at most.
+    ``positions``: at how many positions a product writes one of them at most. If it writes any, the last line
+    of ``data`` is ones.
     """
 
     data: Array
@@ -169,6 +171,11 @@ class BiasRun:
     stored: StoredBiases
     run: DdrTensor
     base: Value
+
+    @property
+    def ones(self) -> Value:
+        """Where a line of ones begins, if a product writes any of the biases."""
+        return self.base + (self.stored.data.nbytes - LINE_BYTES)
 
     @property
     def biases(self) -> dict[str, Bias]:
@@ -213,7 +220,8 @@ def loaded_biases(kernel: Kernel, runs: Sequence[BiasRun], gathered: Sequence[Bi
     for each in (*runs, *gathered):
         found |= each.biases
     positions = max((each.stored.positions for each in (*runs, *gathered)), default=0)
-    return Biases(found, _ones(kernel, positions) if positions else None)
+    line = next((each.ones for each in runs if each.stored.positions), None)
+    return Biases(found, _ones(kernel, positions, line) if positions else None)
 
 
 def bias_runs(kernel: Kernel, stored: StoredBiases) -> list[BiasRun]:
@@ -240,14 +248,25 @@ def stored_biases(order: Sequence[Stage], most: int) -> StoredBiases:
             data = values if operand is None else operand
             stored += [data, np.zeros(-data.size % BLOCK, np.float32)]
             positions = largest(positions, count if operand is not None else 0)
+    if positions:
+        stored.append(np.ones(LINE_BYTES // WORD, np.float32))
     return StoredBiases(np.concatenate(stored), places, positions)
 
 
-def _ones(kernel: Kernel, positions: int) -> Value:
-    """A one for each part of a bias at each position."""
+def _ones(kernel: Kernel, positions: int, line: Value | None) -> Value:
+    """A one for each part of a bias at each position.
+
+    ``line``: a line of them, which is repeated: a stack moves data anyway, so no other kind of command is
+    needed. Without it they are written.
+    """
     size = aligned_bytes(positions, BIAS_PARTS, Format.TF32)
-    ones = kernel.buffer("ones", size)
-    kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=size * 8 // Format.TF32.bits)
+    lines = ceil_div(size, LINE_BYTES)
+    ones = kernel.buffer("ones", lines * LINE_BYTES)
+    if line is None:
+        kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=size * 8 // Format.TF32.bits)
+    else:
+        loops = {"src_stride0": 0, "src_iter0": lines, "dst_stride0": LINE_BYTES, "dst_iter0": lines}
+        kernel.emit("td.gatherscatter", dst=ones, src0=line, n=LINE_BYTES, **loops)
     return ones
 
 

@@ -232,7 +232,7 @@ class RowPhase:
             return result
         piece, timing = self.stages.pieces[last], self.kernel.target.machine.timing
         early = result.grid.room * result.grid.width * piece.channel
-        if early > timing.core.issue.value * getattr(timing.ct.rates, result.fmt.token).value:
+        if early > timing.issue.of("ct").value * getattr(timing.ct.rates, result.fmt.token).value:
             return result
         if stage.result.symbol != last:
             return None

@@ -13,7 +13,7 @@ from compiler.graph import Box, Shape
 from compiler.operators.record import Call, Operator
 
 _Boxes = tuple[Box | None, ...]
-_Needed = Callable[[int, int, int], _Boxes]
+_Needed = Callable[[int, int, int, bool], _Boxes]
 _Span = tuple[int, int]
 
 
@@ -99,12 +99,16 @@ def _divisions(record: Operator, call: Call, number: int) -> Iterator[Division]:
 
 
 def _needed_by(record: Operator, call: Call, shape: Shape, number: int) -> _Needed:
-    """What a part of a result needs; the part is given by an axis, and where it begins and ends there."""
+    """What a part of a result needs; the part is given by an axis, and where it begins and ends there.
+
+    The last argument says whether padding is part of that.
+    """
     whole = Box.whole(shape)
 
     @cache
-    def needed(axis: int, begin: int, end: int) -> _Boxes:
-        return record.needed(call, [None] * number + [whole.along(axis, begin, end)])
+    def needed(axis: int, begin: int, end: int, with_padding: bool = False) -> _Boxes:
+        part = whole.along(axis, begin, end)
+        return record.needed(call, [None] * number + [part], with_padding)
 
     return needed
 
@@ -121,19 +125,27 @@ def _followings(call: Call, axis: int, unit: int, count: int, needed: _Needed) -
     middle = (count - 1) // 2
     spans = {(0, count), (0, 1), (1, count), (0, middle + 1), (middle + 1, count), (count - 1, count)}
     spans |= {(middle, middle + 1), (middle + 1, middle + 2)}
-    boxes = {span: needed(axis, span[0] * unit, span[1] * unit) for span in sorted(spans)}
+    boxes = {span: needed(axis, span[0] * unit, span[1] * unit, False) for span in sorted(spans)}
+    halves = [needed(axis, at * unit, (at + 1) * unit, True) for at in (0, 1)] if count == 2 else []
     operands: dict[int, Following | None] = {}
     for at in range(len(call.inputs)):
         own = {span: found[at] for span, found in boxes.items()}
         same = len(set(own.values())) == 1
-        following = None if same else _following(own, count, call.shape(at))
+        padded = [half[at] for half in halves]
+        following = None if same else _following(own, count, call.shape(at), padded)
         if same or following is not None:
             operands[at] = following
     return operands
 
 
-def _following(boxes: Mapping[_Span, Box | None], count: int, shape: Shape) -> Following | None:
-    """How an operand follows, of which spans of units need boxes; None if not along one axis in order."""
+def _following(
+    boxes: Mapping[_Span, Box | None], count: int, shape: Shape, padded: list[Box | None]
+) -> Following | None:
+    """How an operand follows, of which spans of units need boxes; None if not along one axis in order.
+
+    ``padded``: the boxes of two units with padding. No unit of two is without a border, so what the operand
+    has of their boxes does not say where windows begin that reach beyond it.
+    """
     whole, middle = boxes[0, count], (count - 1) // 2
     one, next_one = boxes[middle, middle + 1], boxes[middle + 1, middle + 2]
     if whole is None or one is None or next_one is None:
@@ -143,7 +155,11 @@ def _following(boxes: Mapping[_Span, Box | None], count: int, shape: Shape) -> F
         return None
     (axis,) = axes
     (first, end), (next_first, _) = one.intervals[axis], next_one.intervals[axis]
-    if count == 2:  # the first begins, and the last ends, at a border
+    if padded and padded != [one, next_one]:
+        (first, end), (next_first, _) = (each.intervals[axis] for each in padded if each is not None)
+        found = Following(axis, next_first - first, -first, end - (next_first - first))
+        step = found.step
+    elif count == 2:  # the first begins, and the last ends, at a border
         step = shape[axis] // 2
         found = Following(axis, step, step - next_first, end - step)
     else:

@@ -48,6 +48,7 @@ composite(
     outputs=(Output("mean", FLOAT),),
     expansion=_mean,
     rules=(operands_broadcast,),
+    precise=True,
 )
 
 

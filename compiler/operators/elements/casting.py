@@ -16,10 +16,13 @@ NUMBERS = {
     1: "float32",
     2: "uint8",
     3: "int8",
+    4: "uint16",
+    5: "int16",
     6: "int32",
     7: "int64",
     9: "bool",
     10: "float16",
+    12: "uint32",
     16: "bfloat16",
 }
 """Element types by their numbers in ONNX files (TensorProto.DataType)."""
@@ -37,7 +40,8 @@ def cast_dtype(call: Call) -> str:
 
 @rule
 def known_type(call: Call) -> str | None:
-    """to must be the number of float32, float16, bfloat16, int8, uint8, int32, int64 or bool"""
+    """to must be the number of float32, float16, bfloat16, int8, uint8, int16, uint16, int32, uint32, int64
+    or bool"""
     return None if call.integer("to") in NUMBERS else f"to {call.integer('to')}"
 
 
@@ -103,6 +107,11 @@ register(
         dtypes=_dtypes,
     )
 )
+
+
+def as_type(build: Builder, value: str, dtype: str) -> str:
+    """A value in an element type."""
+    return value if build.dtype(value) == dtype else build("Cast", value, to=CAST_NUMBERS[dtype])
 
 
 def _cast_like(build: Builder, call: Call) -> tuple[str, ...]:

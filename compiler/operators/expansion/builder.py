@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.graph import FLOAT_FORMATS, FLOATS, Array, AttrValue, GraphError, Node, Shape, Tensor
-from compiler.operators.record import OPERATORS, Call, resolve
+from compiler.graph import (
+    DTYPES,
+    FLOAT_FORMATS,
+    FLOATS,
+    Array,
+    AttrValue,
+    Box,
+    GraphError,
+    Node,
+    Shape,
+    Tensor,
+)
+from compiler.operators.record import OPERATORS, Call, Operator, resolve
+from tx8isa.errors import BudgetError
 from tx8isa.numbers.rounding import rounded
+from tx8isa.tools.budget import COMPUTED_IN_A_STEP, PRODUCTS_IN_A_STEP, Budget
+
+_WIDE = 8
+"""Bytes of an element while it is computed: binary64."""
 
 
 @dataclass
@@ -25,7 +41,7 @@ class Builder:
     tensors: dict[str, Tensor]
     constants: dict[str, Array]
     nodes: list[Node] = field(default_factory=list)
-    fold: bool = True  # compute operators whose operands are all constants at once
+    budget: Budget | None = None  # for operators whose operands are all constants; None computes none
     precise: bool = False  # set by an expansion: compute this call in FP32, as Operator.precise does for all
     count: int = 0  # names made so far
 
@@ -62,18 +78,23 @@ class Builder:
 
         GraphError if the call violates a rule of the operator, or its result is too large.
         """
-        return self._added(op, inputs, attrs, 1, self.fold)[0]
+        return self._added(op, inputs, attrs, 1, self.budget)[0]
 
     def several(self, op: str, count: int, *inputs: str, **attrs: AttrValue) -> tuple[str, ...]:
         """Add a node as a call does; gives the names of its first ``count`` results."""
-        return self._added(op, inputs, attrs, count, self.fold)
+        return self._added(op, inputs, attrs, count, self.budget)
 
     def kept(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
         """Add a node as a call does, even on constants: rewrites look for it."""
-        return self._added(op, inputs, attrs, 1, False)[0]
+        return self._added(op, inputs, attrs, 1, None)[0]
 
     def _added(
-        self, op: str, inputs: tuple[str, ...], attrs: Mapping[str, AttrValue], count: int, fold: bool
+        self,
+        op: str,
+        inputs: tuple[str, ...],
+        attrs: Mapping[str, AttrValue],
+        count: int,
+        budget: Budget | None,
     ) -> tuple[str, ...]:
         record = OPERATORS[op]
         complete: dict[str, AttrValue] = {
@@ -90,16 +111,23 @@ class Builder:
             if tensor.excess:
                 raise GraphError([f"is computed with {op}: its result {tensor.excess}"])
             self.tensors[tensor.name] = tensor
-        if fold and all(not operand or operand in self.constants for operand in inputs):
-            self.constants |= computed(node, call, self.constants)
+        if budget is not None and all(not operand or operand in self.constants for operand in inputs):
+            self.constants |= computed(node, call, self.constants, budget)
         else:
             self.nodes.append(node)
         return names
 
 
-def computed(node: Node, call: Call, constants: Mapping[str, Array]) -> dict[str, Array]:
-    """The results of a node whose operands are all constants, by name, rounded to their dtypes."""
+def computed(node: Node, call: Call, constants: Mapping[str, Array], budget: Budget) -> dict[str, Array]:
+    """The results of a node whose operands are all constants, by name, rounded to their dtypes.
+
+    GraphError when they are beyond the budget.
+    """
     record = OPERATORS[node.op]
+    try:
+        _take(budget, record, call)
+    except BudgetError as error:
+        raise GraphError([f"on constants: {error}"]) from None
     operands = [widened(constants[name]) if name else None for name in node.inputs]
     with np.errstate(all="ignore"):
         results = record.reference(call, *operands)
@@ -108,9 +136,35 @@ def computed(node: Node, call: Call, constants: Mapping[str, Array]) -> dict[str
     return {name: _stored(np.asarray(array), tensors[name].dtype) for name, array in named.items()}
 
 
+def _take(budget: Budget, record: Operator, call: Call) -> None:
+    """Take what the results of a call on constants need: all numbers are in binary64 meanwhile."""
+    results = record.infer(call)
+    elements = sum(tensor.size for tensor in (*results, *call.inputs) if tensor is not None)
+    scratch = record.scratch(call)
+    kept = sum(tensor.size * DTYPES[tensor.dtype].itemsize for tensor in results)
+    budget.hold(kept, _WIDE * (elements + scratch.held))
+    steps = (elements + scratch.computed) // COMPUTED_IN_A_STEP
+    budget.work(steps + _products(record, call, results) // PRODUCTS_IN_A_STEP)
+
+
+def _products(record: Operator, call: Call, results: Sequence[Tensor]) -> int:
+    """About how many elements of operands the results are made of: those of an element in the middle, times
+    the elements."""
+    if record.needs is None or not results or not results[0].size:
+        return 0
+    middle = Box(tuple((size // 2, size // 2 + 1) for size in results[0].shape))
+    boxes = record.needed(call, [middle, *[None] * (len(call.outputs) - 1)])
+    return results[0].size * sum(box.size for box in boxes if box is not None)
+
+
 def _stored(array: Array, dtype: str) -> Array:
     """Values in an element type, to which floats are rounded."""
     return rounded(array, FLOAT_FORMATS[dtype]) if dtype in FLOATS else array.astype(dtype)
+
+
+def budget_of(constants: Mapping[str, Array]) -> Budget:
+    """The budget of a graph with these constants."""
+    return Budget(sum(array.nbytes for array in constants.values()))
 
 
 def widened(array: Array) -> Array:

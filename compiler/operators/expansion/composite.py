@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from compiler.graph import Array, Box, Shape
+from compiler.graph import Array, Box, Node, Shape
 from compiler.operators.boxes.propagation import propagated
 from compiler.operators.record import (
     OPERATORS,
@@ -14,6 +14,7 @@ from compiler.operators.record import (
     Call,
     Expansion,
     Input,
+    Intermediates,
     Needs,
     Operator,
     Output,
@@ -39,6 +40,7 @@ def composite(
     precise: bool = False,
     result: Callable[[Call], tuple[str, Shape]] | None = None,
     needs: Needs | None = None,
+    ranged_expansion: Expansion | None = None,
 ) -> Operator:
     """Register an operator whose shapes, dtypes, reference and needs are those of its expansion.
 
@@ -61,7 +63,9 @@ def composite(
             dtypes=_dtypes_of(expansion) if result is None else lambda call: (result(call)[0],),
             reference=_reference_of(expansion),
             expansion=expansion,
+            ranged_expansion=ranged_expansion,
             needs=needs or _needs_of(expansion),
+            scratch=_scratch_of(expansion),
             precise=precise,
         )
     )
@@ -75,7 +79,7 @@ def _expanded(call: Call, expansion: Expansion) -> tuple[Builder, tuple[str, ...
     prefix = "part"
     while any(name.startswith(f"{prefix}.") for name in tensors):  # the call is itself part of an expansion
         prefix += "+"
-    build = Builder(prefix, call.opset, tensors, constants, fold=False)
+    build = Builder(prefix, call.opset, tensors, constants)
     results = expansion(build, call)
     if results is None:
         raise ValueError("an operator without a lowering must be expanded")
@@ -117,11 +121,43 @@ def _reference_of(expansion: Expansion) -> Reference:
         values = {name: widened(array) for name, array in build.constants.items()}
         given = zip(call.inputs, operands, strict=False)
         values |= {tensor.name: array for tensor, array in given if tensor is not None and array is not None}
-        for node in build.nodes:
-            record = OPERATORS[node.op]
-            part = resolve(node, call.opset, build.tensors, build.constants, len(record.inputs))
-            found = record.reference(part, *[values[name] if name else None for name in node.inputs])
+        for node, part, dead in _steps(build, results):
+            found = OPERATORS[node.op].reference(
+                part, *[values[name] if name else None for name in node.inputs]
+            )
             values |= dict(zip(node.outputs, found, strict=False))
+            for name in dead:
+                values.pop(name, None)
         return tuple(values[name] if name else np.zeros(()) for name in results)
 
     return reference
+
+
+def _scratch_of(expansion: Expansion) -> Callable[[Call], Intermediates]:
+    """What the reference of an expansion holds and computes between its operands and results."""
+
+    def scratch(call: Call) -> Intermediates:
+        build, results = _expanded(call, expansion)
+        live = {name: array.size for name, array in build.constants.items()}
+        most, computed = sum(live.values()), 0
+        for node, part, dead in _steps(build, results):
+            inside = OPERATORS[node.op].scratch(part)
+            made = {name: build.tensors[name].size for name in node.outputs if name}
+            live |= {name: size for name, size in made.items() if name not in results}
+            most = max(most, sum(live.values()) + inside.held)
+            computed += sum(made.values()) + inside.computed
+            for name in dead:
+                live.pop(name, None)
+        return Intermediates(most, computed)
+
+    return scratch
+
+
+def _steps(build: Builder, results: Sequence[str]) -> Iterator[tuple[Node, Call, set[str]]]:
+    """The nodes of an expansion with their calls, and the values that nothing reads after each."""
+    last = {name: number for number, node in enumerate(build.nodes) for name in (*node.outputs, *node.inputs)}
+    for number, node in enumerate(build.nodes):
+        record = OPERATORS[node.op]
+        part = resolve(node, build.opset, build.tensors, build.constants, len(record.inputs))
+        names = {*node.outputs, *node.inputs} - set(results)
+        yield node, part, {name for name in names if last[name] == number}

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from compiler.graph import DTYPES, Graph, GraphError, Node, RefusedNode, joined
+from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.operators.record import OPERATORS, Expansion, call_of
 
-from .builder import Builder, computed
+from .builder import Builder, budget_of, computed
 
 
 def expand_graph(
-    graph: Graph, only: Container[str] | None = None, instead: Mapping[str, Expansion] | None = None
+    graph: Graph,
+    only: Container[str] | None = None,
+    instead: Mapping[str, Expansion] | None = None,
+    ranged: bool = False,
 ) -> Graph:
     """Expand a graph into operators that have lowerings; GraphError for calls that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
     named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are, in expansions
     too. ``instead`` has expansions of nodes, by their names, that take the place of those of their operators.
+    ``ranged``: a run decides sizes, so expansions are those that are alike at all of them.
     """
-    expander = Expander(graph, only, instead)
+    expander = Expander(graph, only, instead, ranged)
     refusals: list[GraphError] = []
     for node in graph.nodes:
         if only is not None and node.op not in only:
@@ -47,15 +49,21 @@ class Expander:
     """Expands nodes one after another: ``nodes``, ``tensors`` and ``constants`` grow."""
 
     def __init__(
-        self, graph: Graph, only: Container[str] | None = None, instead: Mapping[str, Expansion] | None = None
+        self,
+        graph: Graph,
+        only: Container[str] | None = None,
+        instead: Mapping[str, Expansion] | None = None,
+        ranged: bool = False,
     ) -> None:
         self.graph = graph
         self.only = only
         self.instead = instead or {}
+        self.ranged = ranged
         self.nodes: list[Node] = []
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
         self.precise: set[str] = set()
+        self.budget = budget_of(self.constants)
 
     def state(self) -> Graph:
         """The graph with the values that are known so far; its nodes are those before the expansion."""
@@ -77,16 +85,20 @@ class Expander:
         record = OPERATORS[node.op]
         call = call_of(self.state(), node)
         known = all(not name or name in self.constants for name in node.inputs)
-        if node.inputs and known and not record.of_chip:
-            self.constants |= computed(node, call, self.constants)
+        if node.inputs and known and not record.at_run and not node.bodies:
+            try:
+                self.constants |= computed(node, call, self.constants, self.budget)
+            except GraphError as error:
+                raise RefusedNode(node.op, node.name, error.messages[0]) from None
             return
         outputs = [self.tensors[name] for name in node.outputs if name]
         if all(tensor.size == 0 for tensor in outputs):
-            self.constants |= {t.name: np.zeros(t.shape, DTYPES[t.dtype]) for t in outputs}
+            self.constants |= {t.name: t.zeros for t in outputs}
             return
-        build = Builder(node.name, self.graph.opset, self.tensors, self.constants)
+        build = Builder(node.name, self.graph.opset, self.tensors, self.constants, budget=self.budget)
         try:
-            expansion = self.instead.get(node.name, record.expansion)
+            usual = (self.ranged and record.ranged_expansion) or record.expansion
+            expansion = self.instead.get(node.name, usual)
             results = expansion(build, call) if expansion else None
         except GraphError as error:
             raise joined([RefusedNode(node.op, node.name, text) for text in error.messages]) from None

@@ -83,10 +83,20 @@ def averaged(build: Builder, value: str, axes: tuple[int, ...]) -> str:
     return build("ReduceMean", value, axes=axes, keepdims=1)
 
 
-def standardized(build: Builder, value: str, axes: tuple[int, ...], epsilon: float) -> tuple[str, str, str]:
-    """(value - mean) / sqrt(variance + epsilon) over axes; the mean; the factor 1 / sqrt(...)."""
+def moments(build: Builder, value: str, axes: tuple[int, ...]) -> tuple[str, str, str]:
+    """The mean over axes, which keep one element; the value minus the mean; the variance."""
     mean = averaged(build, value, axes)
     centred = build("Sub", value, mean)
-    variance = averaged(build, build("Mul", centred, centred), axes)
-    factor = build("Reciprocal", build("Sqrt", build("Add", variance, build.like(variance, epsilon))))
+    return mean, centred, averaged(build, build("Mul", centred, centred), axes)
+
+
+def inverse_deviation(build: Builder, variance: str, epsilon: float) -> str:
+    """1 / sqrt(variance + epsilon)."""
+    return build("Reciprocal", build("Sqrt", build("Add", variance, build.like(variance, epsilon))))
+
+
+def standardized(build: Builder, value: str, axes: tuple[int, ...], epsilon: float) -> tuple[str, str, str]:
+    """(value - mean) / sqrt(variance + epsilon) over axes; the mean; the factor 1 / sqrt(...)."""
+    mean, centred, variance = moments(build, value, axes)
+    factor = inverse_deviation(build, variance, epsilon)
     return build("Mul", centred, factor), mean, factor

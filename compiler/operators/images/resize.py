@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -12,12 +14,15 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import gathered, swapped
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
-from compiler.operators.types import ANY, INT64, axis_from_front
+from compiler.operators.types import ANY, BYTES, INT64, axis_from_front
 
+from .periodic import AxisWindows, choice, interpolation, ratio, resized_by_windows
 from .upsampling import MOST_TIMES
 
 _MOST_WEIGHTS = 1 << 26
 """Largest weight matrix of an axis, old size times new size."""
+_SNAP = 2.0**-12
+"""What interpolated bytes may be off, in FP32."""
 
 
 def _axes(call: Call) -> tuple[int, ...]:
@@ -28,12 +33,13 @@ def _axes(call: Call) -> tuple[int, ...]:
 
 
 def _scales(call: Call) -> dict[int, tuple[float, int]]:
-    """The scale and the new size of each axis that changes."""
+    """The scale and the new size of each axis that changes; sizes are floors of products in binary32."""
     shape, axes = call.shape(0), _axes(call)
     scales = call.values[2] if len(call.values) > 2 else None
     if scales is not None and scales.size:
         factors = [float(factor) for factor in scales.reshape(-1)]
-        return {at: (f, math.floor(shape[at] * f)) for at, f in zip(axes, factors, strict=True)}
+        products = (np.float32(shape[at]) * np.float32(f) for at, f in zip(axes, factors, strict=True))
+        return {at: (f, math.floor(p)) for at, f, p in zip(axes, factors, products, strict=True)}
     sizes = call.value_ints(3) or ()
     factors = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     policy = call.attrs.get("keep_aspect_ratio_policy", "stretch")
@@ -131,11 +137,67 @@ def _nearest(call: Call, places: Array, size: int) -> Array:
     return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
 
 
+def _of_bytes(build: Builder, call: Call) -> tuple[str, ...]:
+    """Bytes interpolated in FP32, and then rounded toward zero, as onnxruntime does.
+
+    What is less than ``_SNAP`` below an integer is that integer: sums of rounded weights end there.
+    """
+    build.precise = True
+    dtype, one = call.tensor(0).dtype, build.constant(np.ones(()), "float32")
+    floats = _interpolated(build, call, build("DequantizeLinear", call.name(0), one))
+    size = build("Abs", floats) if dtype == "int8" else floats
+    whole = build("Floor", build("Add", size, build.like(size, _SNAP)))
+    signed = build("Mul", whole, build("Sign", floats)) if dtype == "int8" else whole
+    return (build("QuantizeLinear", signed, one, build.constant(np.zeros(()), dtype)),)
+
+
 def _resize(build: Builder, call: Call) -> tuple[str, ...]:
+    if call.tensor(0).dtype in BYTES and call.string("mode") == "linear":
+        return _of_bytes(build, call)
     repeats = _repeats(call)
     if repeats is not None:
         return (build("Repeat", call.name(0), times=repeats),)
-    x, axes = call.name(0), _axes(call)
+    return (build("Identity", _interpolated(build, call, call.name(0))),)
+
+
+def _resize_of_any_size(build: Builder, call: Call) -> tuple[str, ...]:
+    """Windows that are alike at all sizes, where there are some."""
+    windows = None if _repeats(call) else _windows(call)
+    return _resize(build, call) if windows is None else (resized_by_windows(build, call, windows),)
+
+
+def _windows(call: Call) -> list[AxisWindows | None] | None:
+    """The windows of each spatial axis that changes; None if the weights depend on sizes."""
+    shape, scales, found = call.shape(0), _scales(call), list[AxisWindows | None]()
+    at_edges = call.string("mode") != "nearest" and (
+        call.attrs.get("antialias") or call.integer("exclude_outside")
+    )
+    if at_edges or len(shape) not in (3, 4) or not call.tensor(0).is_float:
+        return None
+    for axis, size in enumerate(shape):
+        scale, count = scales.get(axis, (1.0, size))
+        changes = (scale, count) != (1.0, size)
+        windows = _windows_along(call, scale, count / size) if changes and axis > 1 else None
+        if changes and windows is None:
+            return None
+        found.append(windows)
+    return found[2:]
+
+
+def _windows_along(call: Call, scale: float, growth: float) -> AxisWindows | None:
+    """The windows of an axis; a size given instead of a scale must be a multiple of what it was."""
+    part, has_scales = ratio(scale), len(call.values) > 2 and call.values[2] is not None
+    if part is None or not (has_scales or part == growth == int(part)):
+        return None
+    if call.string("mode") == "nearest":
+        return choice(part, part == Fraction(scale), _transform(call), call.string("nearest_mode"))
+    reach = 1 if call.string("mode") == "linear" else 2
+    return interpolation(part, _transform(call), reach, partial(_kernel, call))
+
+
+def _interpolated(build: Builder, call: Call, x: str) -> str:
+    """The elements of ``x`` chosen or interpolated along every axis that changes."""
+    axes = _axes(call)
     mode, outside = _transform(call), []
     roi = call.values[1] if len(call.values) > 1 else None
     for axis, (scale, count) in _scales(call).items():
@@ -157,7 +219,7 @@ def _resize(build: Builder, call: Call) -> tuple[str, ...]:
         if beyond.any():
             mask = build.constant(beyond, "bool")
             x = build("Where", mask, build.like(x, call.number("extrapolation_value")), x)
-    return (build("Identity", x),)
+    return x
 
 
 @rule
@@ -195,9 +257,11 @@ def weights_are_few(call: Call) -> str | None:
 
 @rule
 def weights_need_floats(call: Call) -> str | None:
-    """mode must be nearest for integers"""
-    wrong = not call.tensor(0).is_float and call.string("mode") != "nearest"
-    return f"mode {call.string('mode')} on {call.tensor(0).dtype}" if wrong else None
+    """For integers mode must be nearest, or for bytes linear without antialias"""
+    mode, dtype, smooth = call.string("mode"), call.tensor(0).dtype, call.attrs.get("antialias")
+    if call.tensor(0).is_float or mode == "nearest" or (dtype in BYTES and mode == "linear" and not smooth):
+        return None
+    return f"mode {mode}{' with antialias' if smooth else ''} on {dtype}"
 
 
 _MODES = ("nearest", "linear", "cubic")
@@ -221,6 +285,7 @@ composite(
     ),
     outputs=(Output("Y", ANY.named("T1")),),
     expansion=_resize,
+    ranged_expansion=_resize_of_any_size,
     attributes=(
         Attribute("mode", "string", "nearest", allowed=_MODES),
         Attribute("coordinate_transformation_mode", "string", "half_pixel", allowed=_TRANSFORMS),

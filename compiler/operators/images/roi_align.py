@@ -14,7 +14,11 @@ from compiler.operators.expansion.parts import permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
 from compiler.operators.types import FLOAT, rank_within
 
+from .adaptive_regions import Bins, largest, means, samples_of
 from .sampling import clamped, corners, edge_outside, images_are_addressable, total, within
+
+_MOST_SAMPLES = 1 << 20
+"""Samples of all bins of a call whose largest elements are taken."""
 
 
 def _span(build: Builder, call: Call, first: int) -> tuple[str, str]:
@@ -30,7 +34,7 @@ def _span(build: Builder, call: Call, first: int) -> tuple[str, str]:
 
 
 def _ratio(call: Call) -> int:
-    """Samples per bin along each axis."""
+    """Samples per bin along each axis; 0 where a region has its own number of them."""
     return call.integer("sampling_ratio")
 
 
@@ -42,7 +46,20 @@ def _samples(build: Builder, call: Call, first: int, count: int) -> str:
     return build("Add", start, build("Mul", extent, build.constant(even[None], build.dtype(extent))))
 
 
+def _adaptive(build: Builder, call: Call) -> str:
+    """With as many samples as the bins of a region have elements."""
+    axes = []
+    for first, name, size in ((1, "output_height", 2), (0, "output_width", 3)):
+        start, extent = _span(build, call, first)
+        count = call.integer(name)
+        bins = build("Div", extent, build.like(extent, count))
+        axes.append(Bins(start, bins, count, call.shape(0)[size]))
+    return (largest if call.string("mode") == "max" else means)(build, call, *axes)
+
+
 def _roi_align(build: Builder, call: Call) -> tuple[str, ...]:
+    if not _ratio(call):
+        return (_adaptive(build, call),)
     x, (_, channels, height, width), regions = call.name(0), call.shape(0), call.shape(1)[0]
     counts, ratio = (call.integer("output_height"), call.integer("output_width")), _ratio(call)
     rows, columns = counts[0] * ratio, counts[1] * ratio
@@ -59,11 +76,11 @@ def _roi_align(build: Builder, call: Call) -> tuple[str, ...]:
     first = build("Mul", image, build.constant(np.array(height * width), "int64"))
     first = reshaped(build, build("Expand", first, build.ints(regions, rows * columns)), math.prod(spread))
     parts = corners(build, x, first, coordinates, "linear", edge_outside)
-    largest = call.string("mode") == "max"
-    value = build("Max", *parts) if largest else total(build, parts)
+    takes_largest = call.string("mode") == "max"
+    value = build("Max", *parts) if takes_largest else total(build, parts)
     value = build("Mul", value, reshaped(build, weight, -1, 1))
     bins = reshaped(build, value, regions, counts[0], ratio, counts[1], ratio, channels)
-    pooled = build("ReduceMax" if largest else "ReduceMean", bins, axes=(2, 4), keepdims=0)
+    pooled = build("ReduceMax" if takes_largest else "ReduceMean", bins, axes=(2, 4), keepdims=0)
     return (permuted(build, pooled, 0, 3, 1, 2),)
 
 
@@ -76,10 +93,12 @@ def regions_are_boxes(call: Call) -> str | None:
 
 
 @rule
-def samples_are_counted(call: Call) -> str | None:
-    """sampling_ratio must be above 0: with 0 the number of samples depends on the regions"""
-    ratio = call.integer("sampling_ratio")
-    return None if ratio > 0 else f"sampling_ratio {ratio}"
+def samples_are_few(call: Call) -> str | None:
+    """With mode max and sampling_ratio 0, regions times bins times (2 H + 4) (2 W + 4) must be at most
+    2**20"""
+    if call.integer("sampling_ratio") or call.string("mode") != "max" or samples_of(call) <= _MOST_SAMPLES:
+        return None
+    return f"{samples_of(call)} for {call.shape(1)[0]} regions of X {list(call.shape(0))}"
 
 
 composite(
@@ -110,7 +129,7 @@ composite(
         rank_within("X", 4, 4, "[N, C, H, W]"),
         images_are_addressable,
         regions_are_boxes,
-        samples_are_counted,
+        samples_are_few,
     ),
     precise=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,11 +50,61 @@ class StridedView:
             return box_between(operand, first, last)
         return Box(tuple((begin, end + 1) for begin, end in zip(low, high, strict=True)))
 
+    def transposed(self, order: Sequence[int]) -> StridedView:
+        """The view with its axes in another order."""
+        shape, strides = (tuple(of[axis] for axis in order) for of in (self.shape, self.strides))
+        return StridedView(self.offset, shape, strides)
+
+    def expanded(self, shape: Shape) -> StridedView:
+        """The view whose axes of one element are repeated as in ``shape``, after new ones before them."""
+        new = len(shape) - len(self.shape)
+        old = zip((1,) * new + self.shape, (0,) * new + self.strides, shape, strict=True)
+        return StridedView(
+            self.offset, shape, tuple(step if size == wanted else 0 for size, step, wanted in old)
+        )
+
+    def sliced(self, ranges: Sequence[range]) -> StridedView | None:
+        """A part of every axis; None for empty parts and negative steps."""
+        if any(taken.step < 0 or not taken for taken in ranges):
+            return None
+        starts = (taken.start * step for taken, step in zip(ranges, self.strides, strict=True))
+        strides = tuple(taken.step * step for taken, step in zip(ranges, self.strides, strict=True))
+        return StridedView(self.offset + sum(starts), tuple(map(len, ranges)), strides)
+
+    def reshaped(self, shape: Shape) -> StridedView | None:
+        """The view in another shape; None if the new axes have no strides.
+
+        Axes of both shapes are compared from the first on. An axis of one element has the stride that it
+        would have with more of them, so that a stride has one formula where a run decides that axis.
+        """
+        old, new = list(zip(self.shape, self.strides, strict=True)), list(shape)
+        strides: list[int] = []
+        while old and new:
+            merged, split = old.pop(0), [new.pop(0)]
+            while merged[0] != math.prod(split):
+                if merged[0] > math.prod(split):
+                    split.append(new.pop(0))
+                    continue
+                both = _merged(merged, old.pop(0))
+                if both is None:
+                    return None
+                merged = both
+            strides += [merged[1] * math.prod(split[axis + 1 :]) for axis in range(len(split))]
+        last = strides[-1:] or [1]
+        return StridedView(self.offset, shape, (*strides, *last * len(new)))
+
     def of(self, operand: Array) -> Array:
         """The elements of an operand that it shows, read-only."""
         flat = np.ascontiguousarray(operand).reshape(-1)
         strides = [step * flat.itemsize for step in self.strides]
         return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, strides, writeable=False)
+
+
+def _merged(outer: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int] | None:
+    """Two axes, each by its extent and stride, as one; None if it has no stride."""
+    if 1 in (outer[0], inner[0]):
+        return inner if outer[0] == 1 else outer
+    return (outer[0] * inner[0], inner[1]) if outer[1] == inner[0] * inner[1] else None
 
 
 def compact(shape: Shape) -> StridedView:

@@ -1,4 +1,4 @@
-"""Normalizations to mean 0 and variance 1: of a batch (in inference), of a layer, over chosen axes."""
+"""Normalizations to mean 0 and variance 1: of a batch, of a layer, over chosen axes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import numpy as np
 
 from compiler.graph import FLOATS, Array, Box, Shape
 from compiler.operators.boxes.forms import broadcast_from, whole_along
+from compiler.operators.elements.casting import as_type
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
-from compiler.operators.expansion.parts import averaged, standardized
+from compiler.operators.expansion.parts import averaged, inverse_deviation, moments, reshaped, standardized
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
-from compiler.operators.types import (
-    FLOAT,
-    axis_in_range,
-    axis_of,
-    broadcast_shapes,
-    only_first_output,
-    rank_within,
-    same_shape,
-)
+from compiler.operators.types import FLOAT, axis_in_range, axis_of, broadcast_shapes, rank_within, same_shape
 
 _PARAMETERS = Types("T1", FLOATS)
 _STATISTICS = Types("T2", FLOATS)
@@ -27,10 +20,22 @@ _STASHED = Types("U", ("float32", "bfloat16"))
 _EPSILON = Attribute("epsilon", "float", 1e-5)
 
 
+def _trains(call: Call) -> bool:
+    """Whether the statistics are those of X itself."""
+    return bool(call.integer("training_mode"))
+
+
 @rule
-def inference_only(call: Call) -> str | None:
-    """training_mode must be 0: only inference is supported"""
-    return f"training_mode {call.integer('training_mode')}" if call.integer("training_mode") else None
+def statistics_are_of_training(call: Call) -> str | None:
+    """Outputs after the first need training_mode 1"""
+    extra = [name for name in call.outputs[1:] if name]
+    return f"output '{extra[0]}'" if extra and not _trains(call) else None
+
+
+@rule
+def batch_has_elements(call: Call) -> str | None:
+    """With training_mode 1, X must have elements"""
+    return f"shape {list(call.shape(0))}" if _trains(call) and not call.tensor(0).size else None
 
 
 @rule
@@ -46,10 +51,51 @@ def one_parameter_per_channel(call: Call) -> str | None:
 def _batch_norm(call: Call, x: Array, *parameters: Array) -> tuple[Array, ...]:
     columns = (parameter.reshape(-1, *(1,) * (x.ndim - 2)) for parameter in parameters)
     scale, shift, mean, variance = columns
-    return ((x - mean) / np.sqrt(variance + call.number("epsilon")) * scale + shift,)
+    if not _trains(call):
+        return ((x - mean) / np.sqrt(variance + call.number("epsilon")) * scale + shift,)
+    momentum, others = call.number("momentum"), _batch_axes(call)
+    own = x.mean(others, keepdims=True), x.var(others, keepdims=True)
+    y = (x - own[0]) / np.sqrt(own[1] + call.number("epsilon")) * scale + shift
+    before = zip(parameters[2:], own, strict=True)
+    return (y, *(old * momentum + new.reshape(-1) * (1 - momentum) for old, new in before))
+
+
+def _batch_axes(call: Call) -> tuple[int, ...]:
+    """The axes over which the statistics of training are taken: all but that of the channels."""
+    return (0, *range(2, call.tensor(0).rank))
+
+
+def _batch_norm_shapes(call: Call) -> tuple[Shape, ...]:
+    return (call.shape(0), call.shape(3), call.shape(4))
+
+
+def _in_training(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """With the statistics of X, in FP32; None in inference, which has a lowering."""
+    if not _trains(call):
+        return None
+    build.precise = True
+    x, axes, rank = call.name(0), _batch_axes(call), call.tensor(0).rank
+    mean, centred, variance = moments(build, x, axes)
+    y = build("Mul", centred, inverse_deviation(build, variance, call.number("epsilon")))
+    for op, at in (("Mul", 1), ("Add", 2)):
+        column = reshaped(build, as_type(build, call.name(at), call.tensor(0).dtype), -1, *(1,) * (rank - 2))
+        y = build(op, y, column)
+    return (y, *(_running(build, call, at, new) for at, new in ((3, mean), (4, variance))))
+
+
+def _running(build: Builder, call: Call, at: int, new: str) -> str:
+    """The statistic ``at`` after a step of training; empty if it is not wanted."""
+    if not call.wants(at - 2):
+        return ""
+    old, momentum = call.name(at), call.number("momentum")
+    own = reshaped(build, as_type(build, new, build.dtype(old)), -1)
+    parts = (build("Mul", old, build.like(old, momentum)), build("Mul", own, build.like(own, 1 - momentum)))
+    return build("Add", *parts)
 
 
 def _needs_of_batch_norm(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    if _trains(call):
+        return tuple(Box.whole(call.shape(at)) for at in range(5))
     return (box, *[Box(box.intervals[1:2])] * 4)
 
 
@@ -57,7 +103,8 @@ register(
     Operator(
         name="BatchNormalization",
         since=14,
-        summary="(X - input_mean) / sqrt(input_var + epsilon) * scale + B, per channel (axis 1)",
+        summary="(X - input_mean) / sqrt(input_var + epsilon) * scale + B, per channel (axis 1); with "
+        "training_mode 1 mean and variance of X itself",
         inputs=(
             Input("X", FLOAT),
             Input("scale", _PARAMETERS),
@@ -76,13 +123,14 @@ register(
             Attribute("training_mode", "int", 0, allowed=(0, 1)),
         ),
         rules=(
-            inference_only,
-            only_first_output,
+            statistics_are_of_training,
             rank_within("X", 2, None, "batch, channels, ..."),
             one_parameter_per_channel,
+            batch_has_elements,
         ),
-        shapes=same_shape,
+        shapes=_batch_norm_shapes,
         reference=_batch_norm,
+        expansion=_in_training,
         needs=_needs_of_batch_norm,
     )
 )
@@ -194,8 +242,9 @@ register(
 
 def _mean_variance(build: Builder, call: Call) -> tuple[str, ...]:
     x, axes = call.name(0), call.integers("axes") or ()
-    mean = averaged(build, x, axes)
-    centred = build("Sub", x, mean)
+    centred = x
+    for _ in range(2):  # the mean of the differences has digits that a sum of numbers far from 0 loses
+        centred = build("Sub", centred, averaged(build, centred, axes))
     deviation = build("Sqrt", averaged(build, build("Mul", centred, centred), axes))
     return (build("Div", centred, build("Add", deviation, build.like(x, 1e-9))),)
 

@@ -16,7 +16,7 @@ from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.linear.matmul import matmul_inner_sizes_agree
 from compiler.operators.record import Call, Input, Output, Rule, Types, rule
-from compiler.operators.types import EXACT_INTEGERS, rank_within
+from compiler.operators.types import BYTES, EXACT_INTEGERS, rank_within
 from compiler.operators.windows.conv import (
     GROUP,
     KERNEL_SHAPE,
@@ -36,7 +36,7 @@ from compiler.operators.windows.geometry import (
     window_fits,
 )
 
-from .quantisation import BYTES, SCALE, quantised, scales_usable
+from .quantisation import SCALE, quantised, scales_usable
 
 _ROUNDED_ONCE = 2
 """Exact numbers whose sum in FP32 is their exact sum, rounded once."""

@@ -1,20 +1,20 @@
-"""Quantisation: floats to integers of 8 bits and back."""
+"""Quantisation: floats to integers of 8 and 16 bits and back."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from compiler.graph import FLOATS, Shape
-from compiler.operators.elements.casting import CAST_NUMBERS, NUMBERS
+from compiler.operators.elements.casting import CAST_NUMBERS, NUMBERS, as_type
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
-from compiler.operators.types import FLOAT, axis_from_front, axis_of
+from compiler.operators.types import BYTES, FLOAT, axis_from_front, axis_of
 
 from .integers import OFFSET
 
-BYTES = ("int8", "uint8")
+_SHORT = (*BYTES, "int16", "uint16")
 SCALE = Types("S", ("float32", "float16", "bfloat16"))
 _FLOAT32 = CAST_NUMBERS["float32"]
 
@@ -39,9 +39,28 @@ def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> 
 
 
 def quantised(build: Builder, x: str, scale: str, zero: str, dtype: str) -> str:
-    """round(x / scale) + zero, limited to the range of a type of bytes; ``zero`` may be empty."""
+    """round(x / scale) + zero, limited to the range of a type; ``zero`` may be empty."""
+    if dtype not in BYTES:
+        return _quantised_in_steps(build, x, scale, zero, dtype)
     made = build("QuantiseInt8", x, *_single(build, scale, zero, dtype))
     return build("OffsetBinary", made) if dtype == "uint8" else made
+
+
+def _quantised_in_steps(build: Builder, x: str, scale: str, zero: str, dtype: str) -> str:
+    """Integers that the engines do not have: each step is exact in FP32 where it is not cut off."""
+    made = build("Round", build("Div", as_type(build, x, "float32"), as_type(build, scale, "float32")))
+    if zero:
+        made = build("Add", made, as_type(build, zero, "float32"))
+    limits = np.iinfo(dtype)
+    made = build("Min", build("Max", made, build.like(made, limits.min)), build.like(made, limits.max))
+    return build("Cast", made, to=CAST_NUMBERS[dtype])
+
+
+def dequantised(build: Builder, x: str, scale: str, zero: str) -> str:
+    """(x - zero) scale of bytes, in float32; ``zero`` may be empty."""
+    dtype = build.dtype(x)
+    signed = build("OffsetBinary", x) if dtype == "uint8" else x
+    return build("DequantiseInt8", signed, *_single(build, scale, zero, dtype))
 
 
 def _single(build: Builder, scale: str, zero: str, dtype: str) -> list[str]:
@@ -107,7 +126,7 @@ def _quantise(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 _AXIS, _BLOCK = Attribute("axis", "int", 1), Attribute("block_size", "int", 0, since=21)
-_OUTPUT_DTYPE = Attribute("output_dtype", "int", 0, allowed=(0, *(CAST_NUMBERS[t] for t in BYTES)), since=21)
+_OUTPUT_DTYPE = Attribute("output_dtype", "int", 0, allowed=(0, *(CAST_NUMBERS[t] for t in _SHORT)), since=21)
 _FLOAT_DTYPE = Attribute("output_dtype", "int", 0, allowed=(0, *(CAST_NUMBERS[t] for t in FLOATS)), since=23)
 composite(
     name="QuantizeLinear",
@@ -116,9 +135,9 @@ composite(
     inputs=(
         Input("x", FLOAT.named("T1")),
         Input("y_scale", SCALE.named("T2"), constant=False),
-        Input("y_zero_point", Types("T3", BYTES), optional=True),
+        Input("y_zero_point", Types("T3", _SHORT), optional=True),
     ),
-    outputs=(Output("y", Types("T3", BYTES)),),
+    outputs=(Output("y", Types("T3", _SHORT)),),
     expansion=_quantise,
     attributes=(
         _AXIS,
@@ -134,23 +153,19 @@ composite(
 
 def _dequantise(build: Builder, call: Call) -> tuple[str, ...]:
     scale = _along(build, call, call.name(1))
-    number = CAST_NUMBERS[build.dtype(scale)]
-    if call.tensor(0).dtype != "int32":
+    if call.tensor(0).dtype in BYTES:
         return (_dequantised_bytes(build, call, scale),)
-    x = build("Cast", call.name(0), to=number)
+    x = as_type(build, call.name(0), "float32")
     if call.has(2):
-        x = build("Sub", x, build("Cast", _along(build, call, call.name(2)), to=number))
-    made, wanted = build("Mul", x, scale), _wanted(call, number)
-    return (made if wanted == number else build("Cast", made, to=wanted),)
+        x = build("Sub", x, as_type(build, _along(build, call, call.name(2)), "float32"))
+    made = build("Mul", x, as_type(build, scale, "float32"))
+    return (as_type(build, made, NUMBERS[_wanted(call, CAST_NUMBERS[build.dtype(scale)])]),)
 
 
 def _dequantised_bytes(build: Builder, call: Call, scale: str) -> str:
-    x, dtype = call.name(0), call.tensor(0).dtype
     zero = _along(build, call, call.name(2)) if call.has(2) else ""
-    signed = build("OffsetBinary", x) if dtype == "uint8" else x
-    made = build("DequantiseInt8", signed, *_single(build, scale, zero, dtype))
-    wanted = _wanted(call, CAST_NUMBERS[build.dtype(scale)])
-    return made if wanted == _FLOAT32 else build("Cast", made, to=wanted)
+    made = dequantised(build, call.name(0), scale, zero)
+    return as_type(build, made, NUMBERS[_wanted(call, CAST_NUMBERS[build.dtype(scale)])])
 
 
 composite(
@@ -158,9 +173,9 @@ composite(
     since=13,
     summary="(x - x_zero_point) x_scale",
     inputs=(
-        Input("x", Types("T1", (*BYTES, "int32"))),
+        Input("x", Types("T1", (*_SHORT, "int32"))),
         Input("x_scale", SCALE.named("T2")),
-        Input("x_zero_point", Types("T1", (*BYTES, "int32")), optional=True),
+        Input("x_zero_point", Types("T1", (*_SHORT, "int32")), optional=True),
     ),
     outputs=(Output("y", SCALE.named("T2")),),
     expansion=_dequantise,

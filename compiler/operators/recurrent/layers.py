@@ -45,10 +45,10 @@ class States:
         return self.outputs[0] if is_whole else _stacked(build, self.outputs, 0)
 
 
-def _run(direction: Direction, x: str) -> States:
+def _run(direction: Direction, x: str, ranged: bool) -> States:
     """All steps of ``x`` [steps, batch, input]."""
     build, batch = direction.build, direction.build.shape(x)[1]
-    if not is_one_operator(direction.call, direction.op):
+    if not is_one_operator(direction.call, direction.op, ranged):
         return _run_by_steps(direction, x)
     is_gru, is_lstm = direction.op == "GRU", direction.op == "LSTM"
     shift = direction.gate(direction.biases()[1], 2) if is_gru and direction.call.has(3) else ""
@@ -63,6 +63,7 @@ def _run(direction: Direction, x: str) -> States:
         h=h,
         c=c,
         backwards=direction.backwards,
+        reset_first=is_gru and not direction.call.integer("linear_before_reset"),
     )
     sequence, h, c = layer.run(x)
     return States([sequence], h, c)
@@ -100,7 +101,7 @@ def _projected(direction: Direction, x: str) -> str:
     return reshaped(build, flat, steps, batch, direction.gates * direction.hidden)
 
 
-def _recurrent(op: str) -> Expansion:
+def _recurrent(op: str, ranged: bool = False) -> Expansion:
     def expansion(build: Builder, call: Call) -> tuple[str, ...]:
         batch_first = bool(call.integer("layout"))
         x = permuted(build, call.name(0), 1, 0, 2) if batch_first else call.name(0)
@@ -108,7 +109,7 @@ def _recurrent(op: str) -> Expansion:
         states = []
         for number, backwards in enumerate(DIRECTIONS[call.string("direction")]):
             own = activations[number * each : (number + 1) * each]
-            states.append(_run(Direction(build, call, op, number, backwards, own), x))
+            states.append(_run(Direction(build, call, op, number, backwards, own), x, ranged))
         results = [whole_sequence(build, states, batch_first) if call.wants(0) else ""]
         last = [[state.h for state in states], [state.c for state in states]]
         for at, names in enumerate(last if op == "LSTM" else last[:1], 1):
@@ -173,6 +174,7 @@ def _register(op: str, summary: str, *special: Attribute) -> None:
         ),
         outputs=tuple(Output(name, _T, optional=True) for name in outputs),
         expansion=_recurrent(op),
+        ranged_expansion=_recurrent(op, True),
         attributes=attributes_of(op, Attribute("layout", "int", 0, allowed=_FLAG), *special),
         rules=(shapes_agree(op), few_steps(op), known_activations(op)),
     )

@@ -49,7 +49,9 @@ def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
         elif kind == "GRU":
             (xz, xr, xh), (hz, hr, hh) = np.split(x[time], 3, -1), np.split(h @ weights, 3, -1)
             z, r = sigmoid(xz + hz), sigmoid(xr + hr)
-            new = np.tanh(xh + r * (hh + (0 if shift is None else shift)))
+            inner, bias = weights[:, 2 * h.shape[1] :], 0 if shift is None else shift
+            reset_first = call.integer("reset_first")
+            new = np.tanh(xh + ((r * h) @ inner + bias if reset_first else r * (hh + bias)))
             h = new + z * (h - new)
         else:
             h = np.tanh(x[time] + h @ weights)
@@ -85,6 +87,7 @@ register(
         attributes=(
             Attribute("kind", "string", required=True, allowed=tuple(GATES)),
             Attribute("backwards", "int", 0, allowed=(0, 1)),
+            Attribute("reset_first", "int", 0, allowed=(0, 1)),
         ),
         rules=(sizes_agree,),
         shapes=_shapes,
@@ -118,6 +121,7 @@ class RecurrentLayer:
     h: str
     c: str
     backwards: bool
+    reset_first: bool = False
 
     def steps(self, x: str) -> str:
         """States of all steps of ``x`` [steps, batch, input], then the cells of an LSTM; units are padded."""
@@ -135,9 +139,9 @@ class RecurrentLayer:
             recurrent = build("Concat", recurrent, zeros, axis=0)
         states = [self._wide(name, 1, hidden) if name else "" for name in (self.h, self.c, self.shift)]
         projected = reshaped(build, flat, steps, batch, build.shape(flat)[1])
-        return build(
-            "Recurrence", projected, recurrent, *states, kind=self.kind, backwards=int(self.backwards)
-        )
+        backwards, reset_first = int(self.backwards), int(self.reset_first)
+        operands, how = (projected, recurrent, *states), {"backwards": backwards, "reset_first": reset_first}
+        return build("Recurrence", *operands, kind=self.kind, **how)
 
     def _wide(self, name: str, gates: int, hidden: int) -> str:
         """The last axis [gates hidden] with the units of every gate padded to whole planes."""

@@ -42,12 +42,15 @@ def activation_names(call: Call, op: str) -> list[str]:
     return [_BY_FOLDED_NAME.get(str(name).casefold(), str(name)) for name in chosen]
 
 
-def is_one_operator(call: Call, op: str) -> bool:
-    """Whether one operator computes all steps: usual activations, constant weights, no optional features."""
+def is_one_operator(call: Call, op: str, ranged: bool = False) -> bool:
+    """Whether one operator computes all steps: usual activations, constant weights, no optional features.
+
+    A GRU that resets before the product with its state is one where a run decides how many steps there are.
+    """
     hidden = call.shape(2)[2]
     usual = tuple(activation_names(call, op)) == DEFAULTS[op] * len(DIRECTIONS[call.string("direction")])
     usual = usual and "clip" not in call.attrs and not call.attrs.get("input_forget")
-    usual = usual and call.attrs.get("linear_before_reset", 1) == 1
+    usual = usual and (ranged or call.attrs.get("linear_before_reset", 1) == 1)
     whole = not call.has(4) and not call.has(7) and call.values[2] is not None
     return usual and whole and FEWEST_UNITS <= hidden <= MOST_UNITS
 

@@ -51,7 +51,7 @@ def cumulated_axis_in_range(call: Call) -> str | None:
     return None if len(axes) == 1 and -rank <= axes[0] < rank else f"axis {list(axes)} with r = {rank}"
 
 
-_ADDED = Types("T", (*FLOATS, "int32", "int64"))
+_ADDED = Types("T", (*FLOATS, "int32", "uint32", "int64"))
 
 
 def _register(name: str, since: int, summary: str, expansion: Expansion) -> None:

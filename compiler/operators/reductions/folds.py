@@ -11,6 +11,7 @@ from compiler.graph import FLOATS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import folded, permuted, reshaped
 from compiler.operators.record import Call, Expansion
+from compiler.operators.types import SIGNED
 
 from .axes import reduced_axes, reduced_shapes
 
@@ -43,7 +44,7 @@ def reduction(op: str, fold_floats: Fold | None) -> Expansion:
                 return None
             result = fold_floats(build, x, axes)
         elif op in _INTEGER_FOLDS:
-            x = build("Abs", x) if op == "ReduceL1" else x
+            x = build("Abs", x) if op == "ReduceL1" and dtype in SIGNED.allowed else x
             x = build("Mul", x, x) if op == "ReduceSumSquare" else x
             result = fold_by_halves(_INTEGER_FOLDS[op])(build, x, axes)
         else:
@@ -102,12 +103,12 @@ def fold_sum_square(build: Builder, value: str, axes: tuple[int, ...]) -> str:
 
 
 def fold_l2(build: Builder, value: str, axes: tuple[int, ...]) -> str:
-    """Elements are first divided by the largest magnitude, so that no square overflows or vanishes."""
+    """Elements are divided by the largest magnitude, if it is finite: no square overflows or vanishes."""
     if not axes:
         return build("Abs", value)
     largest = build("ReduceMax", build("Abs", value), axes=axes)
-    all_zero = build("Equal", largest, build.like(value, 0))
-    scale = build("Where", all_zero, build.like(value, 1), largest)
+    unusable = (build("Equal", largest, build.like(value, number)) for number in (0, np.inf))
+    scale = build("Where", build("Or", *unusable), build.like(value, 1), largest)
     return build("Mul", build("Sqrt", fold_sum_square(build, build("Div", value, scale), axes)), scale)
 
 

@@ -155,5 +155,6 @@ register(
         shapes=same_shape,
         reference=_sized,
         internal=True,
+        at_run=True,
     )
 )

@@ -18,7 +18,7 @@ from compiler.operators.record import (
     Types,
     register,
 )
-from compiler.operators.types import ANY, FLOAT, INT64
+from compiler.operators.types import FLOAT, INT64
 
 from .axes import (
     axes_is_vector,
@@ -40,7 +40,8 @@ from .folds import (
     reduction,
 )
 
-_SUMMED = Types("T", (*FLOATS, "int32", "int64"))
+_COMPARED = Types("T", (*FLOATS, "int8", "uint8", "int32", "uint32", "int64", "bool"))
+_SUMMED = Types("T", (*FLOATS, "int32", "uint32", "int64"))
 
 
 def _inputs(types: Types, axes_since: int) -> tuple[Input, ...]:
@@ -108,7 +109,7 @@ def _lowered(
 
 
 _lowered("ReduceSum", "Sum over axes", _SUMMED, 13, _sum, reduction("ReduceSum", None))
-_lowered("ReduceMax", "Maximum over axes", ANY, 18, _max, reduction("ReduceMax", None))
+_lowered("ReduceMax", "Maximum over axes", _COMPARED, 18, _max, reduction("ReduceMax", None))
 _lowered("ReduceMean", "Mean over axes", FLOAT, 18, _mean, rules=(something_to_average,))
 
 # --- reductions in terms of these ------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def _expanded(name: str, summary: str, types: Types, fold: Fold, precise: bool =
     )
 
 
-_expanded("ReduceMin", "Minimum over axes", ANY, fold_min)
+_expanded("ReduceMin", "Minimum over axes", _COMPARED, fold_min)
 _expanded("ReduceProd", "Product over axes", _SUMMED, fold_by_halves("Mul"), precise=True)
 _expanded("ReduceL1", "Sum of magnitudes over axes", _SUMMED, fold_l1)
 _expanded("ReduceL2", "Root of the sum of squares over axes", FLOAT, fold_l2)

@@ -59,7 +59,8 @@ def _eye(build: Builder, call: Call) -> tuple[str, ...]:
 
 @rule
 def dtype_is_known(call: Call) -> str | None:
-    """dtype must be the number of float32, float16, bfloat16, int8, uint8, int32, int64 or bool"""
+    """dtype must be the number of float32, float16, bfloat16, int8, uint8, int16, uint16, int32, uint32,
+    int64 or bool"""
     return None if call.attrs.get("dtype", 1) in NUMBERS else f"dtype {call.attrs['dtype']}"
 
 
@@ -92,9 +93,9 @@ def delta_not_zero(call: Call) -> str | None:
     return "delta 0" if delta is not None and not delta.any() else None
 
 
-def _numbers(call: Call) -> list[float]:
-    """start, limit and delta of a Range."""
-    return [float(value.reshape(())) for value in call.values[:3] if value is not None]
+def _numbers(call: Call) -> list[int | float]:
+    """start, limit and delta of a Range, integers as such: binary64 does not hold all of int64."""
+    return [value.reshape(()).item() for value in call.values[:3] if value is not None]
 
 
 @rule
@@ -106,7 +107,8 @@ def range_is_finite(call: Call) -> str | None:
 
 def _range_result(call: Call) -> tuple[str, Shape]:
     start, limit, delta = _numbers(call)
-    return call.tensor(0).dtype, (max(math.ceil((limit - start) / delta), 0),)
+    steps = (limit - start) / delta if call.tensor(0).is_float else -((start - limit) // delta)
+    return call.tensor(0).dtype, (max(math.ceil(steps), 0),)
 
 
 def _range(build: Builder, call: Call) -> tuple[str, ...]:

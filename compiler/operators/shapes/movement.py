@@ -288,10 +288,12 @@ register(
 
 
 @rule
-def inference(call: Call) -> str | None:
-    """training_mode must be false: only inference is supported"""
-    value = call.values[2] if len(call.values) > 2 else None
-    return "training_mode true" if value is not None and bool(value.any()) else None
+def nothing_is_dropped(call: Call) -> str | None:
+    """training_mode must be false, or ratio 0: what is dropped otherwise is random"""
+    ratio, training = (*call.values, None, None)[1:3]
+    if training is None or not training.any() or (ratio is not None and not ratio.any()):
+        return None
+    return f"training_mode true, ratio {0.5 if ratio is None else float(ratio.reshape(-1)[0]):g}"
 
 
 def _dropout(build: Builder, call: Call) -> tuple[str, ...]:
@@ -302,7 +304,7 @@ def _dropout(build: Builder, call: Call) -> tuple[str, ...]:
 composite(
     name="Dropout",
     since=7,
-    summary="The operand: nothing is dropped in inference",
+    summary="The operand: nothing is dropped in inference, nor with ratio 0",
     inputs=(
         Input("data", Types("T", FLOATS)),
         Input("ratio", Types("T1", FLOATS), optional=True, constant=True, since=12),
@@ -311,5 +313,5 @@ composite(
     outputs=(Output("output", Types("T", FLOATS)), Output("mask", Types("T2", ("bool",)), optional=True)),
     expansion=_dropout,
     attributes=(Attribute("ratio", "float", 0.5, until=11), Attribute("seed", "int", since=12)),
-    rules=(inference,),
+    rules=(nothing_is_dropped,),
 )

@@ -153,7 +153,7 @@ register(
 )
 
 
-def _counts(call: Call, window: Window) -> Array:
+def averaged_counts(call: Call, window: Window) -> Array:
     """How many elements each window averages [1, 1, *output]: those of the image, or also of the padding.
 
     What ceil_mode reaches beyond the padding is never counted (ONNX AveragePool 19; PyTorch does the same).
@@ -175,7 +175,7 @@ def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
     total = np.zeros((*x.shape[:2], *window.output))
     for places in window.taps():
         total += image[places]
-    return (total / _counts(call, window),)
+    return (total / averaged_counts(call, window),)
 
 
 def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
@@ -188,7 +188,7 @@ def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
     if plain:
         return None
     total = build("Sum", *taps(build, padded(build, call.name(0), window, 0.0), window))
-    return (build("Mul", total, build.constant(1 / _counts(call, window), call.tensor(0).dtype)),)
+    return (build("Mul", total, build.constant(1 / averaged_counts(call, window), call.tensor(0).dtype)),)
 
 
 def _mean_of_parts(build: Builder, call: Call, window: Window, axis: int) -> str:
@@ -197,7 +197,7 @@ def _mean_of_parts(build: Builder, call: Call, window: Window, axis: int) -> str
     for part, length in pools_of_parts(build, "AveragePool", image, window, axis):
         parts.append(build("Mul", part, build.like(part, length / window.kernel[axis])))
     total = parts[0] if len(parts) == 1 else build("Sum", *parts)
-    share = math.prod(window.kernel) / _counts(call, window)
+    share = math.prod(window.kernel) / averaged_counts(call, window)
     return total if (share == 1).all() else build("Mul", total, build.constant(share, build.dtype(total)))
 
 

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.dialect.ops import CastOp, GroupOp, InputOp, LoadConstOp, OutputOp, SubgraphOp, TensorOperation
+from compiler.dialect.ops import (
+    CastOp,
+    ControlOperation,
+    GroupOp,
+    InputOp,
+    LoadConstOp,
+    OutputOp,
+    SubgraphOp,
+    TensorOperation,
+)
 from compiler.dialect.types import order_of
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.record import POINTWISE
@@ -129,6 +138,8 @@ class _Updater:
         assert computes(last)
         if len(last.results) > 1:
             return [last], f"node '{_name(last)}' is computed in one phase with other results"
+        if isinstance(last, ControlOperation) and last.carried:
+            return [last], f"node '{_name(last)}' is a loop, whose result is where it carries its value"
         chain, value = [last], _updated(last)
         while value is not None and value is not state.old and isinstance(value.owner, TensorOperation):
             chain, value = [value.owner, *chain], _updated(value.owner)

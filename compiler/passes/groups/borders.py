@@ -45,8 +45,7 @@ def range_of_trial(trial: Trial) -> RangeCycles:
 class Borders:
     """Prices groups as phases of their own.
 
-    ``decided`` has what a search decided for groups; of a group that it lacks, as in a module that was read
-    as text, only the estimate is known.
+    ``decided`` has what a search decided for groups; of a group that it lacks only the estimate is known.
     """
 
     def __init__(self, context: Context, groups: Sequence[GroupOp], decided: Mapping[GroupOp, Trial]) -> None:

@@ -14,7 +14,7 @@ from compiler.lowering.generate import DOES_NOT_FIT
 from compiler.passes.base import Context, computes, operations
 from compiler.passes.work import cut_attribute
 from compiler.search import Plan, Search, SearchResult, Template, Trial
-from compiler.search.cost import Estimates
+from compiler.search.cost import NOTHING, Estimates, Shares
 from compiler.search.plan import OTHER, PlanMisfit, cut_of_plan
 
 
@@ -51,6 +51,14 @@ def decide_as_planned(context: Context, module: ModuleOp, plan: Plan) -> None:
         _write_decisions(context, module)
 
 
+def rebuild_decisions(context: Context, module: ModuleOp) -> None:
+    """Leave in the context what the pass has left there, from the cuts of the groups of a module."""
+    if context.plan is None and context.effort.total:
+        search = search_of(context, _is_alone(module))
+        search.count_kinds(context.templates)
+        context.results = [search.decided(template, template.work.cut) for template in context.templates]
+
+
 def _write_decisions(context: Context, module: ModuleOp) -> None:
     for operation in operations(module):
         if isinstance(operation, GroupOp) and operation.template is not None:
@@ -62,14 +70,21 @@ def _is_alone(module: ModuleOp) -> bool:
     return sum(computes(operation) for operation in operations(module)) == 1
 
 
-def search_of(context: Context, alone: bool = False) -> Search:
+def search_of(context: Context, alone: bool = False, groups: Shares = NOTHING) -> Search:
     """A search with the effort of a compilation, which ranks candidates over the ranges of the machine.
 
-    ``alone`` as in ``Estimates``.
+    ``alone`` and ``groups`` as in ``Estimates``.
     """
-    estimates = Estimates(context.machine, alone)
+    estimates = Estimates(context.machine, alone, context.kind_use, groups)
     at_ends = estimates.at_ends if estimates.has_range else None
-    return Search(estimates.cycles, context.effort, at_ends=at_ends, ahead=estimates.ahead)
+    return Search(
+        estimates.cycles,
+        context.effort,
+        at_ends=at_ends,
+        ahead=estimates.ahead,
+        kinds=estimates.kinds,
+        use=context.kind_use,
+    )
 
 
 def _planned(plan: Plan, template: Template, search: Search) -> SearchResult:
@@ -86,14 +101,17 @@ def _planned(plan: Plan, template: Template, search: Search) -> SearchResult:
     raise PlanMisfit([f"the plan's entry for node '{work.name}' ({work.op}) cannot be used: {problem}"])
 
 
-def stack_decisions(context: Context) -> Callable[[Template], SearchResult | None]:
-    """A search that decides how a sequence is divided; None if no candidate fits."""
-    return search_of(context).search_stack
+def stack_decisions(context: Context, groups: Shares) -> Callable[[Template], SearchResult | None]:
+    """A search that decides how a sequence is divided; None if no candidate fits.
+
+    ``groups`` as in ``Estimates``.
+    """
+    return search_of(context, groups=groups).search_stack
 
 
 def with_ends(context: Context, template: Template, result: SearchResult) -> SearchResult:
     """The result of a search for a stack that is made, with its cycles at the ends of the range."""
-    return search_of(context).with_ends(template, result)
+    return search_of(context, groups=result.best.kinds).with_ends(template, result)
 
 
 def write_decision(group: GroupOp, best: Trial) -> None:

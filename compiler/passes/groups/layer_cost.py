@@ -13,7 +13,7 @@ from compiler.dialect.ops import GroupOp
 from compiler.lowering.generate import generate
 from compiler.passes.base import Context
 from compiler.passes.work import target_of, work_of
-from compiler.search.cost import Estimates, Trace, trace_of
+from compiler.search.cost import NOTHING, Estimates, Shares, Trace, trace_of
 
 from .borders import Borders, RangeCycles, range_of_trial
 from .sequences import Joint, Sequences
@@ -37,8 +37,15 @@ class RowPrices:
         """The cycles of phases that one tile executes in this order."""
         key = tuple(row)
         if key not in self._known:
-            self._known[key] = RangeCycles(*self._estimates.in_a_row([self._trace(each) for each in row]))
+            phases = [(self._trace(each), self._kinds(each)) for each in row]
+            self._known[key] = RangeCycles(*self._estimates.in_a_row(phases))
         return self._known[key]
+
+    def _kinds(self, phase: _Phase) -> Shares:
+        """What a phase pays of first commands."""
+        if isinstance(phase, Joint):
+            return phase.result.best.kinds
+        return self.sequences.decided[phase].kinds if phase in self.sequences.decided else NOTHING
 
     def _trace(self, phase: _Phase) -> Trace:
         if phase not in self._traces:

@@ -18,6 +18,7 @@ from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
 from compiler.passes.work import stages_of_group, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, Trial, signature, template_key
+from compiler.search.cost import added
 from compiler.search.plan import OTHER, Plan, PlanMisfit, PlannedSequence
 
 from .borders import Borders
@@ -71,7 +72,6 @@ class Sequences:
         self.by_key: dict[str, SearchResult | None] = {}
         self.tried: list[Template] = []
         self._symbols: dict[SSAValue, str] = {}
-        self._search = stack_decisions(context)
 
     def takes(self, operation: GroupOp) -> bool:
         """Whether the pattern and the lowering of sequences allow a group."""
@@ -102,7 +102,7 @@ class Sequences:
         work, target = self.work(groups), target_of(self.context)
         template = Template(template_key(signature(work, target)), work, target)
         if more and template.key not in self.by_key:
-            self.by_key[template.key] = self._searched(template)
+            self.by_key[template.key] = self._searched(template, groups)
         result = self.by_key.get(template.key)
         if result is None or result.best.cycles is None:
             return None
@@ -110,12 +110,13 @@ class Sequences:
             result = self.by_key[template.key] = with_ends(self.context, template, result)
         return Joint(groups, work, result)
 
-    def _searched(self, template: Template) -> SearchResult | None:
+    def _searched(self, template: Template, groups: Sequence[GroupOp]) -> SearchResult | None:
         try:
             self.pattern.kind.check(template.work)
         except ValueError:
             return None
-        result = self._search(template)
+        alone = added(self.decided[each].kinds for each in groups if each in self.decided)
+        result = stack_decisions(self.context, alone)(template)
         if result is not None:
             self.tried.append(template)
         return result

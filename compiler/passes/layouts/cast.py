@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, NodeOperation, OutputOp, TensorOperation
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of, shape_of, tensor_type
 from compiler.operators.domains.chips.collectives import TAKE
 from compiler.passes.base import Context, operations
-from tx8isa.numbers.formats import Format
+from tx8isa.numbers.formats import Format, holds
 
 from .state_formats import store_as_computed
 
@@ -45,6 +45,8 @@ class CastPass:
                     casts.want(operation, index, fmt)
                 for result in operation.results:
                     _retype(result, fmt)
+                if operation.op == "Cast":
+                    _round_as_declared(operation, fmt)
         store_as_computed(context, module)
 
 
@@ -93,6 +95,24 @@ class _Casts:
         value.replace_uses_with_if(made.results[0], lambda use: use.operation not in (made, *exact))
         if not made.results[0].uses:
             Rewriter.erase_op(made)
+
+
+_BYTE = 8
+"""Bits of the integers that every float format holds."""
+
+
+def _round_as_declared(operation: TensorOperation, fmt: Format) -> None:
+    """Casts the result of a Cast to its declared type and back if ``fmt`` has numbers that the type lacks."""
+    assert isinstance(operation, NodeOperation) and operation.dtypes is not None
+    before, after = (DTYPE_FORMATS[dtype.data] for dtype in operation.dtypes)
+    if not after.is_float or holds(after, fmt):
+        return
+    if holds(after, before) if before.is_float else before.bits <= _BYTE:
+        return
+    narrow = _cast(operation, operation.results[0], after)
+    back = _cast(operation, narrow.results[0], fmt)
+    Rewriter().insert_op([narrow, back], InsertPoint.after(operation))
+    operation.results[0].replace_uses_with_if(back.results[0], lambda use: use.operation is not narrow)
 
 
 def _quantises(operation: TensorOperation) -> bool:

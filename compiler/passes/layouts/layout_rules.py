@@ -36,6 +36,9 @@ OF_INTEGERS = ("QuantiseInt8", "Int8Conv", "Int8Sum")
 MOVE_INTEGERS = ("Concat", "Slice", "MaxPool", "tx8be.channel_norm")
 """Operators that move or choose such integers."""
 
+_WIDEST = 32
+"""Bits of the widest elements that a change of order moves."""
+
 _TRANSPOSE, _REPACK = 2, 1
 """Relative cost of a change of order with a transposition, and of one without or of integers."""
 
@@ -61,7 +64,7 @@ def fits(operation: TensorOperation, order: Order) -> bool:
     result = operation.results[0].type
     if order is Order.PLAIN:
         return True
-    if len(shape_of(result)) <= 2:
+    if len(shape_of(result)) <= 2 or format_of(result).bits > _WIDEST:
         return False
     if operation.op == "Transpose":
         return order is Order.CHANNELS_LAST

@@ -10,8 +10,9 @@ from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.pools.pooled import POOLED, can_be_pooled, check_pooled, pooled_placement
 from compiler.lowering.record import Placement, Work
-from compiler.lowering.sharded.layers import SHARDED, can_be_sharded, layers_of
+from compiler.lowering.sharded.layers import SHARDED
 from compiler.lowering.sharded.placement import sharded_placement
+from compiler.lowering.sharded.reading import can_be_sharded, layers_of
 from compiler.lowering.sliced.placement import can_be_sliced, check_sliced, sliced_placement
 from compiler.lowering.stack.placement import stack_placement
 from compiler.lowering.stack.stages import STACKED, can_be_stage, stages_of

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from asm.instructions.constants import load_constant
 from compiler.codegen.emitter import Emitter, instruction_text
+from tx8isa.tools.command_line import one_line
 
 SYMBOL = "core.literals"
 """Symbol of the table."""
@@ -115,7 +116,7 @@ def _changed(line: str, numbers: Mapping[str, int], loads: Mapping[_Literal, str
     match = _LOADED.match(line)
     assert match is not None
     text = instruction_text(found[0].load, f"{match[2]}, {loads[found[0]]}")
-    return f"{text}  # {match[3]}"
+    return f"{text}  # {one_line(match[3])}"
 
 
 def _table(literals: Sequence[_Literal], bias: int) -> Iterator[str]:

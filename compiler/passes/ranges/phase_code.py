@@ -215,4 +215,4 @@ def sizes_of_phase(context: Context, operation: TensorOperation) -> tuple[str, .
     for each in members:
         if isinstance(each, NodeOperation):
             formulas += number_formulas(context, each)
-    return tuple(sorted({name for formula in formulas for name in formula.names}))
+    return tuple(sorted({name for formula in formulas for name in formula.dimensions}))

@@ -28,6 +28,8 @@ from compiler.passes.graph_operations import put_graph, with_constants_as_inputs
 from compiler.passes.rewrite import RewritePass
 
 _ONE_SIZE = "branches and loops of the program have one size; give it one with --shape"
+_MOST_ODD = 8
+"""Graphs of another structure that are read, as where a window leaves one place of an axis."""
 _NO_RANGE = "such a program runs no range of sizes; give its dimensions one size with --shape"
 
 
@@ -79,13 +81,15 @@ class SizesPass:
     def _ranged(self, context: Context, samples: list[tuple[Point, Graph]]) -> RangedGraph:
         """The formulas, from samples and those at more points, until there is one for each extent."""
         assert context.ranges is not None
-        all_rows = self._all_rows(context, samples[0][1])
+        all_rows, odd = self._all_rows(context, samples[0][1]), list[tuple[Point, Graph]]()
         while True:
             try:
-                return ranged_graph(context.ranges.ranges, samples, context.ranges.growing, all_rows)
+                return ranged_graph(context.ranges.ranges, samples, context.ranges.growing, all_rows, odd)
             except Undecided as undecided:
                 point = context.ranges.ranges.point(undecided.number)
-                samples.insert(-1, (point, self._rewritten(context, point)))
+                graph = self._rewritten(context, point)
+                alike = len(odd) == _MOST_ODD or same_structure(graph, samples[0][1])
+                samples.insert(-1, (point, graph)) if alike else odd.append((point, graph))
 
     def _rewritten(self, context: Context, point: Point) -> Graph:
         """The graph at a point, as pass ``rewrite`` leaves it."""
@@ -105,7 +109,10 @@ class SizesPass:
 
 def replace_graph(context: Context, graph: Graph) -> Context:
     """A context as that of a compilation, for another graph."""
-    return Context(graph, context.machine, context.tiles, context.compute, replaceable=context.replaceable)
+    machine, replaceable = context.machine, context.replaceable
+    return Context(
+        graph, machine, context.tiles, context.compute, replaceable=replaceable, ranges=context.ranges
+    )
 
 
 def _check_inputs(context: Context, ranged: RangedGraph) -> None:
@@ -134,7 +141,8 @@ def _check_inputs(context: Context, ranged: RangedGraph) -> None:
 
 def _is_one_plus_number(formula: ExtentFormula) -> bool:
     """Whether a formula is a dimension plus a number, as what a state has after a known number of rows."""
-    return formula.factor == formula.divisor == len(formula.names) == 1 and formula.offset > 0
+    (name, *_) = formula.names or ("",)
+    return formula.offset > 0 and str(formula) == f"{name} + {formula.offset}"
 
 
 def _check_empty(ranged: RangedGraph) -> None:

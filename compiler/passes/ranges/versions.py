@@ -19,7 +19,7 @@ from compiler.evaluation.sizes.size import Unsized
 from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
 from compiler.passes.base import Context
-from compiler.search.cost import estimate, tiles_at_work
+from compiler.search.cost import estimate
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
@@ -62,11 +62,6 @@ class Version:
         """The estimated cycles at a point."""
         with self._at(point):
             return estimate(self.kernel, machine).cycles
-
-    def tiles_at_work(self, point: int) -> int:
-        """How many tiles have work at a point."""
-        with self._at(point):
-            return tiles_at_work(self.kernel)
 
     @contextmanager
     def _at(self, point: int) -> Iterator[None]:
@@ -274,9 +269,10 @@ def _best_version(
         raise problems[0]
     most = max(version.points.sum() for version in made)
     made = [version for version in made if version.points.sum() == most]
-    cycles = np.array(
-        [[each.cycles(context.machine, p) for p in anchors if each.points[p]] for each in made], float
-    )
+    shared = [p for p in anchors if all(version.points[p] for version in made)]
+    if not shared:
+        return made[0]
+    cycles = np.array([[each.cycles(context.machine, p) for p in shared] for each in made], float)
     slower = cycles / np.maximum(cycles.min(axis=0), 1)
     return made[int(slower.max(axis=1).argmin())]
 

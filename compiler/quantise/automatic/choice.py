@@ -228,7 +228,7 @@ def _from_file(
     saved = saved_formats(allowed.goal.formats)
     if any(decision.format == "int8" for decision in saved.nodes.values()):
         if not allowed.calibrated:
-            wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
+            wanted = "samples of the inputs: --calibrate FILE.npz"
             raise GraphError([f"{allowed.goal.formats}: nodes in int8 need {wanted}"])
         return quantise(graph, samples, allowed.settings, allowed.goal, progress, cycles(FLOAT))
     network = FloatNetwork(rewritten(graph), samples, _checked(saved, allowed, graph), progress)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from compiler.evaluation.host_run import HostRun, KeptGrids
 from compiler.evaluation.narrow_run import NarrowRun
 from compiler.evaluation.reference import QUANTISING
+from compiler.evaluation.remarks import wide_or_none
 from compiler.evaluation.storage import compute_format, default_dtype
-from compiler.evaluation.wide_values import wide_or_none
 from compiler.graph import Graph, Node
 from compiler.passes.rewrite import simplified
 from compiler.quantise.metric import Outputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from compiler.graph import DTYPES, FLOATS, Array, Graph, GraphError, Shape, Tensor
+from tx8isa.tools.arrays import Archive, ArrayFileError
 from tx8isa.tools.suggestions import hint
 
 LEAST_ROWS = 8
@@ -45,14 +45,15 @@ def read_samples(path: Path, graph: Graph) -> Samples:
     GraphError for a file that is none, and as :func:`samples_of`.
     """
     try:
-        with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise GraphError([f"{path}: calibration data is a .npz file with an array for each input"])
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
-        raise GraphError([f"{path}: calibration data cannot be read: {text}"]) from None
+        arrays = Archive(path).all()
+    except ArrayFileError as error:
+        reason, wanted = (
+            str(error).removeprefix(f"{path}: "),
+            "it is a .npz file with an array for each input",
+        )
+        raise GraphError([f"{path}: calibration data cannot be read: {reason}; {wanted}"]) from None
+    except OSError as error:
+        raise GraphError([f"{path}: calibration data cannot be read: {error.strerror}"]) from None
     return samples_of(arrays, graph, str(path))
 
 

@@ -26,7 +26,7 @@ class ChipDivision:
     def graph_of(self, graph: Graph, place: int) -> Graph:
         """What the chip with a place computes of a graph like that which was divided."""
         inputs = tuple(replace(tensor, shape=self.parts.local(tensor.name)) for tensor in graph.inputs)
-        constants = self._constants(graph.constants, place)
+        constants = self._constants(graph.constants, place, {tensor.name for tensor in graph.outputs})
         tensors = {tensor.name: tensor for tensor in inputs}
         tensors |= {name: Tensor(name, array.dtype.name, array.shape) for name, array in constants.items()}
         for node in self.nodes:
@@ -38,9 +38,9 @@ class ChipDivision:
             graph, inputs=inputs, outputs=outputs, constants=constants, nodes=self.nodes, tensors=tensors
         )
 
-    def _constants(self, whole: Mapping[str, Array], place: int) -> dict[str, Array]:
+    def _constants(self, whole: Mapping[str, Array], place: int, outputs: set[str]) -> dict[str, Array]:
         used = {name for node in self.nodes for name in node.inputs}
-        found = {name: array for name, array in whole.items() if name in used}
+        found = {name: array for name, array in whole.items() if name in used | outputs}
         found |= self.parts.literals
         found |= {own: whole[names[place]] for own, names in self.parts.chosen.items()}
         for part, (name, way) in self.parts.constants.items():

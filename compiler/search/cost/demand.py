@@ -10,7 +10,7 @@ from tx8isa.cost.instructions import Cost, Term, cost, evaluator
 from tx8isa.cost.terms import run_bytes
 from tx8isa.machine.description import load_machine
 from tx8isa.records.record import Engine, Extent, Instruction, Operand
-from tx8isa.table.encoding import argument_readers
+from tx8isa.table.encoding import argument_readers, encoder
 from tx8isa.table.registry import find
 
 _SIDES = ("", "src_", "dst_")
@@ -19,6 +19,7 @@ _COPY_OPERANDS = (
     "tiles",
     *(f"{side}{kind}{level}" for side in _SIDES for kind in ("iter", "stride") for level in range(3)),
 )
+_WORD_BYTES = 4
 _MOST = 1 << 16
 """Demands that are kept."""
 
@@ -63,6 +64,8 @@ class Form:
     lengths: tuple[Evaluator, ...]
     moved: Evaluator | None
     runs: Evaluator | None
+    size: int
+    """Bytes of its code."""
 
 
 @cache
@@ -84,6 +87,7 @@ def form_of(mnemonic: str) -> Form:
         tuple(_lengths(record)),
         _function(of_record.moved, record) if moving else None,
         _function(of_record.runs, record) if moving else None,
+        _WORD_BYTES * encoder(record).length,
     )
 
 

@@ -12,6 +12,7 @@ from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import Machine
 from tx8isa.machine.ends import End, at_end
 
+from .kinds import NOTHING, KindUse, Shares
 from .pricing import Pricing, pricing_of
 from .timeline import Timeline
 from .trace import Trace, trace_of
@@ -41,24 +42,24 @@ def estimate(kernel: Kernel, machine: Machine) -> Estimate:
     return _priced(trace_of(kernel), pricing_of(machine))
 
 
-def _priced(trace: Trace, pricing: Pricing, alone: bool = False) -> Estimate:
-    timeline = _timeline([trace], pricing, alone)
+def _priced(trace: Trace, pricing: Pricing, alone: bool = False, shares: Shares = NOTHING) -> Estimate:
+    timeline = _timeline([(trace, shares)], pricing, alone)
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
     moved = timeline.ddr_bytes * trace.tiles
     cycles = max(timeline.now // TICKS, trace.links)
     return Estimate(cycles, timeline.ahead // TICKS, engines, moved, trace.tiles)
 
 
-def _timeline(traces: Sequence[Trace], pricing: Pricing, alone: bool = False) -> Timeline:
+def _timeline(phases: Sequence[tuple[Trace, Shares]], pricing: Pricing, alone: bool = False) -> Timeline:
     """A tile after phases, one after another, without a barrier between them.
 
     ``alone`` as in ``Estimates``.
     """
-    timeline = Timeline(pricing.machine, traces[0].sharing)
+    timeline = Timeline(pricing.machine, phases[0][0].sharing)
     if alone:
         timeline.first = round(pricing.machine.timing.dte.first.value * TICKS)
-    for trace in traces:
-        timeline.sharing = trace.sharing
+    for trace, shares in phases:
+        timeline.sharing, timeline.kinds = trace.sharing, shares
         for event in trace.events:
             event.happen(timeline, pricing)
     return timeline
@@ -74,11 +75,15 @@ class Estimates:
     """Estimated cycles on one machine, and at both ends of the ranges of its figures.
 
     The trace of a phase is made once for all of them. ``alone``: the phase is the only one of its program, so
-    that no other one makes the first copy of the DTE, which takes much longer.
+    that no other one makes the first copy of the DTE, which takes much longer. ``use``: the kinds of commands
+    that the groups of the program use; without it, first commands cost nothing more. ``groups``: the shares
+    of the groups that the phase consists of.
     """
 
-    def __init__(self, machine: Machine, alone: bool = False) -> None:
-        self._alone = alone
+    def __init__(
+        self, machine: Machine, alone: bool = False, use: KindUse | None = None, groups: Shares = NOTHING
+    ) -> None:
+        self._alone, self._use, self._groups = alone, use, groups
         self._middle = pricing_of(machine)
         self._least, self._most = _at_ends(machine)
         self._recent: deque[tuple[Kernel, Trace]] = deque(maxlen=_RECENT)
@@ -99,19 +104,28 @@ class Estimates:
 
     def _estimate(self, kernel: Kernel) -> Estimate:
         if self._last is None or self._last[0] is not kernel:
-            self._last = kernel, _priced(self._trace(kernel), self._middle, self._alone)
+            trace = self._trace(kernel)
+            self._last = kernel, _priced(trace, self._middle, self._alone, self._shares(trace))
         return self._last[1]
 
     def at_ends(self, kernel: Kernel) -> tuple[int, int]:
         """The least and the most cycles."""
         trace = self._trace(kernel)
-        least, most = (_priced(trace, ends, self._alone).cycles for ends in (self._least, self._most))
+        shares, ends = self._shares(trace), (self._least, self._most)
+        least, most = (_priced(trace, end, self._alone, shares).cycles for end in ends)
         return least, most
 
-    def in_a_row(self, traces: Sequence[Trace]) -> tuple[int, int, int]:
+    def kinds(self, kernel: Kernel) -> Shares:
+        """The shares that the phase has in the kinds of commands that it uses."""
+        return self._shares(self._trace(kernel))
+
+    def _shares(self, trace: Trace) -> Shares:
+        return NOTHING if self._use is None else self._use.shares(trace.kinds, self._groups)
+
+    def in_a_row(self, phases: Sequence[tuple[Trace, Shares]]) -> tuple[int, int, int]:
         """Cycles of phases without a barrier between them: the least, those at the values, and the most."""
         prices = self._least, self._middle, self._most
-        least, middle, most = (_timeline(traces, pricing).now // TICKS for pricing in prices)
+        least, middle, most = (_timeline(phases, pricing).now // TICKS for pricing in prices)
         return least, middle, most
 
     def _trace(self, kernel: Kernel) -> Trace:

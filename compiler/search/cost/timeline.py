@@ -16,7 +16,14 @@ from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import Machine
 from tx8isa.records.record import Engine
 
+from .kinds import Shares
 from .pricing import Price
+
+_ISSUED = (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA, Engine.SCALAR)
+"""The engines that the core submits instructions to."""
+
+CODE_LINE_BYTES = 64
+"""Bytes of a line of code, whose first execution takes longer."""
 
 ByteRange = tuple[int, int]
 """A range of the scratchpad: its first byte, and the first byte after it."""
@@ -88,6 +95,8 @@ class Timeline:
     """Bytes that this tile has moved to and from DDR."""
     ahead: int = 0
     """Time of the first barrier, if the tile only loads constants before."""
+    kinds: Shares = field(default_factory=dict)
+    """What the phase pays of the first command of each kind, as shares of its price."""
     first: int = 0
     """How much longer the first copy to another tile takes, if no phase before has copied."""
     _marks: list[_Mark] = field(default_factory=list)
@@ -96,7 +105,11 @@ class Timeline:
     def __post_init__(self) -> None:
         timing, clock = self.machine.timing, self.machine.engines.clock.value
         self._instruction = round(timing.core.instruction.value * TICKS)
-        self._issue = round(timing.core.issue.value * TICKS)
+        self._issue = {
+            engine: round(timing.issue.of(engine.name.lower()).value * TICKS) for engine in _ISSUED
+        }
+        self._kind = timing.issue.kind.value * TICKS
+        self._line = round(timing.core.line.value * TICKS)
         self._send = round(timing.dte.issue.value * TICKS)
         self._join = round((timing.core.join.value + timing.core.join_worker.value) * TICKS)
         self._barrier = round(timing.barrier.fixed.value * TICKS)
@@ -117,11 +130,19 @@ class Timeline:
         """Execute instructions of the kernel core."""
         self._work(instructions * self._instruction)
 
+    def fetch(self, size: int) -> None:
+        """Come to ``size`` bytes of code for the first time."""
+        self._work(size * self._line // CODE_LINE_BYTES)
+
+    def meet(self, kind: str) -> None:
+        """Come to the first command of a kind in the phase."""
+        self._work(round(self.kinds.get(kind, 0.0) * self._kind))
+
     def issue(
         self, engine: Engine, price: Price, reads: list[ByteRange], writes: list[ByteRange], worker: int = 0
     ) -> None:
         """Issue an instruction to an engine of the NCC."""
-        self._work(self._issue)
+        self._work(self._issue[engine])
         queue = self.starts.get(engine)
         if queue is None:
             depth: int = getattr(self.machine.queues, engine.name.lower())

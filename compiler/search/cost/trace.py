@@ -7,6 +7,7 @@ Of a long loop only some turns are walked, and the trace says how many are like 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,13 +20,27 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
 from tx8isa.records.record import Engine, Operand
+from tx8isa.riscv.format import SCALAR_BYTES
 
 from .demand import Demand, Form, choice, demand_of, form_of
-from .pricing import Pricing
-from .timeline import ByteRange, Timeline
+from .events import (
+    ALIKE,
+    Command,
+    Copy,
+    CoreTime,
+    EndOfConstants,
+    Event,
+    MoreTurns,
+    NewCode,
+    NewKind,
+    Sharing,
+    TurnBegin,
+    Wait,
+)
+from .timeline import ByteRange
 from .values import Registers, in_scratchpad, value_of
 
-_FIRST_TURNS, _LIKE = 4, 2
+_FIRST_TURNS = 4
 _WALKED = _FIRST_TURNS + 3
 """In a loop of more turns than this, only the first ones and the last are walked. The turns between are
 taken to be as long as the last two of the first ones: buffers alternate."""
@@ -35,98 +50,17 @@ _MOVING = (Engine.RDMA, Engine.WDMA)
 """The engines that use DDR."""
 
 
-class Command(NamedTuple):
-    """An instruction for an engine, with the ranges of the scratchpad that it reads and writes."""
-
-    engine: Engine
-    demand: Demand
-    reads: list[ByteRange]
-    writes: list[ByteRange]
-    worker: int
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.issue(self.engine, pricing.price(self.demand), self.reads, self.writes, self.worker)
-
-
-class Copy(NamedTuple):
-    """A copy to other tiles. ``senders`` of them send to the same few; None if teams send to themselves."""
-
-    demand: Demand
-    senders: int | None
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.send(pricing.price(self.demand), self.senders)
-
-
-class CoreTime(NamedTuple):
-    """Instructions of the kernel core."""
-
-    instructions: int
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.execute(self.instructions)
-
-
-class Wait(NamedTuple):
-    """The core waits for what ``action`` says; ``worker`` is the one of a wait for engines."""
-
-    action: Action
-    worker: int
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        if self.action is Action.WAIT:
-            timeline.join(self.worker)
-        elif self.action is Action.BARRIER:
-            timeline.barrier()
-        else:
-            timeline.await_sent()
-
-
-class Sharing(NamedTuple):
-    """From here on, ``tiles`` tiles use DDR at the same time, on average."""
-
-    tiles: float
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.sharing = self.tiles
-
-
-class EndOfConstants(NamedTuple):
-    """All instructions so far only load constants, or work on them."""
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.ahead = timeline.now
-
-
-class TurnBegin(NamedTuple):
-    """The turn begins that stands for those that are not walked."""
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.mark()
-
-
-class MoreTurns(NamedTuple):
-    """The loop goes on for ``turns`` turns that take as long as the one that ends here."""
-
-    turns: int
-
-    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
-        timeline.repeat(self.turns, _LIKE)
-
-
-Event = Command | Copy | CoreTime | Wait | Sharing | EndOfConstants | TurnBegin | MoreTurns
-
-
 @dataclass(frozen=True)
 class Trace:
     """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average.
 
-    ``links`` are the cycles that links between chips take.
+    ``kinds`` are the kinds of commands that it issues, ``links`` the cycles that links between chips take.
     """
 
     events: list[Event]
     tiles: int
     sharing: float
+    kinds: tuple[str, ...] = ()
     links: int = 0
 
 
@@ -137,7 +71,16 @@ def trace_of(kernel: Kernel) -> Trace:
     sharing = _sharing(kernel, tiles, entered)
     walk = _PhaseWalk(kernel, sharing, entered)
     walk.items(kernel.tree)
-    return Trace(walk.events, tiles, sharing, kernel.links)
+    return Trace(walk.events, tiles, sharing, tuple(walk.kinds), kernel.links)
+
+
+def kinds_of(items: list[Item]) -> Iterator[str]:
+    """The kinds of the commands in a tree, each as often as it has them."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield from kinds_of(item.body)
+        elif isinstance(item, Issue) and not isinstance(item.record.meaning, Control):
+            yield item.record.mnemonic
 
 
 def tiles_at_work(kernel: Kernel) -> int:
@@ -281,6 +224,10 @@ class _PhaseWalk:
         """Whether the tiles have met, or something that is not constant has been loaded."""
         self._operands: dict[int, _Operands] = {}
         """Operands, keyed by the identity of the instructions of the tree."""
+        self.kinds: dict[str, None] = {}
+        """The kinds of the commands so far, in their order."""
+        self._met: set[int] = set()
+        """What of the tree was executed before, by its identity."""
 
     def items(self, items: list[Item]) -> None:
         for item in items:
@@ -292,6 +239,7 @@ class _PhaseWalk:
                 self._loop(item)
 
     def _issue(self, issue: Issue) -> None:
+        self._meet(issue, SCALAR_BYTES * issue.core + form_of(issue.mnemonic).size)
         self._execute(issue.core)
         kind = issue.record.meaning
         if isinstance(kind, Control) and kind.action in (Action.WAIT, Action.BARRIER, Action.SEND_WAIT):
@@ -316,6 +264,7 @@ class _PhaseWalk:
                 writes.append((first, first + round_up(length, LINE_BYTES)))
             else:
                 reads.append((first, first + length))
+        self._meet_kind(issue.record.mnemonic)
         self.events.append(Command(issue.record.engine, demand, reads, writes, issue.worker))
 
     def _senders(self, issue: Issue) -> int | None:
@@ -327,6 +276,17 @@ class _PhaseWalk:
         """Whether what a load reads is constant."""
         source = issue.arguments.get("src")
         return isinstance(source, Expr) and self.constants.issuperset(symbols_of(source))
+
+    def _meet(self, item: Issue | Loop, size: int) -> None:
+        """Code of ``size`` bytes, which is new when the tile comes to it first."""
+        if id(item) not in self._met:
+            self._met.add(id(item))
+            self.events.append(NewCode(size))
+
+    def _meet_kind(self, kind: str) -> None:
+        if kind not in self.kinds:
+            self.kinds[kind] = None
+            self.events.append(NewKind(kind))
 
     def _execute(self, instructions: int) -> None:
         if instructions:
@@ -343,7 +303,7 @@ class _PhaseWalk:
                 self._turn(loop, number, value)
             return
         for number in range(_FIRST_TURNS):
-            if number == _FIRST_TURNS - _LIKE:
+            if number == _FIRST_TURNS - ALIKE:
                 self.events.append(TurnBegin())
             self._turn(loop, number, turns[number])
         self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))
@@ -362,6 +322,7 @@ class _PhaseWalk:
         if loop.parity is not None:
             self._set(loop.parity, -(number % 2))
         self.items(loop.body)
+        self._meet(loop, SCALAR_BYTES * loop.core)
         self._execute(loop.core)
 
     def _set(self, variable: Variable, value: int) -> None:

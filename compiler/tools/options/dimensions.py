@@ -1,4 +1,4 @@
-"""The option --dim: sizes of a free dimension."""
+"""The options that bind names, such as --dim, and which options run the program."""
 
 from __future__ import annotations
 
@@ -6,14 +6,49 @@ import argparse
 
 
 def dimension(text: str) -> tuple[str, tuple[int, int, int] | str]:
-    """The name and the range of a dimension, from ``seq=1:128:512``, or the sum that it is, ``past+new``."""
+    """The name of a dimension and what it is: a range, from ``seq=1:128:512``, one size, from ``seq=128``, or
+    a sum, from ``total=past+new``."""
     name, _, sizes = text.rpartition("=")
     if name and "+" in sizes:
         return name, sizes
     try:
-        least, usual, most = (int(size) for size in sizes.split(":"))
+        numbers = [int(size) for size in sizes.split(":")]
     except ValueError:
-        name = ""
-    if not name:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=LEAST:USUAL:MOST, such as seq=1:128:512")
-    return name, (least, usual, most)
+        numbers = []
+    if not name or len(numbers) not in (1, 2, 3):
+        wanted = "NAME=LEAST:USUAL:MOST, such as seq=1:128:512, nor NAME=SIZE, such as seq=128"
+        raise argparse.ArgumentTypeError(f"'{text}' is neither {wanted}")
+    return name, (numbers[0], numbers[-2] if len(numbers) == 3 else numbers[-1], numbers[-1])
+
+
+_RUNS = ("--run", "--verify-nodes", "--prove")
+"""Options that run the program."""
+
+
+def given(options: argparse.Namespace, name: str) -> bool:
+    """Whether an option was given a value other than none."""
+    return bool(getattr(options, name[2:].replace("-", "_")))
+
+
+def option_that_runs(options: argparse.Namespace) -> str | None:
+    """The first option for which the program runs; None without one."""
+    return next((name for name in _RUNS if given(options, name)), None)
+
+
+def check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Extents that no axis can have, and inputs with two values."""
+    if options.batch is not None and options.batch < 1:
+        parser.error(f"argument --batch: {options.batch} is less than 1")
+    for option in ("constant", "bound", "dim", "state"):
+        names = [name for name, _ in getattr(options, option)]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            parser.error(f"argument --{option}: '{twice}' is given twice")
+    others = {name: given(options, name) for name in ("--verify-nodes", "--prove", "--parallel", "--gdb")}
+    others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
+    others |= {"--chips": options.chips}
+    wrong = next((name for name, value in others.items() if value), None)
+    if any(isinstance(sizes, str) or sizes[0] < sizes[2] for _, sizes in options.dim) and wrong is not None:
+        parser.error(
+            f"--dim and {wrong} exclude each other: a program that runs a range of sizes has no {wrong}"
+        )

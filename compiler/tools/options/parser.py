@@ -7,10 +7,10 @@ from pathlib import Path
 
 from compiler.evaluation.integers import INTEGERS
 from tx8isa.tools.caches import add_cache_options
-from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
+from tx8isa.tools.command_line import ToolParser, html_file, named_file, port, report_file, report_form
 from tx8isa.tools.version import VERSION
 
-from .dimensions import dimension
+from .dimensions import check_binding, dimension, option_that_runs
 from .quantising import add_quantising_options, check_quantising
 from .spreading import add_chip_options, check_chips
 
@@ -35,12 +35,7 @@ _OF_ONE_GRAPH = ("plan", "save_plan", "report", "html", "trace", "gdb", "calibra
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="tx8cc",
-        description="Compile a neural network for the TX81.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = ToolParser("tx8cc", "Compile a neural network for the TX81.", _EXAMPLES)
     parser.add_argument(
         "graphs",
         metavar="graph",
@@ -49,19 +44,20 @@ def make_parser() -> argparse.ArgumentParser:
         "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several; "
         "or a file of several entries for one program (docs/sessions.md)",
     )
-    _add_target_options(parser)
-    add_chip_options(parser)
-    _add_binding_options(parser)
-    _add_state_options(parser)
-    _add_launch_options(parser)
-    _add_run_options(parser)
-    _add_search_options(parser)
+    group = parser.add_argument_group
+    _add_target_options(group("what is made"))
+    add_chip_options(group("several chips"))
+    _add_binding_options(group("inputs and sizes of the model"))
+    _add_state_options(group("states and constants of sessions"))
+    _add_launch_options(group("kernels of Triton"))
+    _add_run_options(group("running the program"))
+    _add_search_options(group("dividing the work"))
     add_quantising_options(parser)
-    _add_message_options(parser)
+    _add_message_options(group("messages, reports and the cache"))
     return parser
 
 
-def _add_target_options(parser: argparse.ArgumentParser) -> None:
+def _add_target_options(parser: argparse._ArgumentGroup) -> None:
     """What is compiled for which target, and where it is written."""
     add = parser.add_argument
     add(
@@ -80,6 +76,12 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add(
+        "--issue",
+        choices=("text", "c-runtime"),
+        help="what submits the commands whose time is estimated and simulated: the program's text, or the "
+        "vendor's C runtime, which takes longer (default: as the machine description says)",
+    )
+    add(
         "--operators",
         action="append",
         default=[],
@@ -94,7 +96,7 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
 
 
-def _add_binding_options(parser: argparse.ArgumentParser) -> None:
+def _add_binding_options(parser: argparse._ArgumentGroup) -> None:
     """What an ONNX model or a program of torch.export leaves open of its inputs."""
     add = parser.add_argument
     add(
@@ -112,8 +114,9 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=dimension,
         metavar="NAME=1:128:512",
-        help="least, usual and most size of a free dimension of the model: the program runs all sizes "
-        "in between (docs/dynamic_shapes.md), or the sum it is, total=past+new; may be given for several",
+        help="the size of a free dimension of the model, n=8, or its least, usual and most size: the program "
+        "runs all sizes in between (docs/dynamic_shapes.md); or the sum it is, total=past+new; "
+        "may be given for several",
     )
     add(
         "--constant",
@@ -134,7 +137,7 @@ def _add_binding_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_state_options(parser: argparse.ArgumentParser) -> None:
+def _add_state_options(parser: argparse._ArgumentGroup) -> None:
     """What stays in memory from run to run, and what may be replaced there."""
     parser.add_argument(
         "--state",
@@ -154,7 +157,7 @@ def _add_state_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_launch_options(parser: argparse.ArgumentParser) -> None:
+def _add_launch_options(parser: argparse._ArgumentGroup) -> None:
     """The launch for which a kernel of Triton is compiled."""
     add = parser.add_argument
     add(
@@ -172,7 +175,7 @@ def _add_launch_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
+def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     """Running the program, and verifying its nodes."""
     add = parser.add_argument
     add("--run", action="store_true", help="run the program and compare its outputs with the reference")
@@ -181,6 +184,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run it so that every value can be seen, compare each node with its reference, and write the "
         "first that differs as a graph of its own",
+    )
+    add(
+        "--prove",
+        action="store_true",
+        help="execute program and graph in prime fields, where they must be equal (docs/proving.md)",
     )
     add(
         "--input",
@@ -209,7 +217,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_search_options(parser: argparse.ArgumentParser) -> None:
+def _add_search_options(parser: argparse._ArgumentGroup) -> None:
     """How operators are grouped and their work is divided, and files that say what was decided."""
     add = parser.add_argument
     add(
@@ -249,7 +257,7 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_message_options(parser: argparse.ArgumentParser) -> None:
+def _add_message_options(parser: argparse._ArgumentGroup) -> None:
     """What is printed, and whether the program cache is used."""
     add = parser.add_argument
     add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
@@ -258,7 +266,7 @@ def _add_message_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what --check, --run or --verify-nodes find as JSON, a document for each graph",
     )
-    add("--timing", action="store_true", help="print how long every pass took")
+    add("--pass-times", dest="timing", action="store_true", help="print how long every pass took")
     add("--no-cache", action="store_true", help="compile again what was compiled before, and keep nothing")
     add("-q", "--quiet", action="store_true", help="print nothing but errors and what was asked for")
     add("-v", "--verbose", action="store_true", help="print what every pass did to the size of the module")
@@ -328,8 +336,8 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         if options.print_ir_after not in names:
             wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
             parser.error(f"argument --print-ir-after: {wrong}")
-    if options.check and (options.run or options.verify_nodes):
-        wanted = "--run" if options.run else "--verify-nodes"
+    wanted = option_that_runs(options)
+    if options.check and wanted is not None:
         parser.error(f"--check compiles nothing that {wanted} could run")
     _check_report(parser, options)
     if options.json and not (options.check or options.run or options.verify_nodes):
@@ -337,7 +345,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     if options.json and (options.stats == "json" or options.report == "-"):
         other = "--stats=json" if options.stats == "json" else "--report -"
         parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
-    _check_binding(parser, options)
+    check_binding(parser, options)
     check_quantising(parser, options)
     check_chips(parser, options)
     if not options.run:
@@ -349,33 +357,13 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     for name in _OF_ONE_GRAPH:
         if len(stems) > 1 and getattr(options, name) is not None:
             parser.error(f"--{name.replace('_', '-')} is for a single graph")
-    if options.text_only and (options.run or options.verify_nodes):
-        wanted = "--run" if options.run else "--verify-nodes"
+    if options.text_only and wanted is not None:
         parser.error(f"-S makes no image that {wanted} could run")
     if options.quiet and options.verbose:
         parser.error("-q and -v exclude each other")
     for argument in options.input:
         if named_file(argument, ()) is None:
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
-
-
-def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Extents that no axis can have, and inputs with two values."""
-    if options.batch is not None and options.batch < 1:
-        parser.error(f"argument --batch: {options.batch} is less than 1")
-    for option in ("constant", "bound", "dim", "state"):
-        names = [name for name, _ in getattr(options, option)]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            parser.error(f"argument --{option}: '{twice}' is given twice")
-    others = {"--verify-nodes": options.verify_nodes, "--parallel": options.parallel, "--gdb": options.gdb}
-    others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
-    others |= {"--chips": options.chips}
-    wrong = next((name for name, given in others.items() if given), None)
-    if options.dim and wrong is not None:
-        parser.error(
-            f"--dim and {wrong} exclude each other: a program that runs a range of sizes has no {wrong}"
-        )
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

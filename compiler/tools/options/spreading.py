@@ -6,15 +6,15 @@ import argparse
 
 from tx8isa.tools.command_line import mesh
 
-_OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "calibrate")
+_OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "prove", "calibrate")
 _OF_A_PROGRAM = (
-    *("run", "check", "verify_nodes", "text_only", "json"),
+    *("run", "check", "verify_nodes", "prove", "text_only", "json"),
     *("report", "plan", "save_plan", "calibrate", "print_ir_after"),
 )
 _WITH_TX8EMU = ("stats", "html", "trace")
 
 
-def add_chip_options(parser: argparse.ArgumentParser) -> None:
+def add_chip_options(parser: argparse._ArgumentGroup) -> None:
     """How many chips there are, and how they share the work."""
     parser.add_argument(
         "--chips",

@@ -1,55 +1,122 @@
 """Watches the ranks of a host: when one dies, it says so in one line and ends the others.
 
 It runs as a program of its own, outside the group of processes that mpiexec ends, and needs nothing but the
-standard library. Its arguments are the processes of the ranks, such as ``1:4711``. Its standard input is a
-socket on which ranks say what they do, why they give up, and that they leave in order when all do: ``does
-RANK TEXT``, ``failed RANK LINE`` and ``bye RANK``. With ``lives RANK`` comes one end of a pipe whose other
-end the rank holds. The pipe ends before mpiexec can know of the death, while the host says later that a
-process has ended: then the other ranks, which mpiexec ends, may seem to have died first.
+standard library. Each argument is a rank, its process, and two open files, such as ``1:4711:5:6``. These are
+the ends of two pipes whose other ends the rank alone holds. A pipe has no name in any folder: only processes
+of the same user, and root, can open its ends.
 
-A rank that writes files says under which name each of them grows, that all are whole and get their names now,
-and that all have them: ``grows RANK [NAME, TARGET]``, ``whole RANK`` and ``kept RANK``. When it dies between,
-the files get their names here if they are whole, or are removed.
+On the first pipe a rank says in lines which shared memory it has mapped, what it does, why it gives up, and
+that it leaves in order when all do: ``maps {PATH: INODE}``, ``does TEXT``, ``failed LINE`` and ``bye``.
+Nothing is written to the second pipe, which ends before mpiexec can know of the death, while the host says
+later that a process has ended: then the other ranks, which mpiexec ends, may seem to have died first.
+
+Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. Then it says under which
+name each of them grows, which are whole and get their names now, and which have them: ``grows [NAME,
+TARGET]``, ``whole [NAME, ...]`` and ``kept NAME``, all in JSON. When it dies between, announced files get
+their names here if they are whole, or are removed. So are segments of shared memory that MPI has left.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
-import socket
+import stat
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
-MOST_BYTES = 1 << 16
-"""Of a message."""
 _GRACE = 2.0
 """Seconds in which mpiexec ends the other ranks; then they are ended here."""
+_PIECE = 1 << 16
+"""Bytes of a pipe that are read at a time."""
+_SEGMENT = re.compile(r"/dev/shm/(mpich_shm|ucx_shm_posix)_\w+")
+"""Shared memory of MPICH and its transports, under the names that they give it."""
+
+
+class Watched(NamedTuple):
+    """A rank, its process, and the ends that are read of its two pipes."""
+
+    rank: int
+    process: int
+    messages: int
+    life: int
+
+
+class UnfinishedFiles:
+    """The files that ranks write, under the names that they have now and those they will have."""
+
+    def __init__(self) -> None:
+        self._announced: dict[int, list[str]] = {}
+        self._growing: dict[str, str] = {}
+        self._whole: set[str] = set()
+
+    def note(self, kind: str, rank: int, said: Any) -> None:
+        """Take what a rank says of its files; what it did not announce at first is ignored."""
+        if kind == "writes":
+            self._announced.setdefault(rank, list(said))
+        elif kind == "grows":
+            name, target = said
+            if target in self._announced.get(rank, ()) and Path(name).parent == Path(target).parent:
+                self._growing[name] = target
+        elif kind == "whole":
+            self._whole.update(said)
+        elif kind == "kept":
+            self._growing.pop(said, None)
+
+    def tidy(self) -> None:
+        """Give the files their names if they are whole, or remove them."""
+        for name, target in self._growing.items():
+            with suppress(OSError):  # a file that has its name already, or a folder that is gone
+                if _is_own_file(Path(name).lstat()):
+                    Path(name).replace(target) if name in self._whole else Path(name).unlink()
+
+
+def mapped_segments(process: int) -> dict[str, int]:
+    """The inodes, by path, of the segments of MPI that a process has mapped and that still have a name."""
+    found: dict[str, int] = {}
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+            *_, inode, path = [*line.split(maxsplit=5), ""][:6]
+            if _SEGMENT.fullmatch(path):
+                found[path] = int(inode)
+    return found
+
+
+def remove_segments(segments: Mapping[str, int]) -> None:
+    """Remove those that are still there; what is none, or has got the name since, stays."""
+    for path, inode in segments.items():
+        with suppress(OSError):
+            status = Path(path).lstat()
+            if _SEGMENT.fullmatch(path) and _is_own_file(status) and status.st_ino == inode:
+                Path(path).unlink()
 
 
 class Sentinel:
-    """Watches ranks, whose processes are given by rank."""
+    """Watches ranks."""
 
-    def __init__(self, messages: socket.socket, processes: dict[int, int]) -> None:
-        self._messages = messages
-        self._names = {rank: f"process {process}" for rank, process in processes.items()}
+    def __init__(self, ranks: Sequence[Watched]) -> None:
+        self._names = {each.rank: f"process {each.process}" for each in ranks}
+        self._processes = {each.rank: each.process for each in ranks}
         self._handles: dict[int, int] = {}
         """By rank: a handle of its process, which never becomes that of another one."""
-        self._pipes: dict[int, int] = {}
-        """By rank: the end of a pipe whose other end it holds."""
-        self._files: dict[int, list[tuple[str, str]]] = {}
-        """By rank: the files that it writes, under the names that they have now and those they will have."""
-        self._whole: set[int] = set()
-        """Ranks whose files are whole."""
+        self._messages = {each.rank: each.messages for each in ranks}
+        self._lives = {each.rank: each.life for each in ranks}
+        """By rank: the ends of its pipes."""
+        self._begun = {each.rank: b"" for each in ranks}
+        """By rank: the beginning of a line."""
+        self._files = UnfinishedFiles()
+        self._segments: dict[str, int] = {}
+        """Shared memory that ranks have mapped, and that nobody else removes when they are killed."""
         self._ready = select.epoll()  # which tells of deaths in their order: mpiexec ends the other ranks
-        self._ready.register(messages, select.EPOLLIN)
-        messages.setblocking(False)
         self._left: set[int] = set()
         """Ranks that have done all they had to do; they exit when all have."""
-        self._gone = {rank for rank, process in processes.items() if not self._meet(rank, process)}
+        self._gone = {each.rank for each in ranks if not self._meet(each)}
         """Ranks that had ended before they were watched, so that their order is not known."""
 
     def watch(self) -> str | None:
@@ -62,7 +129,7 @@ class Sentinel:
             ranks = {handle: rank for rank, handle in self._watched()}
             dead = [ranks[handle] for handle in ready if handle in ranks]
             if self._gone:
-                ended = {rank for rank, handle in self._watched() if _has_ended(handle)}
+                ended = {rank for rank, handle in self._watched() if has_ended(handle)}
                 return self._died(*sorted(self._gone | ended))
             if dead:
                 return self._died(dead[0])
@@ -70,98 +137,102 @@ class Sentinel:
 
     def _watched(self) -> list[tuple[int, int]]:
         """Ranks, and what tells of their ends."""
-        return [*self._handles.items(), *self._pipes.items()]
+        return [*self._handles.items(), *self._lives.items()]
 
     def _hear(self) -> str | None:
-        """Take the messages that are there; the line of the first rank that gives up."""
-        with suppress(BlockingIOError):
-            while True:
-                message, pipes, _, _ = socket.recv_fds(self._messages, MOST_BYTES, 1)
-                kind, rank, rest = (*message.decode().split(" ", 2), "")[:3]
+        """Take the lines that are there; the line of the first rank that gives up."""
+        failed = []
+        for rank in list(self._messages):
+            for line in self._lines(rank):
+                kind, _, rest = line.partition(" ")
                 if kind == "failed":
-                    return rest
-                if kind == "lives":
-                    self._hold(int(rank), pipes[0])
-                self._note(kind, int(rank), rest)
-        return None
+                    failed.append(rest)
+                else:
+                    self._note(kind, rank, rest)
+        return failed[0] if failed else None
+
+    def _lines(self, rank: int) -> Iterator[str]:
+        """The lines that a rank has written since the last time."""
+        with suppress(BlockingIOError):
+            while data := os.read(self._messages[rank], _PIECE):
+                *lines, self._begun[rank] = (self._begun[rank] + data).split(b"\n")
+                yield from (line.decode(errors="replace") for line in lines)
+            self._close(self._messages.pop(rank))
 
     def _note(self, kind: str, rank: int, rest: str) -> None:
         if kind == "bye":
             self._left.add(rank)
         elif kind == "does":
             self._names[rank] += f", {rest}"
-        elif kind == "grows":
-            self._files.setdefault(rank, []).append(tuple(json.loads(rest)))
-        elif kind == "whole":
-            self._whole.add(rank)
-        elif kind == "kept":
-            self._files.pop(rank, None)
-            self._whole.discard(rank)
+        elif kind == "maps":
+            self._segments |= json.loads(rest)
+        else:
+            self._files.note(kind, rank, json.loads(rest))
 
     def _died(self, *ranks: int) -> str:
         """The line about a rank that has died; of several one has, and mpiexec has ended the others."""
         names = " or ".join(f"rank {rank} ({self._names[rank]})" for rank in ranks)
         return f"tx8emu: error: {names} has died, and the run with it"
 
-    def _meet(self, rank: int, process: int) -> bool:
+    def _meet(self, each: Watched) -> bool:
         """Watch a rank, also one whose process is not yet taken away; whether it is still alive."""
+        os.set_blocking(each.messages, False)
+        for pipe in (each.messages, each.life):
+            self._ready.register(pipe, select.EPOLLIN)
         try:
-            handle = os.pidfd_open(process)
+            handle = os.pidfd_open(each.process)
         except ProcessLookupError:
             return False
-        self._handles[rank] = handle
+        self._handles[each.rank] = handle
         self._ready.register(handle, select.EPOLLIN)
-        return not _has_ended(handle)
-
-    def _hold(self, rank: int, pipe: int) -> None:
-        """Watch the pipe of a rank."""
-        self._pipes[rank] = pipe
-        self._ready.register(pipe, select.EPOLLIN)
-        if _has_ended(pipe):
-            self._gone.add(rank)
+        return not (has_ended(handle) or has_ended(each.life))
 
     def _forget(self, rank: int) -> None:
-        for found in (self._handles, self._pipes):
-            if (handle := found.pop(rank, None)) is not None:
-                self._close(handle)
+        if (handle := self._handles.pop(rank, None)) is not None:
+            self._close(handle)
 
     def _close(self, handle: int) -> None:
         self._ready.unregister(handle)
         os.close(handle)
 
     def end(self) -> None:
-        """End the ranks that are left when mpiexec has not done so after a while; then tidy their files."""
-        self._ready.unregister(self._messages)
-        while self._pipes:
-            self._close(self._pipes.popitem()[1])
+        """End the ranks that are left when mpiexec has not done so after a while; then tidy up after them."""
+        for rank, handle in self._handles.items():
+            if not has_ended(handle):
+                self._segments |= mapped_segments(self._processes[rank])
+        while self._lives:
+            self._close(self._lives.popitem()[1])
         self._await_deaths()
         for handle in self._handles.values():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         self._await_deaths()
         self._hear()
-        for rank, files in self._files.items():
-            for name, target in files:
-                with suppress(OSError):  # a file that has its name already, or a folder that is gone
-                    Path(name).replace(target) if rank in self._whole else Path(name).unlink()
+        self._files.tidy()
+        remove_segments(self._segments)
 
     def _await_deaths(self) -> None:
         last = time.monotonic() + _GRACE
         while self._handles and (rest := last - time.monotonic()) > 0:
             ready = {handle for handle, _ in self._ready.poll(rest)}
+            self._hear()
             for rank in [rank for rank, handle in self._handles.items() if handle in ready]:
                 self._forget(rank)
 
 
-def _has_ended(handle: int) -> bool:
+def has_ended(handle: int) -> bool:
     """Whether the process of a handle has ended, or that which holds the other end of a pipe."""
     return bool(select.select([handle], [], [], 0)[0])
 
 
+def _is_own_file(status: os.stat_result) -> bool:
+    """Whether something is a file, no link or pipe, and belongs to this user."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+
+
 def main(arguments: list[str]) -> int:
     """Watch the ranks that the arguments say."""
-    processes = {int(rank): int(process) for rank, process in (each.split(":") for each in arguments)}
-    sentinel = Sentinel(socket.socket(fileno=0), processes)
+    sentinel = Sentinel([Watched(*map(int, each.split(":"))) for each in arguments])
     line = sentinel.watch()
     if line:
         print(line, file=sys.stderr, flush=True)

@@ -6,11 +6,10 @@ import fcntl
 import json
 import os
 import resource
-import secrets
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +19,7 @@ from tx8isa.tools import files
 from . import sentinel
 from .launch import Launched
 from .mpi import MpiPost
+from .sentinel import Watched
 
 _HIGH = 512
 """The least number of a file that is to be closed before those of MPI, if the host allows as many."""
@@ -41,9 +41,10 @@ class Team:
         self.rank, self.size = launched
         try:
             from mpi4py import MPI
-        except ImportError as error:
+        except (ImportError, RuntimeError) as error:  # mpi4py, or the library of MPI
+            why = str(error).partition("\n")[0]
             raise RanksError(
-                f"mpiexec has started {self.size} ranks, and mpi4py cannot be loaded ({error}): install it "
+                f"mpiexec has started {self.size} ranks, and mpi4py cannot be loaded ({why}): install it "
                 "with: pip install mpi4py mpich"
             ) from None
         self._mpi: Any = MPI
@@ -53,16 +54,17 @@ class Team:
                 f"mpiexec has started {self.size} ranks, and mpi4py sees {self.post.size}: "
                 "mpiexec and mpi4py belong to different MPI libraries"
             )
-        self._sentinel = _find_sentinel(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED), self.rank)
-        self._lifeline = _lifeline(self._sentinel, self.rank)
+        host = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED)
+        self._sentinel, self._lifeline = _find_sentinel(host, self.rank)
         files.journal = self
         self.begun = self.over = False
         """Whether all ranks were ready to run; whether none needs another one any more."""
 
-    def take_chips(self, ranks: Sequence[int]) -> None:
-        """``ranks``: that of each chip."""
+    def take_chips(self, ranks: Sequence[int], written: Sequence[Path]) -> None:
+        """``ranks``: that of each chip; ``written``: all files that the run writes."""
         own = ", ".join(str(chip) for chip, rank in enumerate(ranks) if rank == self.rank)
-        self._say(f"does {self.rank} chips {own}")
+        self._say(f"does chips {own}")
+        self._say(f"writes {_names(written)}")
 
     def begin(self) -> None:
         """All ranks are ready; RanksError when some have given up, with the reason of the first."""
@@ -79,7 +81,7 @@ class Team:
 
     def fail(self, line: str, status: int) -> NoReturn:
         """End the run of all ranks from within; the first line that a rank gives is printed."""
-        self._say(f"failed {self.rank} {line}")
+        self._say(f"failed {line}")
         os._exit(status)
 
     def leave(self) -> None:
@@ -90,55 +92,102 @@ class Team:
     def end(self) -> None:
         """This rank exits in order, when all others do: mpiexec would end those that still work if one is
         killed that has nothing left to do."""
-        self._say(f"bye {self.rank}")
+        self._say("bye")
         self.post.meet()
         self._mpi.Finalize()
 
     def grows(self, name: Path, target: Path) -> None:
         """A file is written under a name, and will have another one."""
-        paths = [str(path.absolute()) for path in (name, target)]
-        self._say(f"grows {self.rank} {json.dumps(paths)}")
+        self._say(f"grows {_names([name, target])}")
 
-    def whole(self) -> None:
-        """All files that this rank writes are whole, and get their names now."""
-        self._say(f"whole {self.rank}")
+    def whole(self, names: Sequence[Path]) -> None:
+        """These growing files are whole, and get their names now."""
+        self._say(f"whole {_names(names)}")
 
-    def kept(self) -> None:
-        """No file has another name than it should any more."""
-        self._say(f"kept {self.rank}")
+    def kept(self, name: Path) -> None:
+        """A growing file has its name, or is removed."""
+        self._say(f"kept {json.dumps(str(name.absolute()))}")
 
-    def _say(self, message: str) -> None:
-        self._sentinel.send(message.encode()[: sentinel.MOST_BYTES])
-
-
-def _find_sentinel(host: Any, rank: int) -> socket.socket:
-    """A socket on which the sentinel of this host hears; its first rank starts it."""
-    name = host.bcast(f"\0tx8-{secrets.token_hex(16)}")
-    processes = host.gather(f"{rank}:{os.getpid()}")
-    if processes is not None:
-        _start_sentinel(name, processes)
-    host.Barrier()
-    speaker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    speaker.connect(name)
-    return speaker
+    def _say(self, line: str) -> None:
+        with suppress(BrokenPipeError):  # without a sentinel a rank that dies is named by mpiexec alone
+            _write(self._sentinel, line)
 
 
-def _lifeline(speaker: socket.socket, rank: int) -> int:
-    """The end of a pipe that this process holds as long as it lives; the sentinel gets the other one.
+def _write(pipe: int, line: str) -> None:
+    data = f"{line}\n".encode(errors="backslashreplace")
+    while data:
+        data = data[os.write(pipe, data) :]
 
-    Its number is high: of the files of a process that ends, Linux closes the one with the highest first.
+
+def _names(paths: Sequence[Path]) -> str:
+    """Paths for the sentinel, which works in another folder."""
+    return json.dumps([str(path.absolute()) for path in paths])
+
+
+def _find_sentinel(host: Any, rank: int) -> tuple[int, int]:
+    """The ends of two pipes to the sentinel of this host, which its first rank starts.
+
+    A pipe has no name. The first rank opens the other ends by the processes that have made them, which the
+    host permits to the user of these processes and to root. The second pipe is held as long as this process
+    lives. RanksError when the first rank cannot open them.
     """
-    heard, held = os.pipe()
-    socket.send_fds(speaker, [f"lives {rank}".encode()], [heard])
+    (messages, says), (life, lives) = os.pipe(), os.pipe()
+    _write(says, f"maps {json.dumps(sentinel.mapped_segments(os.getpid()))}")
+    ranks = host.gather(Watched(rank, os.getpid(), messages, life))
+    problem = host.bcast(None if ranks is None else _start_sentinel(ranks))
+    os.close(messages)
+    os.close(life)
+    if problem:
+        raise RanksError(problem)
+    return says, _with_high_number(lives)
+
+
+def _with_high_number(handle: int) -> int:
+    """The open file under a high number: of the files of a process that ends, Linux closes the highest
+    first."""
     high = min(_HIGH, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-    lifeline = fcntl.fcntl(held, fcntl.F_DUPFD_CLOEXEC, high)
-    os.close(heard)
-    os.close(held)
-    return lifeline
+    moved = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, high)
+    os.close(handle)
+    return moved
 
 
-def _start_sentinel(name: str, processes: Sequence[str]) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
-        ear.bind(name)
-        command: Sequence[str] = (sys.executable, "-I", "-S", str(Path(sentinel.__file__)), *processes)
-        subprocess.Popen(command, stdin=ear.fileno(), stdout=subprocess.DEVNULL, start_new_session=True)
+def _start_sentinel(ranks: Sequence[Watched]) -> str:
+    """Start the sentinel of these ranks; what is wrong when it cannot hear one of them."""
+    with ExitStack() as opened:
+        arguments, pipes = [], []
+        for each in ranks:
+            try:
+                ends = [_opened(each.process, pipe) for pipe in (each.messages, each.life)]
+            except OSError as error:
+                return f"rank {each.rank}: its pipe to the sentinel cannot be opened: {error}"
+            for end in ends:
+                opened.callback(os.close, end)
+            pipes += ends
+            arguments.append(":".join(map(str, (each.rank, each.process, *ends))))
+        command: Sequence[str] = (sys.executable, "-I", "-S", str(Path(sentinel.__file__)), *arguments)
+        nothing = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=nothing, stdout=nothing, pass_fds=pipes, start_new_session=True)
+    return ""
+
+
+def _opened(process: int, pipe: int) -> int:
+    """The end of a pipe of a process, to be read; an ended pipe when the process has ended. OSError."""
+    try:
+        return os.open(f"/proc/{process}/fd/{pipe}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        if _lives(process):
+            raise
+    end, other = os.pipe()
+    os.close(other)
+    return end
+
+
+def _lives(process: int) -> bool:
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return False
+    try:
+        return not sentinel.has_ended(handle)
+    finally:
+        os.close(handle)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from emulator.core import loop as core
+from emulator.core.accesses import call_check
 from emulator.core.predecode import ENGINE, FLOAT, operation_records
 from emulator.memory import state, stop
 from emulator.native.direct.expressions import Environment
@@ -101,7 +102,7 @@ class Region(Statements):
 
     def inline(self, function: Any, arguments: list[Operand]) -> Operand:
         """The check of an access does not use the registers: they need not be stored before it is called."""
-        if function is not core.call_check:
+        if function is not call_check:
             return super().inline(function, arguments)
         check, what, address = (typed(argument) for argument in arguments)
         code = self._emit("i", f"inttoptr {check} to ptr")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import select
 import socket
 import sys
+from pathlib import Path
+
+from tx8isa.tools.command_line import note
 
 PACKET_BYTES = 0x4000
 """Longest packet, as the client is told."""
@@ -16,6 +19,9 @@ _INTERRUPT, _BEGIN, _END, _ESCAPE, _FLIP = 0x03, b"$", b"#", 0x7D, 0x20
 _SPECIAL = b"#$}*"
 """Bytes that a packet holds only escaped."""
 _CHECKSUM_DIGITS = 2
+_CONNECTIONS, _CONNECTIONS_OF_VERSION_6 = Path("/proc/net/tcp"), Path("/proc/net/tcp6")
+_ESTABLISHED = "01"
+"""The state of a connection there that no end has closed."""
 
 
 class ClientLost(Exception):
@@ -25,7 +31,24 @@ class ClientLost(Exception):
 def warn(text: str) -> None:
     """Tell the user at the terminal about the debugger's connection."""
     if sys.stderr is not None:
-        print(f"tx8emu: gdb: {text}", file=sys.stderr, flush=True)
+        note(f"tx8emu: gdb: {text}")
+
+
+def user_of(client: socket.socket) -> int | None:
+    """The user whose process is at the other end of a connection on this host; None when it has gone.
+
+    The kernel lists every end of such a connection, with addresses as words of the host.
+    """
+    ends = (client.getpeername(), client.getsockname())
+    wanted = [
+        f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in ends
+    ]
+    for table in (_CONNECTIONS, _CONNECTIONS_OF_VERSION_6):
+        for line in table.read_text().splitlines()[1:]:
+            _, local, other, state, *_, user = line.split()[:8]
+            if state == _ESTABLISHED and local.endswith(wanted[0]) and other.endswith(wanted[1]):
+                return int(user)
+    return None
 
 
 class Connection:

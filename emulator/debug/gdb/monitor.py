@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from emulator.chip.system import System
-from emulator.chip.tensors import SPEC, find_tensor, save_tensor
+from emulator.chip.tensors import SPEC, TensorView, check_file, find_tensor, tensor_file_bytes
 from emulator.debug.gdb.run.watchpoints import Origin
 from emulator.memory.dump import hex_dump
 from emulator.tile.events import Side
@@ -13,7 +14,8 @@ from emulator.tile.fault import place
 from emulator.tile.tile import Status, Tile
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine
-from tx8isa.tools.overwrite import Role, check_outputs
+from tx8isa.tools.files import write_whole
+from tx8isa.tools.overwrite import Role, check_outputs, identity
 
 from .pending import PendingInstruction, describe, pending
 
@@ -42,6 +44,8 @@ class Monitor:
         self, system: System, copies: Callable[[], Iterable[Origin]], files: Sequence[Role] = ()
     ) -> None:
         self.system, self._copies, self._files = system, copies, files
+        self._saved: set[object] = set()
+        """The files that tensors were saved in."""
 
     def answer(self, line: str) -> str:
         """The text for a command line."""
@@ -117,13 +121,23 @@ class Monitor:
         try:
             view = find_tensor(arguments[0], self.system.image, self.system.machine)
             if len(arguments) == 2:
-                check_outputs([("the tensor", arguments[1])], self._files)
-                save_tensor(view, self.system, arguments[1])
+                self._save(view, arguments[1])
                 yield f"{view.title} saved in {arguments[1]}"
             else:
                 yield from view.lines(self.system)
         except Tx8Error as error:
             raise Usage(str(error)) from None
+
+    def _save(self, view: TensorView, file: str) -> None:
+        """Save a tensor; Tx8Error for a file of the run, and for one that is there and was not saved here."""
+        check_file(file)
+        check_outputs([("the tensor", file)], self._files)
+        if os.path.lexists(file) and identity(file) not in self._saved:
+            raise Tx8Error(
+                f"{file}: is there, and a debugger replaces only what it has saved; name another file"
+            )
+        write_whole(file, tensor_file_bytes(view, self.system))
+        self._saved.add(identity(file))
 
     def _tiles(self, arguments: Sequence[str]) -> Sequence[Tile]:
         if not arguments:

@@ -14,7 +14,7 @@ from emulator.tile.fault import Fault
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.overwrite import Role
 
-from .connection import ClientLost, Connection, warn
+from .connection import ClientLost, Connection, user_of, warn
 from .session import Ending, Session
 
 _HOST = "127.0.0.1"
@@ -29,7 +29,7 @@ def debug(system: System, port: int, max_instructions: int | None = None, files:
     limit = UNLIMITED if max_instructions is None else max_instructions
     with _listen(port) as listener:
         warn(f"waiting for a debugger: target remote {_HOST}:{listener.getsockname()[1]}")
-        client, _ = listener.accept()
+        client = _accepted(listener)
     scheduler = DebugScheduler(system, limit)
     try:
         with client:
@@ -46,6 +46,17 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise Tx8Error(f"--gdb {port}: cannot listen at {_HOST}:{port}: {why}") from None
+
+
+def _accepted(listener: socket.socket) -> socket.socket:
+    """The first connection of this user or of root: a debugger writes files with the rights of this one."""
+    while True:
+        client, _ = listener.accept()
+        user = user_of(client)
+        if user in (os.geteuid(), 0):
+            return client
+        client.close()
+        warn(f"refused a connection of {'an unknown user' if user is None else f'user {user}'}")
 
 
 def _serve(scheduler: DebugScheduler, connection: Connection, files: Sequence[Role]) -> None:

@@ -51,6 +51,14 @@ def _most(tile: Tile) -> Iterator[tuple[str, int, int]]:
     for engine in range(queues.ENGINES):
         yield f"worker that engine {engine} served last", state.SERVED + engine, worker
     yield "register fcsr", state.FCSR, 0xFF
+    for what, at in (
+        ("loads", state.LOADS),
+        ("uncached loads", state.UNCACHED_LOADS),
+        ("divisions", state.DIVISIONS),
+        ("maintained cache lines", state.CACHE_LINES),
+        ("maintained caches", state.CACHES),
+    ):
+        yield f"{what} that simulated time has not counted", at, tile.retired
     yield "worker of the first exception, as a bit", state.FIRST_EXCEPTION, 1 << worker
     yield "whether exceptions stop it", state.STOP_ON_EXCEPTION, 1
 

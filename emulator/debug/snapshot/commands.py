@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asm.image import ABSOLUTE, Image
 from emulator.chip.pause import Pause
 from tx8isa.machine.description import Machine
+from tx8isa.tools.command_line import note
 from tx8isa.tools.suggestions import hint
 
 from .file import read, write
@@ -112,7 +112,7 @@ class Saver:
         size = write(self.path, save(system))
         self.saved = True
         if not self.quiet:
-            print(f"tx8emu: {self.path}: the state at {self.place}, {size} bytes", file=sys.stderr)
+            note(f"tx8emu: {self.path}: the state at {self.place}, {size} bytes")
         if self.stops_by_limit:
             system.run(self.limit)  # which raises the fault
         else:
@@ -123,5 +123,5 @@ class Saver:
         if self.saved:
             return status
         text = f"{self.path}: not written: the run ended before it came to {self.place}"
-        print(f"tx8emu: error: {text}", file=sys.stderr)
+        note(f"tx8emu: error: {text}")
         return status or 1

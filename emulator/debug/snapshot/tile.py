@@ -39,6 +39,11 @@ KEPT = (
     state.TRAPPED,
     state.ANSWER,
     state.LSU_TIMEOUT,
+    state.LOADS,
+    state.UNCACHED_LOADS,
+    state.DIVISIONS,
+    state.CACHE_LINES,
+    state.CACHES,
 )
 """Words of the state that a program can change and that mean something between two instructions."""
 _BEHIND_RANGES = queues.E_FIRST_RANGE + queues.MAX_RANGES * queues.RANGE_WORDS

@@ -146,7 +146,6 @@ class SavedCore(_Record, frozen=True):
     """Whether its clock holds back the others while its log is worked off."""
     retired: int
     number: int
-    submitted: int
     since: int
     freed: int
 
@@ -267,6 +266,11 @@ class TileTime(_Record, frozen=True):
     skipped: int
     dropped: int
     progress: int
+    efforts: int
+    came_from: int
+    before: int
+    kinds: bytes
+    lines: bytes
     polled_at: int
     polls: dict[int, int]
     sent: int

@@ -20,11 +20,21 @@ def lines(statistics: Statistics, tiles: Sequence[Tile], as_json: bool = False) 
     """The lines about a run that is over; as JSON a ``types.Report``."""
     report = make_report(statistics, tiles)
     if as_json:
-        yield msgspec.json.format(msgspec.json.encode(report)).decode()
+        yield json_text(report)
         return
     yield from describe(report)
     yield ""
     yield from executed(tiles)
+
+
+def json_text(report: object) -> str:
+    """A report as ``--stats=json`` prints it."""
+    return msgspec.json.format(msgspec.json.encode(report)).decode()
+
+
+def report_file(report: msgspec.Struct) -> bytes:
+    """The content of ``--report FILE.json``: the key ``run``, beside which tx8cc has its decisions."""
+    return f"{json_text({'run': report})}\n".encode()
 
 
 def executed(tiles: Sequence[Tile]) -> Iterator[str]:

@@ -320,7 +320,7 @@ def _figures(least: Mapping[ResourceName, Least]) -> list[Figure]:
 def _evidence(statistics: Statistics) -> dict[str, int]:
     """How many coefficients of the model of time the run used, by evidence: those of its engines, waits."""
     timing, instructions = statistics.machine.timing, statistics.instructions.sum(axis=(0, 1))
-    groups = [timing.core, timing.spm]
+    groups = [timing.core, timing.issue, timing.spm]
     groups += [getattr(timing, e.name.lower()) for e in Engine if e < Track.CORE and instructions[e]]
     if statistics.times[:, :, Track.CORE, Cause.BARRIER].any():
         groups.append(timing.barrier)

@@ -13,7 +13,11 @@ _PLACES = 10
 
 
 def describe(report: Report) -> Iterator[str]:
-    """The lines of ``--stats`` about time."""
+    """The lines of ``--stats`` about time; names with line ends do not break them."""
+    return (" ".join(line.splitlines()) for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
     yield from _verdict(report)
     for title, table in (
         ("least time at peak", _resources),

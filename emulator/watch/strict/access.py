@@ -16,10 +16,16 @@ from emulator.memory.shadow_words import (
     AGENT,
     AGENTS,
     ATOMIC,
+    BLOCK_BYTES,
+    BLOCKS,
+    CACHED,
     FLAG,
     FULL,
+    GRANULE,
+    GRANULE_SHIFT,
     INDEX_WORDS,
     LOST,
+    MIXED,
     MOST_ACCESSES,
     MOST_PAIRS,
     NUMBER,
@@ -42,7 +48,8 @@ from emulator.memory.shadow_words import (
     VECTORS,
     WRITE,
 )
-from emulator.native.primitives.memory import get, put
+from emulator.native.primitives.memory import get, put, view_u32
+from tx8isa.numbers.primitives import s64, u64
 
 NOTHING_SEEN = -1
 
@@ -79,6 +86,7 @@ def begin(context: int, agent: int, number: int, write: int) -> None:
     put(context, NUMBER, number)
     put(context, WRITE, write)
     put(context, ATOMIC, 0)
+    put(context, CACHED, 0)
     put(context, SEEN_WRITER, NOTHING_SEEN)
 
 
@@ -97,6 +105,15 @@ def same_step(context: int, number: int) -> bool:
     """Whether an access belongs to the agent of the current one, and to its present step."""
     at, agent = access_at(context, number), get(context, AGENT)
     return get(at, A_AGENT) == agent and get(at, A_CLOCK) == get(get(context, VECTOR), agent)
+
+
+def writer_of(context: int, shadow: int, at: int) -> int:
+    """The access that wrote a byte last, or 0."""
+    writer = s64(view_u32(shadow + 8 * (at >> GRANULE_SHIFT), 1)[u64(0)])
+    if writer >= MIXED:
+        block = get(context, BLOCKS) + BLOCK_BYTES * (writer - MIXED)
+        writer = s64(view_u32(block + 4 * (at & (GRANULE - 1)), 1)[u64(0)])
+    return writer
 
 
 def place_in_index(context: int, kind: int, other: int) -> int:

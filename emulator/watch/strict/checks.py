@@ -22,11 +22,12 @@ from emulator.memory.shadow_words import (
     NUMBER,
     OVERDUE,
     PIECE,
+    SHUNNED,
     SPACE,
     T_AGENT,
     T_CONTEXT,
     T_COSTS,
-    T_IN_PLACE,
+    T_FACTS,
     T_SPM,
     T_TILE,
 )
@@ -50,6 +51,8 @@ Cost = Callable[[int, int], int]
 TDMA = int(Engine.TDMA)
 Loops = Callable[[int, int, int, int], None]
 """(number of the extent, queues, whether it is written, where to write the loops of its footprint)"""
+_FACTS, _SHUNNED = 3, 2
+"""Words about a record, and which of them says whether it is shunned."""
 _COPY_LOOPS = 6
 """Position of the loops in the words of ``copy_side``."""
 
@@ -117,20 +120,29 @@ def spoil_rests(tile_state: int, queue: int, entry: int) -> None:
 
 def replaces(tile: int, queue: int, entry: int) -> bool:
     """Whether an entry works element by element and overwrites each operand with its result."""
-    operands = get(tile, T_IN_PLACE) + 16 * get(queue, entry + queues.E_RECORD)
+    operands = get(tile, T_FACTS) + 8 * _FACTS * get(queue, entry + queues.E_RECORD)
     fields = entry + queues.E_FIELDS
     return get(operands, 0) >= 0 and get(queue, fields + get(operands, 0)) == get(
         queue, fields + get(operands, 1)
     )
 
 
-def in_place_operands() -> npt.NDArray[np.int64]:
-    """For each record: the operands ``dst`` and ``src0`` of an element-wise instruction, else -1 twice."""
-    found = np.full((len(tables.records()), 2), -1, np.int64)
+def check_kind(tile_state: int, queue: int, entry: int) -> None:
+    """Note a command that programs for a card do without."""
+    tile, record = get(tile_state, state.SANITIZER), get(queue, entry + queues.E_RECORD)
+    if get(get(tile, T_FACTS) + 8 * _FACTS * record, _SHUNNED) != 0:
+        put(get(tile, T_CONTEXT), SPACE, get(tile, T_TILE))
+        found(get(tile, T_CONTEXT), SHUNNED, 0)
+
+
+def facts_of_records() -> npt.NDArray[np.int64]:
+    """For each record: ``dst`` and ``src0`` of what works element by element or -1; whether it is shunned."""
+    facts = np.full((len(tables.records()), _FACTS), -1, np.int64)
     for number, record in enumerate(tables.records()):
         if isinstance(record.meaning, Elementwise):
-            found[number] = record.index("dst"), record.index("src0")
-    return found
+            facts[number, :_SHUNNED] = record.index("dst"), record.index("src0")
+        facts[number, _SHUNNED] = bool(record.shunned)
+    return facts
 
 
 def check_time(tile_state: int, queue: int, entry: int, cost: Cost) -> None:
@@ -186,6 +198,7 @@ def generate_hook() -> Hook:
             spoil_rests(tile_state, queue, entry)
         if get(queue, entry + queues.E_ENGINE) == TDMA:
             check_time(tile_state, queue, entry, cost)
+            check_kind(tile_state, queue, entry)
         return 0
 
     return hook
@@ -258,6 +271,7 @@ def hook_kernel() -> int:
         begin,
         get,
         check_time,
+        check_kind,
         *FUNCTIONS,
     )
     numbers = (

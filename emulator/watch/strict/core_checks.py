@@ -1,12 +1,15 @@
-"""The check of the kernel core's loads and stores, for those that are not ``known``. Compiled."""
+"""The check of the kernel core's loads, stores and fences, for those that are not ``known``. Compiled."""
 
 from __future__ import annotations
 
+from emulator.core.accesses import CLEANS, DROPS, ENTIRE, MAINTENANCE
 from emulator.core.predecode import PARCEL
 from emulator.memory import state
 from emulator.memory.shadow_words import (
     A_WHAT,
     ATOMIC,
+    CACHED,
+    CACHED_CORE,
     CORE,
     DDR_SHADOW,
     FLAG,
@@ -31,14 +34,16 @@ from emulator.memory.shadow_words import (
     T_CONTEXT,
     T_SPM,
     T_TILE,
+    WRITE,
 )
 from emulator.native import compile_once
 from emulator.native.primitives.memory import get, put
 from tx8isa.numbers.primitives import u64
 
-from .access import NOTHING_SEEN, access_at, begin, new_access, vector_of
+from .access import NOTHING_SEEN, access_at, begin, new_access, vector_of, writer_of
+from .caches import ANYWHERE, check_held, check_stale, maintain, note_stored
 from .order import acquire, release
-from .shadow import touch, writer_of
+from .shadow import touch
 
 TWICE = (1 << 32) + 1
 """A factor that repeats a word of 32 bits in the upper half of 64 bits."""
@@ -47,8 +52,11 @@ TWICE = (1 << 32) + 1
 def core_access(what: int, tile_state: int) -> int:
     """Check a load or store: ``what`` is 1 for a store + 2 * its bytes + 256 * its index in the text.
 
-    Host and core address are in ``state.DETAIL``. Most accesses are ``known`` and never come here.
+    Host and core address are in ``state.DETAIL``. Most accesses are ``known`` and never come here. Fences and
+    maintenance of the cache have ``MAINTENANCE`` and its bits in ``what``, and the core address.
     """
+    if what & MAINTENANCE != 0:
+        return core_maintenance(what, tile_state)
     tile, size = get(tile_state, state.SANITIZER), what >> 1 & 127
     context, agent, host = get(tile, T_CONTEXT), get(tile, T_AGENT), get(tile_state, state.DETAIL)
     if get(context, FULL) != 0:
@@ -57,14 +65,18 @@ def core_access(what: int, tile_state: int) -> int:
     if u64(offset) >= u64(get(tile_state, state.SPM_BYTES)):
         shadow, offset, space = get(context, DDR_SHADOW), host - get(tile_state, state.DDR), IN_DDR
     flag = may_be_flag(tile_state, get(tile_state, state.DETAIL + 1), size)
+    cached = is_cached(tile_state, get(tile_state, state.DETAIL + 1))
     if flag and what & 1 == 0:
         acquire(context, agent, writer_of(context, shadow, offset))
     site = get(tile, T_CODE) + 8 * SITE_WORDS * (what >> 8)
-    begin(context, agent, site_access(tile_state, context, site, what >> 8, FLAG if flag else CORE), what & 1)
+    kind = FLAG if flag else CACHED_CORE if cached else CORE
+    begin(context, agent, site_access(tile_state, context, site, what >> 8, kind), what & 1)
     put(context, ATOMIC, 1 if flag else 0)
     put(context, SPACE, space)
+    anywhere = not cached or check_cache(context, agent, shadow, offset, size)
     touch(context, shadow, offset, size)
     again = get(context, PAIR_WRITER) + get(context, PAIR_READERS) == 0 and (what & 1 == 0 or not flag)
+    again = again and anywhere
     put(site, S_WRITER, TWICE * get(context, SEEN_WRITER) if again else NOTHING_SEEN)
     put(site, S_READERS, TWICE * get(context, SEEN_READERS))
     put(site, S_NEXT_WRITER, TWICE * get(context, NEXT_WRITER))
@@ -72,6 +84,37 @@ def core_access(what: int, tile_state: int) -> int:
     if flag and what & 1 == 1:
         release(context, agent)
     return 0
+
+
+def check_cache(context: int, agent: int, shadow: int, offset: int, size: int) -> bool:
+    """Check a load or store through the cache; whether an equal one of another line needs no check."""
+    put(context, CACHED, agent + 1)
+    seen = check_stale(context, shadow, offset, size)
+    if get(context, WRITE) != 0:
+        check_held(context, shadow, offset, size)
+        note_stored(context, offset, size)
+        return False
+    return seen == ANYWHERE
+
+
+def core_maintenance(what: int, tile_state: int) -> int:
+    """Follow a fence or maintenance of the cache; the core address is in ``state.DETAIL``."""
+    tile, address = get(tile_state, state.SANITIZER), get(tile_state, state.DETAIL + 1)
+    context, agent = get(tile, T_CONTEXT), get(tile, T_AGENT)
+    by_line = what & (CLEANS | DROPS) != 0 and what & ENTIRE == 0
+    if get(context, FULL) != 0 or (by_line and not is_cached(tile_state, address)):
+        return 0
+    if by_line:
+        site = get(tile, T_CODE) + 8 * SITE_WORDS * (what >> 8)
+        begin(context, agent, site_access(tile_state, context, site, what >> 8, CORE), 1)
+        put(context, SPACE, IN_DDR)
+    maintain(context, agent, what & 0xFF, address - get(tile_state, state.CORE_DDR))
+    return 0
+
+
+def is_cached(tile_state: int, address: int) -> bool:
+    """Whether the core accesses an address through its cache."""
+    return u64(address - get(tile_state, state.CORE_DDR)) < u64(get(tile_state, state.CORE_WINDOW))
 
 
 def may_be_flag(tile_state: int, address: int, size: int) -> bool:

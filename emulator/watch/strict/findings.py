@@ -14,16 +14,40 @@ from emulator.memory import shadow_words as layout
 from emulator.native.primitives.memory import get
 from tx8isa.machine.description import Machine
 from tx8isa.table import scalar as rv
+from tx8isa.table.registry import by_mnemonic
 
 from . import access
 from .agents import Agents
 from .exits import output_at
-from .hazards import RACE, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
+from .hazards import CACHE, RACE, SHUNNED, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
 
 EXIT_NAME = "exit"
 """Name of the end of a tile's program."""
 _COPY_NAME = "DTE copy"
 Words = npt.NDArray[np.int64]
+_CLEAN = "put 'th.dcache.cva' of the line and 'fence' after {other}, or store past the cache"
+_INVALIDATE = "put 'th.dcache.iva' of the line before {at}, after {other} is complete, or go past the cache"
+_OF_CACHES = {
+    layout.HELD_READ: ("reads {where}, which {other} has stored, and the cache may hold it back", _CLEAN),
+    layout.HELD_WRITE: (
+        "writes {where}, in a line to which {other} has stored, and the cache may write all of it later",
+        _CLEAN,
+    ),
+    layout.STALE_READ: (
+        "loads {where}, which {other} has written, and the cache may have it as it was before",
+        _INVALIDATE,
+    ),
+    layout.STALE_LINE: (
+        "stores to the line of {where}, which {other} has written, and the cache may write all of it "
+        "as it was",
+        _INVALIDATE,
+    ),
+    layout.DROPPED: (
+        "invalidates {where}, to which {other} has stored, and nothing has cleaned it",
+        "clean the line before {at}: 'th.dcache.civa' does both",
+    ),
+}
+"""What a hazard with the data cache of a core is, and its remedy."""
 
 
 class Findings:
@@ -62,6 +86,10 @@ class Findings:
             what = f"takes about {cycles} cycles, and the watchdog ends it after {limit}"
             fix = "split it into several commands"
             return Hazard(WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
+        if kind == layout.SHUNNED:
+            why = by_mnemonic()[at.name].shunned
+            fix = "use 'td.gatherscatter' or a product instead"
+            return Hazard(SHUNNED, at, None, "", 0, -1, why, fix, row[layout.P_COUNT])
         where = f"0x{first:x}..0x{last:x} of {'' if base else 'the '}{memory}"
         if at.name == EXIT_NAME:
             where = f"output '{output_at(self.image, row[layout.P_FIRST])}', {where}"
@@ -91,6 +119,9 @@ def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, st
     if kind == layout.SPOILED:
         what = f"reads {where}, which follow the result of {other.text} in its last 256-byte line"
         return SPAN, what, "keep nothing in that line, or write these bytes after it"
+    if kind in _OF_CACHES:
+        what, fix = _OF_CACHES[kind]
+        return CACHE, what.format(where=where, other=other.text), fix.format(at=at.place, other=other.place)
     if at.name == EXIT_NAME:
         return UNFINISHED, f"ends while {other.text} may still be writing {where}", _order(at, other)
     name = UNFINISHED if _of_one_tile(at, other) else RACE

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asm.image import Image, named_place
+from tx8isa.tools.command_line import note
 
 UNINITIALISED, UNFINISHED, RACE, SPAN = "uninitialised", "unfinished", "race", "span"
-HIDDEN_END, WATCHDOG, ENDLESS = "hidden-end", "watchdog", "endless-wait"
+HIDDEN_END, WATCHDOG, ENDLESS, SHUNNED = "hidden-end", "watchdog", "endless-wait", "shunned"
+CACHE = "cache"
 MOST_SHOWN = 50
 
 
@@ -106,11 +107,11 @@ def show_hazards(found: Sequence[Hazard], more: bool, gave_up: bool, program: st
     """
     groups = grouped(found)
     for hazard, tiles in groups[:MOST_SHOWN]:
-        print(f"{program}: {hazard.text}{_also(tiles)}", file=sys.stderr)
+        note(f"{program}: {hazard.text}{_also(tiles)}")
     left_out = sum(1 + len(tiles) for _, tiles in groups[MOST_SHOWN:])
     if left_out > 0 or more:
         text = "more hazards than are kept" if more else f"{left_out} more hazards"
-        print(f"{program}: {text}", file=sys.stderr)
+        note(f"{program}: {text}")
     if gave_up:
         text = "the sanitizer's tables are full: the rest of the run was not checked"
-        print(f"{program}: {text}", file=sys.stderr)
+        note(f"{program}: {text}")

@@ -29,6 +29,7 @@ from emulator.tile.observer import Observer
 from emulator.tile.pmu import LSU_TIMEOUT_RESET
 from emulator.tile.tile import Status, Tile
 from tx8isa.machine.description import Machine
+from tx8isa.numbers.limits import CACHE_LINE
 from tx8isa.table.encoding import encoder
 
 from . import access, checks, core_checks
@@ -71,7 +72,7 @@ class Sanitizer(Observer):
         )
         self._released = np.zeros((len(tiles) * machine.chip_count, self.agents.count), np.int64)
         self._make_context(ddr_bytes)
-        self._in_place = checks.in_place_operands()
+        self._facts = checks.facts_of_records()
         self.blocks = [self._watch(tile) for tile in tiles]
         self._copy_side = checks.copy_kernel()
         self._arrivals: dict[tuple[int, int], Words] = {}
@@ -99,7 +100,21 @@ class Sanitizer(Observer):
         context[layout.VECTORS], context[layout.AGENTS] = self.vectors.ctypes.data, agents.count
         context[layout.RELEASED], context[layout.PER_TILE] = self._released.ctypes.data, agents.per_tile
         context[layout.FIRST_COPY] = agents.first_copy
+        self._make_caches(ddr_bytes)
         access.new_access(self._c, 0, 0, 0, layout.HOST)
+
+    def _make_caches(self, ddr_bytes: int) -> None:
+        """The tables about the data caches of the cores of this chip."""
+        context, agents, lines = self.context, self.agents, ddr_bytes // CACHE_LINE + 1
+        self._caches = np.zeros((len(self.tiles) * self.machine.chip_count, layout.CACHE_WORDS), np.int64)
+        context[layout.CACHES] = self._caches.ctypes.data
+        context[layout.LINES] = self._table(8 * layout.LINE_WORDS * lines)
+        context[layout.VIEWS] = self._table(8 * agents.count * layout.MOST_VIEWS)
+        for tile in range(len(self.tiles)):
+            cache = self._caches[agents.core(tile) // agents.per_tile]
+            cache[layout.C_FENCES] = self._table(8 * layout.MOST_FENCES)
+            cache[layout.C_CLEANS] = self._table(8 * layout.MOST_FENCES)
+            cache[layout.C_VIEWS] = self._table(4 * lines)
 
     def _table(self, size: int) -> int:
         area = anonymous(size)
@@ -125,7 +140,7 @@ class Sanitizer(Observer):
         block[layout.T_CODE], block[layout.T_AGENT] = sites, core
         block[layout.T_CLOCK] = self.vectors[core, core:].ctypes.data
         block[layout.T_DDR], block[layout.T_BLOCKS] = self.context[[layout.DDR_SHADOW, layout.BLOCKS]]
-        block[layout.T_IN_PLACE] = self._in_place.ctypes.data
+        block[layout.T_FACTS] = self._facts.ctypes.data
         block[layout.T_COSTS] = tables.costs(self.machine).ctypes.data
         tile.words[state.LSU_TIMEOUT] = LSU_TIMEOUT_RESET
         tile.words[state.SANITIZER] = block.ctypes.data

@@ -19,6 +19,7 @@ from emulator.memory.shadow_words import (
     FULL,
     GRANULE,
     GRANULE_SHIFT,
+    IN_DDR,
     IN_PLACE,
     LIST,
     MIXED,
@@ -34,10 +35,12 @@ from emulator.memory.shadow_words import (
     READ_WRITE,
     SEEN_READERS,
     SEEN_WRITER,
+    SPACE,
     SPAN,
     SPAN_NUMBER,
     SPAN_OF,
     SPOILED,
+    STORED,
     UNWRITTEN,
     WRITE,
     WRITE_READ,
@@ -47,6 +50,7 @@ from emulator.native.primitives.memory import get, put, view_u32
 from tx8isa.numbers.primitives import s64, u64
 
 from .access import access_at, found, happened, new_access, same_step, widen
+from .caches import check_held
 
 # -- readers -----------------------------------------------------------------------------------------------
 
@@ -152,15 +156,6 @@ def look(context: int, writer: int, readers: int, first: int, last: int) -> None
         widen(get(context, PAIR_READERS), first, last)
 
 
-def writer_of(context: int, shadow: int, at: int) -> int:
-    """The access that wrote a byte last, or 0."""
-    writer = s64(view_u32(shadow + 8 * (at >> GRANULE_SHIFT), 1)[u64(0)])
-    if writer >= MIXED:
-        block = get(context, BLOCKS) + BLOCK_BYTES * (writer - MIXED)
-        writer = s64(view_u32(block + 4 * (at & (GRANULE - 1)), 1)[u64(0)])
-    return writer
-
-
 # -- ranges ------------------------------------------------------------------------------------------------
 
 
@@ -234,6 +229,8 @@ def touch_part(context: int, granule: int, begin: int, count: int, address: int)
 
 def touch(context: int, shadow: int, first: int, count: int) -> None:
     """Access consecutive bytes of the memory whose summary is at ``shadow``."""
+    if get(context, STORED) != 0 and get(context, SPACE) == IN_DDR:
+        check_held(context, shadow, first, count)
     at, end = first, first + count
     while at < end:
         begin = at & (GRANULE - 1)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tx8isa.errors import Tx8Error
-from tx8isa.tools import files
+from tx8isa.tools.files import GrowingFile, failure_named
 
 SEPARATOR = ",\n"
 """Text between two events."""
@@ -41,26 +40,15 @@ class TraceFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.error: str | None = None
-        self._temporary: Path | None = None
-        try:
-            self._raw = self._open()
-        except OSError as error:
-            raise Tx8Error(f"{self.path}: cannot be written: {error.strerror}") from None
+        self._growing = GrowingFile(self.path)
+        with failure_named(self.path):
+            self._raw = self._growing.open()
         self._stream: Any = self._raw
         if self.path.name.endswith(".gz"):
             # without name and time the same trace has the same bytes
             self._stream = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0)
         self._before = '{"displayTimeUnit":"ns","traceEvents":[\n'
         self._open_now = True
-
-    def _open(self) -> BinaryIO:
-        if self.path.exists() and not self.path.is_file():  # a pipe or device: there is nothing to rename
-            return self.path.open("wb")
-        name = f".{self.path.name[:100]}.{os.getpid()}"
-        self._temporary = self.path.parent / name
-        if files.journal is not None:
-            files.journal.grows(self._temporary, self.path)
-        return os.fdopen(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), "wb")
 
     def add(self, events: Iterable[str]) -> None:
         """Append events, each the text of a JSON object, or of several with ``SEPARATOR`` between them."""
@@ -86,24 +74,15 @@ class TraceFile:
             return
         try:
             self._close()
-            if self._temporary:
-                self._temporary.replace(self.path)
-                self._forget_temporary()
-        except OSError as error:
+            self._growing.keep()
+        except (OSError, Tx8Error) as error:
             self._fail(error)
 
     def abandon(self) -> None:
         """Drop a file that is not complete."""
         with contextlib.suppress(OSError):  # a full disk has been reported already
             self._close()
-        if self._temporary:
-            self._temporary.unlink(missing_ok=True)
-            self._forget_temporary()
-
-    def _forget_temporary(self) -> None:
-        self._temporary = None
-        if files.journal is not None:
-            files.journal.kept()
+        self._growing.drop()
 
     def _write(self, text: str) -> None:
         if not self._open_now:
@@ -113,8 +92,9 @@ class TraceFile:
         except OSError as error:
             self._fail(error)
 
-    def _fail(self, error: OSError) -> None:
-        self.error = f"{self.path}: the trace is lost: {error.strerror or error}"
+    def _fail(self, error: OSError | Tx8Error) -> None:
+        reason = error.strerror if isinstance(error, OSError) else None
+        self.error = f"{self.path}: the trace is lost: {reason or error}"
         self.abandon()
 
     def _close(self) -> None:

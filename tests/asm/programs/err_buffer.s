@@ -11,7 +11,10 @@
 .const w, int8, 9, "bytes.dat"    # error: bytes.dat has 8 bytes, bytes 0..9 are needed
 .const w, int8, 7, "bytes.dat"    # error: bytes 0..7 are needed
 .const w, int8, 4, "bytes.dat", 5 # error: bytes 5..9 are needed
-.const w, int8, 4       # error: .const takes
+.const w, int8, 4       # error: .const takes NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]
+.const "bytes.dat"      # error: .const takes NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]
+.const w, "bytes.dat"   # error: .const takes NAME, FORMAT, SHAPE[, LAYOUT], found 1 arguments
+.checksum "bytes.dat", "none" # error: bytes.dat is not the file that this program was written with # col 11
 .const w, int8, 4, "bytes.dat", two  # error: byte offset 'two': expected a number
 .const w, int8, 4, "bytes.dat", 1, 2 # error: '1, 2' after the file
 .const w, int8, 4, "bytes.dat",      # error: byte offset '': expected a number

@@ -1,5 +1,4 @@
 .org 4, 5, 6            # error: .org takes an offset
-. = 4                   # error: '.' is the current place # col 1 # help: .org
 .equ ., 4               # error: '.' is the current place # col 6
 .fill 1 << 40           # error: fills and padding need 1099511627776 bytes in the image # help: reserve them last
 .data

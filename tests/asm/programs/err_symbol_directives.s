@@ -4,7 +4,7 @@ f: nop
 .type f, @wat           # error: @wat # help: @function
 .size f                 # error: takes a name and an expression
 .size f, 0 - 1          # error: -1 is negative
-.option relax           # error: .option relax # help: norvc
+.option relaxed           # error: .option relax # help: norvc
 .equ x                  # error: .equ takes NAME, expression
 .equ y, 1, 2            # error: one expression is expected, found 2
 .loc 5                  # error: .loc takes "file" line

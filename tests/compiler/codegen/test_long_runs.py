@@ -49,7 +49,8 @@ def test_many_short_rows_are_one_run(channels: int, fmt: Format) -> None:
     lines, right = copied(64, 0, channels, fmt)
     dma = [line for line in lines if "dma" in line]
     assert right and len(dma) == 2 and not any("iter" in line for line in dma)
-    assert "td.channelnorm" in lines[1] and "td.gatherscatter" in lines[2]
+    parted = "td.gatherscatter" if channels % 64 == 0 else "td.channelnorm"  # whole planes in one move
+    assert parted in lines[1] and "td.gatherscatter" in lines[2]
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -119,7 +120,7 @@ def test_what_is_not_reordered(made: Callable[[], CompactSlice]) -> None:
 
 
 def test_a_run_costs_all_tiles() -> None:
-    """16 tiles take 4.3 cycles of DDR for each row, and its bytes; one tile what its engine takes."""
+    """16 tiles take 5.2 cycles of DDR for each row, and its bytes; one tile 22 of its engine, and them."""
     sixteen, one = (Target(tiles, SPM, Format.FP16) for tiles in (16, 1))
-    assert ddr_cycles(sixteen, 128, 1) == pytest.approx(16 * (4.3 + 128 / 150))
-    assert ddr_cycles(one, 128 * 10, 10) == pytest.approx(180)
+    assert ddr_cycles(sixteen, 128, 1) == pytest.approx(16 * (5.2 + 128 / 150))
+    assert ddr_cycles(one, 128 * 10, 10) == pytest.approx(10 * (22 + 128 / 37))

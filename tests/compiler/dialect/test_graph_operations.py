@@ -14,10 +14,9 @@ from compiler.passes.compilation import context_of
 from compiler.passes.graph_operations import graph_of
 from compiler.passes.layouts.import_graph import ImportPass
 from compiler.passes.rewrite import RewritePass
-from compiler.tools.opt_text import as_text, read_text_file
+from compiler.tools.opt_text import read_text_file
 from compiler_harness import NodeSpec, draw, graph, ints
-from ir_text import after
-from tx8isa.tools.files import write_whole
+from ir_text import after, written
 
 EMPTY = np.zeros(0, np.float32)
 GRAPHS: dict[str, tuple[list[NodeSpec], dict[str, tuple[int, ...]], dict[str, Array]]] = {
@@ -77,10 +76,10 @@ def made(name: str) -> Graph:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_graph_comes_back(name: str, tmp_path: Path) -> None:
-    wanted, file = made(name), tmp_path / "a.mlir"
+    wanted = made(name)
     context, module = context_of(wanted, "fp16", 4, None), ModuleOp([])
     after(module, context, ImportPass())
-    write_whole(file, as_text(context, module, ["import"], file.with_suffix(".npz")).encode())
+    file = written(tmp_path / "a.mlir", context, module, ["import"])
     for source in ((context, module), read_text_file(file, context.machine, {})[:2]):
         found = graph_of(*source)
         assert meaning(found) == meaning(wanted)

@@ -70,6 +70,15 @@ def test_unique_of_one_element_and_of_integers() -> None:
         check_found(model, [{"x": x}])
 
 
+@pytest.mark.parametrize("op", ["Unique", "NonZero"])
+def test_what_is_found_in_a_constant_that_only_the_compiler_knows(op: str) -> None:
+    """The shape of the input gives the matrix; a run reports the size nevertheless."""
+    nodes = [node("EyeLike", ["x"], ["e"], "eye"), node(op, ["e"], ["y"], "found")]
+    outputs = {"y": FLOAT if op == "Unique" else INT64}
+    x = np.zeros((4, 8), np.float32)
+    check_found(with_outputs(nodes, [declared("x", [4, 8])], outputs), [{"x": x}])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 def test_more_random_selections(seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -156,6 +157,12 @@ def test_what_is_damaged_is_left_to_the_reader_of_its_suffix(tmp_path: Path) -> 
     assert format_of(tmp_path / "absent.tflite") == TENSORFLOW
     assert format_of(tmp_path / "absent.mlir") == STABLEHLO
     assert format_of(tmp_path / "absent.pb") == JSON
+
+
+def test_an_array_is_given_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(npy())
+    with pytest.raises(GraphError, match=rf"with --input NAME={re.escape(str(tmp_path))}/x\.npy$"):
+        load(tmp_path / "x.npy")
 
 
 def test_a_folder_is_no_model(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ EDITS = [
         "inputs.0.dtype",
         "float33",
         "g.json: input 'x': dtype \"float33\" is unknown; allowed are float32, float16, bfloat16, int8, "
-        "uint8, int32, int64, bool",
+        "uint8, int16, uint16, int32, uint32, int64, bool",
     ),
     ("nodes.1", 7, "g.json: nodes[1]: it must be an object; found 7"),
     ("nodes.1.inputs", ["x", 1], "g.json: node 'n3' (Conv): inputs[1] must be a string; found 1"),
@@ -210,13 +210,13 @@ EDITS = [
         "constants.w.dtype",
         "float64",
         "g.json: constant 'w': dtype \"float64\" is unknown; allowed are "
-        "float32, float16, bfloat16, int8, uint8, int32, int64, bool",
+        "float32, float16, bfloat16, int8, uint8, int16, uint16, int32, uint32, int64, bool",
     ),
     (
         "constants.w.dtype",
         None,
         "g.json: constant 'w': inline data needs 'dtype'; allowed are float32, "
-        "float16, bfloat16, int8, uint8, int32, int64, bool",
+        "float16, bfloat16, int8, uint8, int16, uint16, int32, uint32, int64, bool",
     ),
     ("constants.w.data", None, "g.json: constant 'w': has neither 'data' nor 'file'; give one of them"),
     ("constants.w.file", "a.npy", "g.json: constant 'w': has both 'data' and 'file'; give one of them"),

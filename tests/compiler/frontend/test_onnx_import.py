@@ -20,6 +20,7 @@ from compiler.graph import GraphError
 from compiler.operators import OPERATORS
 from compiler_harness import ints
 from onnx_models import assert_same, draw, imported, model, operators, saved, value
+from onnx_oracle import onnxruntime
 
 node = helper.make_node
 
@@ -249,3 +250,82 @@ def test_names_of_values_that_look_like_those_of_an_expansion(tmp_path: Path) ->
         node("Sub", ["s.1", "s.2"], ["y"]),
     ]
     assert_same(model(nodes, {"x": (4, 3)}), {"x": (4, 3)}, tmp_path)
+
+
+_DOUBLE = {"to": TensorProto.DOUBLE}
+_OF_DOUBLES: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "a product": (
+        [
+            node("Cast", ["x"], ["d"], **_DOUBLE),
+            node("Mul", ["d", "c"], ["e"]),
+            node("Cast", ["e"], ["y"], to=1),
+        ],
+        {"c": np.array(3.5)},
+    ),
+    "a type taken over": (
+        [node("CastLike", ["x", "c"], ["d"]), node("Cast", ["d"], ["y"], to=1)],
+        {"c": np.array(3.5)},
+    ),
+    "a constant exponent": ([node("Pow", ["x", "c"], ["y"])], {"c": np.array(2.0)}),
+    "a matrix": (
+        [
+            node("EyeLike", ["x"], ["e"], dtype=TensorProto.DOUBLE),
+            node("Cast", ["e"], ["f"], to=1),
+            node("Add", ["x", "f"], ["y"]),
+        ],
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _OF_DOUBLES)
+def test_nodes_of_float64_are_computed_in_float32(name: str, tmp_path: Path) -> None:
+    nodes, constants = _OF_DOUBLES[name]
+    made = model(nodes, {"x": (2, 3)}, constants=constants)
+    graph = assert_same(made, {"x": (2, 3)}, tmp_path)
+    assert graph.doubles
+    assert all(tensor.dtype != "float64" for tensor in graph.tensors.values() if tensor.name != "c")
+
+
+def test_constants_of_float64_are_folded_in_float64(tmp_path: Path) -> None:
+    """2^30 + 1 - 2^30 is 1 in float64 and 0 in float32."""
+    nodes = [node("Sub", ["a", "b"], ["d"]), node("Cast", ["d"], ["f"], to=1), node("Add", ["x", "f"], ["y"])]
+    made = model(nodes, {"x": (2,)}, constants={"a": np.array(2.0**30 + 1), "b": np.array(2.0**30)})
+    graph = assert_same(made, {"x": (2,)}, tmp_path)
+    assert graph.doubles == () and operators(graph) == ["Add"]
+
+
+def test_a_note_names_the_nodes_of_float64(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes, constants = _OF_DOUBLES["a product"]
+    path = saved(model(nodes, {"x": (2, 3)}, constants=constants), tmp_path)
+    assert main([str(path), "-o", str(tmp_path / "out")]) == 0
+    noted = capsys.readouterr().out
+    assert "computed in float32 instead of float64: 2 nodes ('Cast_0', 'Mul_1')" in noted
+
+
+def test_an_output_of_float64_is_refused_in_the_same_words_by_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = model([node("Cast", ["x"], ["y"], **_DOUBLE)], {"x": (2, 3)})
+    made.graph.output[0].CopyFrom(value("y", (2, 3), np.float64))
+    path = saved(made, tmp_path)
+    message = "output 'y' is declared as float64; the nodes give float32: add a Cast to float32"
+    for more in ([], ["--check"]):
+        assert main([str(path), *more, "-o", str(tmp_path / "out")][: 2 if more else None]) > 0
+        found = capsys.readouterr()
+        assert message in found.out + found.err
+
+
+@pytest.mark.parametrize("op", ["GlobalMaxPool", "LRN"])
+def test_records_compute_constants(op: str, tmp_path: Path) -> None:
+    """ONNX's evaluator forgets an axis of the first, and sums over other channels in the second."""
+    w = np.random.default_rng(3).standard_normal((3, 4, 5) if op == "GlobalMaxPool" else (4, 4, 2, 2))
+    attrs = {"size": 3} if op == "LRN" else {}
+    made = model([node(op, ["w"], ["v"], **attrs), node("Add", ["x", "v"], ["y"])], {"x": (1,)})
+    constant = numpy_helper.from_array(w.astype(np.float32), "w")
+    made.graph.initializer.append(constant)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": np.zeros(1, np.float32)})
+    got = run_reference(imported(made, tmp_path), {"x": np.zeros(1, np.float32)})["y"]
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)

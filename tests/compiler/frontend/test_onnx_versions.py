@@ -132,3 +132,16 @@ def test_sets_for_which_onnx_names_no_version_of_its_format(opset: int, tmp_path
     )
     graph, inputs = imported(made, tmp_path), draw({"x": (3, 5)})
     np.testing.assert_array_equal(run_reference(graph, inputs)["y"], inputs["x"].T)
+
+
+@pytest.mark.parametrize("opset", [18, 19, 20])
+def test_group_normalization_before_opset_21(opset: int, tmp_path: Path) -> None:
+    """ONNX has withdrawn it, with one scale for each group; onnxruntime runs it."""
+    scale, bias = np.array([2.0, 0.5], np.float32), np.array([1.0, -1.0], np.float32)
+    constants = {"s": scale, "b": bias}
+    node = helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)
+    made = model([node], {"x": (2, 6, 3, 4)}, constants=constants, opset=opset, ir_version=8)
+    x = draw({"x": (2, 6, 3, 4)})["x"]
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(run_reference(imported(made, tmp_path), {"x": x})["y"], wanted, atol=1e-5)

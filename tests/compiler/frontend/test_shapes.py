@@ -3,8 +3,10 @@ constants, by ``--constant`` and ``constants=``; what is refused."""
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,8 +17,10 @@ from onnx import TensorProto, helper
 import tx8
 from compiler.cli import main
 from compiler.evaluation.reference import run_reference
+from compiler.evaluation.sizes.ranges import ranges_of
 from compiler.frontend import ModelFile
 from compiler.graph import GraphError
+from compiler.tools.options.dimensions import dimension
 
 Axes = list[int | str | None]
 
@@ -61,7 +65,7 @@ def test_dimensions_are_bound(
 @pytest.mark.parametrize(
     ("shapes", "text"),
     [
-        ({}, "axis 0 is 'N'; shapes must be static: bind it with --shape NAME=1x3x224x224 or --batch N"),
+        ({}, "axis 0 is 'N'; shapes must be static: bind it with --batch 1, or --dim N=1, or a range with"),
         ({"xx": (1, 3)}, "a shape is given for 'xx', which is not an input; did you mean 'x'?"),
         ({"x": (1,)}, "input 'x' has 2 axes; the shape given has 1: [1]"),
         ({"x": (1, 4)}, "input 'x': axis 1 is 3 in the model; 4 is given"),
@@ -248,3 +252,44 @@ def test_constants_from_python(tmp_path: Path) -> None:
     for model in (path, onnx.load(path), path.read_bytes()):
         program = tx8.compile(model, shapes={"x": (1, 3)}, constants={"rate": 8}, tiles=1)
         np.testing.assert_array_equal(program.run([[1, 2, 3]])["y"], [[-1, -2, -3]])
+
+
+@pytest.mark.parametrize(
+    ("given", "constants", "names"),
+    [
+        ({"n": 8}, {"n": 8}, []),
+        ({"n": (8, 8)}, {"n": 8}, []),
+        ({"n": (8, 8, 8), "m": (1, 2, 4)}, {"n": 8}, ["m"]),
+        ({"past": 3, "new": (1, 2, 4), "total": "past+new"}, {"past": 3}, ["new"]),
+        ({"past": 3, "new": 2, "total": "past+new"}, {"past": 3, "new": 2, "total": 5}, []),
+    ],
+)
+def test_a_range_of_one_size_is_a_constant(
+    given: dict[str, Any], constants: dict[str, int], names: list[str]
+) -> None:
+    ranges = ranges_of(given)
+    assert (dict(ranges.constants), list(ranges.names)) == (constants, names)
+    assert ranges.model_sizes(ranges.usual).keys() == given.keys()
+    if "total" in given:
+        sizes = ranges.model_sizes(ranges.usual)
+        assert sizes["total"] == sizes["past"] + sizes["new"]
+
+
+@pytest.mark.parametrize("text", ["n", "n=", "=8", "n=a", "n=1:2:3:4", "n=1:", "n=1.5"])
+def test_what_is_no_size_of_a_dimension(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is neither NAME=LEAST:USUAL:MOST"):
+        dimension(text)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_size_of_nothing_is_refused(size: int) -> None:
+    with pytest.raises(GraphError, match=f"dimension n: {size}:{size}:{size}; expected least, usual, most"):
+        ranges_of({"n": size})
+
+
+@pytest.mark.parametrize("dims", [{"N": 4}, {"N": (4, 4, 4)}, {"N": (4, 4)}])
+def test_one_size_makes_a_program_of_one_size(dims: dict[str, Any], tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", x=["N", 3], z=["N", 3])
+    program = tx8.compile(path, dims=dims)
+    x = np.ones((4, 3), np.float32)
+    assert (program.run(x, x)["y"] == 2).all()

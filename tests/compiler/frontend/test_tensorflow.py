@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import struct
+import sys
 import tomllib
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ GRAPHDEF = b"\x0a\x10\x0a\x01x\x12\x0bPlaceholder" * 3
 
 CONVERTER = """\
 import pathlib, sys
+import argparse, logging, os
 assert sys.argv[1] in ("--tflite", "--saved-model") and sys.argv[3] == "--output", sys.argv
-assert pathlib.Path(sys.argv[2]).exists()
+assert pathlib.Path(sys.argv[2]).exists() and pathlib.Path(sys.argv[2]).is_absolute()
+assert os.getcwd() == os.path.dirname(sys.argv[4])
 here = pathlib.Path(__file__).parent
 if (here / "model.onnx").exists():
     pathlib.Path(sys.argv[4]).write_bytes((here / "model.onnx").read_bytes())
@@ -39,14 +42,21 @@ else:
 
 @pytest.fixture
 def converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a package that stands for tf2onnx."""
-    folder = tmp_path / "packages" / "tf2onnx"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    (folder / "convert.py").write_text(CONVERTER)
-    monkeypatch.syspath_prepend(str(folder.parent))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder.parent), os.environ.get("PYTHONPATH", "")]))
-    return folder
+    """The folder of a package that stands for tf2onnx, installed in a virtual environment."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    monkeypatch.syspath_prepend(str(packages))
+    return package(packages)
+
+
+def package(folder: Path) -> Path:
+    """A package tf2onnx in a folder."""
+    found = folder / "tf2onnx"
+    found.mkdir()
+    (found / "__init__.py").write_text("")
+    (found / "convert.py").write_text(CONVERTER)
+    return found
 
 
 def models(folder: Path) -> list[Path]:
@@ -64,6 +74,40 @@ def test_what_tf2onnx_writes_is_read(converter: Path, tmp_path: Path) -> None:
     for path, name in zip(models(tmp_path), ("net", "saved", "saved"), strict=True):
         graph = load(path)
         assert (graph.name, [node.op for node in graph.nodes], graph.files) == (name, ["Relu"], ())
+
+
+@pytest.mark.parametrize("door", ["current folder", "PYTHONPATH", "both"])
+def test_files_beside_a_model_are_not_executed(
+    converter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    relu = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (3,)})
+    (converter / "model.onnx").write_bytes(relu.SerializeToString())
+    path = models(tmp_path)[0]
+    for name in ("numpy", "argparse", "logging", "sitecustomize", "usercustomize", "tf2onnx", "onnx"):
+        marker = tmp_path / "executed"
+        (tmp_path / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write({name!r})\n")
+    if door != "PYTHONPATH":
+        monkeypatch.chdir(tmp_path)
+        path = path.relative_to(tmp_path)
+    if door != "current folder":
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert [node.op for node in load(path).nodes] == ["Relu"]
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_converter_that_only_the_current_folder_has_is_not_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = models(tmp_path)[0]
+    (package(tmp_path) / "convert.py").write_text("open('executed', 'w')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    venv.create(tmp_path / "venv", symlinks=True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    with pytest.raises(GraphError, match=r"net\.tflite: .*needs tf2onnx: pip install tf2onnx"):
+        load(path)
+    assert not list(tmp_path.rglob("executed"))
 
 
 def test_what_tf2onnx_cannot_convert_is_one_line(converter: Path, tmp_path: Path) -> None:

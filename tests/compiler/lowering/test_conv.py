@@ -10,6 +10,8 @@ import emulator
 from compiler.graph import GraphError
 from compiler.tools import run
 from compiler_harness import assert_right, draw, graph, one, small_machine
+from time_bench import warm
+from tx8isa.machine.description import load_machine
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
 CHANNELS = (1, 3, 30, 32, 33, 64, 65, 129)
@@ -153,9 +155,13 @@ def test_batch_normalization_of_more_channels_than_fit_at_a_time(constant: bool)
 
 
 def test_batch_normalization_uses_the_forms_of_the_overview() -> None:
+    """Where nothing is cold: the first use of a looped form takes longer than it saves on so few channels."""
+    machine = warm(load_machine(None))
+
     def text(channels: int) -> str:
         constants = {name: draw(channels) ** 2 + 1 for name in ("scale", "shift", "mean", "variance")}
-        return assert_right(one("BatchNormalization", [(1, channels, 4, 2)], constants), "fp16").text
+        made = one("BatchNormalization", [(1, channels, 4, 2)], constants)
+        return assert_right(made, "fp16", machine=machine).text
 
     wide, narrow = text(129), text(30)
     for form in ("ct.sub.vuv_loop", "ct.mul.vuv_loop", "ct.add.vuv_loop", "ct.sub.vuv.", "ct.rsqrt.v.fp32"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.driver import compile_graph
+from compiler.tools.run import execute
 from compiler_harness import assert_right, graph, one, small_machine
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
@@ -160,3 +162,9 @@ def test_integers_against_known_ones_are_compared_on_the_vector_engine(op: str, 
     program = assert_right(made, dtype, inputs={"x": np.array(near, np.int32)[:, None]})
     assert program.core_work is None
     assert len([line for line in program.text.splitlines() if line.lstrip().startswith("ct.")]) > 0
+
+
+def test_a_mean_whose_sum_fp16_cannot_hold() -> None:
+    a, b = np.full(70, 60000, np.float32), np.linspace(0, 60000, 70).astype(np.float32)
+    found = execute(compile_graph(one("Mean", [(70,), (70,)]), "fp16", 2), {"a": a, "b": b})[0]["y"]
+    np.testing.assert_allclose(found, (a + b) / 2, rtol=2e-3)

@@ -130,9 +130,16 @@ def compiled(made_graph: Graph, tiles: int = 16) -> tuple[compiler.Program, Cut]
 
 @pytest.mark.parametrize(
     ("shape", "columns", "wins"),
-    [((1, 4096), 10, True), ((4, 25088), 64, True), ((512, 512), 512, False), ((1, 1024), 4096, False)],
+    [
+        ((1, 16384), 10, True),
+        ((1, 4096), 10, False),
+        ((4, 25088), 64, True),
+        ((512, 512), 512, False),
+        ((1, 1024), 4096, False),
+    ],
 )
 def test_the_search_takes_it_where_it_pays(shape: tuple[int, int], columns: int, wins: bool) -> None:
+    """Not for 4096 terms: the commands of the exchange would be the first of their kind."""
     made_graph = one("MatMul", [shape], {"w": draw(shape[1], columns, scale=0.02)})
     program, cut = compiled(made_graph)
     assert (cut is not None and dict(cut.choices).get("way") == "split") == wins
@@ -172,7 +179,7 @@ def test_gemm_with_everything() -> None:
 
 
 def test_a_plan_keeps_it(tmp_path: Path) -> None:
-    inputs = [{"name": n, "dtype": "float32", "shape": s} for n, s in (("x", [1, 4096]), ("w", [4096, 10]))]
+    inputs = [{"name": n, "dtype": "float32", "shape": s} for n, s in (("x", [1, 9000]), ("w", [9000, 10]))]
     node = {"op": "MatMul", "name": "n", "inputs": ["x", "w"], "outputs": ["y"]}
     description = {"name": "g", "opset": 20, "inputs": inputs, "outputs": ["y"], "nodes": [node]}
     source, plan = tmp_path / "g.json", tmp_path / "plan.json"

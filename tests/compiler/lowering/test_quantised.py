@@ -177,18 +177,20 @@ def test_convolutions_of_integers_give_their_sums(tmp_path: Path) -> None:
     assert phases_on_core(program) == []
 
 
-def test_inputs_are_quantised_before_they_lose_digits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", [(120,), ()], ids=["many", "one"])
+def test_inputs_are_quantised_before_they_lose_digits(shape: tuple[int, ...], tmp_path: Path) -> None:
     """Rounded to bf16 first, a value just above half a step would become another integer."""
     node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], "q")
     known = [
         numpy_helper.from_array(a, n)
         for n, a in (("s", np.array(1, np.float32)), ("z", np.array(3, np.int8)))
     ]
-    feeds = {"x": (np.arange(-60, 60) + np.float32(0.5) + np.float32(2**-12)).astype(np.float32)}
-    graph = helper.make_graph([node], "g", [value("x", (120,))], [value("y", (120,), np.int8)], known)
+    whole = np.arange(-60, 60)[: int(np.prod(shape))].reshape(shape)
+    feeds = {"x": (whole + np.float32(0.5) + np.float32(2**-12)).astype(np.float32)}
+    graph = helper.make_graph([node], "g", [value("x", shape)], [value("y", shape, np.int8)], known)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     (got,) = on_chip(made, feeds, tmp_path, "bf16")[1]
-    np.testing.assert_array_equal(got, np.arange(-60, 60) + 1 + 3)
+    np.testing.assert_array_equal(got, whole + 1 + 3)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError
+from compiler.tools.run import execute
 from compiler_harness import assert_right, draw, graph, ints, one, small_machine
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
@@ -161,3 +163,58 @@ def test_a_reduction_over_no_axes_is_a_copy() -> None:
 
 def test_axes_of_length_one() -> None:
     assert_right(one("ReduceMax", [(3, 1, 4)], {"axes": ints(1)}, keepdims=0), "fp32")
+
+
+_FAR: dict[str, tuple[str, Shape, tuple[int, ...], dict[str, object]]] = {
+    "few rows": ("LayerNormalization", (4, 64), (1,), {"axis": -1}),
+    "odd rows": ("LayerNormalization", (40, 17), (1,), {"axis": -1}),
+    "rows of one tile": ("LayerNormalization", (16, 300), (1,), {"axis": -1}),
+    "rows that tiles share": ("LayerNormalization", (3, 5000), (1,), {"axis": -1}),
+    "rows in segments": ("LayerNormalization", (1, 100001), (1,), {"axis": -1}),
+    "channels": ("InstanceNormalization", (2, 66, 5, 7), (2, 3), {}),
+    "channels that tiles share": ("InstanceNormalization", (1, 8, 20, 30), (2, 3), {}),
+    "batches": ("MeanVarianceNormalization", (2, 8, 6, 7), (0, 2, 3), {}),
+}
+
+
+@pytest.mark.parametrize("mean", [1e4, -1e6])
+@pytest.mark.parametrize("name", _FAR)
+def test_moments_far_from_zero(name: str, mean: float) -> None:
+    """The mean is subtracted with all digits: onnxruntime is off by 1e-4 to 1e-1 here."""
+    op, shape, axes, attrs = _FAR[name]
+    x = (mean + draw(*shape)).astype(np.float32)
+    size = shape[-1] if op == "LayerNormalization" else shape[1]
+    parameters = {} if op.startswith("Mean") else {"s": np.ones(size, np.float32)}
+    if op == "InstanceNormalization":
+        parameters["b"] = np.zeros(size, np.float32)
+    made = graph([(op, ["a", *parameters], ["y"], attrs)], {"a": shape}, parameters)
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(axes, keepdims=True)
+    wanted = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)
+    for tiles in (1, 16):
+        got = execute(compile_graph(made, "fp32", tiles), {"a": x})[0]["y"]
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-5)
+
+
+def test_the_root_of_a_sum_of_squares_with_an_infinity_is_infinite() -> None:
+    x = draw(3, 70)
+    x[1, 5] = -np.inf
+    got = execute(compile_graph(one("ReduceL2", [(3, 70)], {"axes": ints(1)}), "fp16"), {"a": x})[0]["y"]
+    assert np.isinf(got[1, 0]) and np.isfinite(got[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+def test_rows_whose_squares_overflow(op: str) -> None:
+    """An infinite mean square makes finite elements 0; an infinite element is NaN, and a NaN spreads."""
+    x = draw(5, 70)
+    x[1] *= np.float32(1e25)
+    x[2, 3] = np.inf
+    x[3, 3] = np.nan
+    scale = {"s": np.ones(70, np.float32)}
+    made = graph([(op, ["a", "s"], ["y"], {"axis": -1})], {"a": (5, 70)}, scale, opset=23)
+    got = execute(compile_graph(made, "fp32"), {"a": x})[0]["y"]
+    assert not got[1].any()
+    wanted = np.full((2, 70), op == "LayerNormalization")
+    wanted[0, 3] = wanted[1, :] = True
+    np.testing.assert_array_equal(np.isnan(got[2:4]), wanted)
+    assert np.isfinite(got[[0, 4]]).all() and got[[0, 4]].any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
-from compiler_harness import ints
+from compiler_harness import draw, ints
 from planned_cuts import plan_with_cut
 from sharded_nets import Net, gated, mlp, normalized_first, normalized_last
 
@@ -163,4 +164,47 @@ def test_attention_with_a_mask() -> None:
     program = compile_graph(made, "fp16", 16)
     assert program.report is not None
     assert [phase.tag for phase in program.report.phases].count("sharded") == 1
+    assert_right(made, program)
+
+
+def commands(program: Program, pattern: str) -> int:
+    """How many commands of the text match."""
+    return len(re.findall(rf"^ +{pattern}", program.text, re.MULTILINE))
+
+
+def normalized_product(scale: float = 1.0, residual: bool = False) -> Graph:
+    """A normalization and the product that reads it, which may be added to the normalized rows."""
+    net = Net(64, 256)
+    rows = net.node(
+        "LayerNormalization", "x", *(net.constant(scale + draw(256, seed=seed)) for seed in (3, 4)), axis=-1
+    )
+    product = net.product(rows, 256, 256)
+    net.node("Add", product, rows) if residual else net.node("Relu", product)
+    return net.graph()
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_scale_and_shift_are_parts_of_products(dtype: str) -> None:
+    """No command multiplies or shifts rows by columns; results are as near the reference as others."""
+    made = normalized_product()
+    program = compile_graph(made, dtype, 16)
+    assert commands(program, r"ct\.(mul|add)\.vuv_loop") == 0
+    assert_right(made, program)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [normalized_product(residual=True), normalized_product(scale=3e6)],
+    ids=["others read the rows", "weights that FP16 cannot hold"],
+)
+def test_scale_and_shift_that_stay(made: Graph) -> None:
+    assert commands(compile_graph(made, "fp16", 16), r"ct\.mul\.vuv_loop") == 1
+
+
+def test_biases_come_by_one_command() -> None:
+    """Also the bias of a product whose sums begin with a residual: it is added to that by a product."""
+    made = normalized_first()
+    program = compile_graph(made, "fp16", 16)
+    assert commands(program, r"rdma\.fp32 .*bias") == 1
+    assert commands(program, r"ct\.add\.vuv_loop") == 0
     assert_right(made, program)

@@ -13,7 +13,7 @@ import emulator
 from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
-from compiler.lowering.sharded.centring import weights_of_mean
+from compiler.lowering.rows.centring import weights_of_mean
 from compiler.passes.groups import borders
 from compiler.quantise import Goal, Settings, quantise, samples_of
 from compiler.tools.run import check

@@ -13,7 +13,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.sliced.candidates import possible_shares
 from compiler.passes.groups import borders
-from compiler_harness import strict_outputs
+from compiler_harness import assert_right, draw, one, strict_outputs
 from network_draws import drawn, inputs_of, problems, setting
 from planned_cuts import plan_with_cut
 from sliced_nets import branches, heads, rows, two_shapes, uneven, whole_operand
@@ -49,6 +49,17 @@ def test_the_bytes_of_separate_phases(name: str, dtype: str, tiles: int) -> None
     assert "sliced" in tags(sliced)
     assert len(tags(sliced)) < len(tags(separate))
     assert strict_outputs(made, sliced) == strict_outputs(made, separate)
+
+
+@pytest.mark.parametrize("rows", [2, 6])
+@pytest.mark.parametrize(("op", "weights"), [("Conv", (4, 3, 2, 1)), ("MaxPool", None)])
+def test_windows_that_do_not_overlap_but_begin_in_the_padding(
+    op: str, weights: tuple[int, ...] | None, rows: int
+) -> None:
+    """Each of two shares has padding at one end: as many rows, but not the same windows."""
+    constants = {"w": draw(*weights)} if weights else None
+    attrs = {"kernel_shape": (2, 1), "pads": (1, 0, 1, 0), "strides": (2, 2)}
+    assert_right(one(op, [(1, 3, rows, 5)], constants, **attrs), "fp16", 2)
 
 
 @pytest.mark.parametrize("name", NETS)

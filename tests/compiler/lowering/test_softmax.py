@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -40,6 +41,15 @@ def test_rows_are_not_transposed(dtype: str) -> None:
 def test_other_axes_still_go_by_lanes() -> None:
     program = assert_right(one("Softmax", [(3, 100, 64)], axis=1), "fp32", 4)
     assert "dims=w" in program.text
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_other_axes_give_numbers_of_the_format(dtype: str) -> None:
+    """Also where the result is stored in FP32 at once."""
+    made = one("Softmax", [(3, 100, 64)], axis=1)
+    found = execute(compiler.compile(made, dtype, 4), random_inputs(made, {}, 3))[0]["y"]
+    short = np.float16 if dtype == "fp16" else ml_dtypes.bfloat16
+    assert found.dtype == np.float32 and np.array_equal(found.astype(short).astype(np.float32), found)
 
 
 def test_rows_far_from_zero() -> None:
@@ -92,3 +102,31 @@ def test_a_plan_with_parts_of_rows_that_do_not_exist(tmp_path: Path) -> None:
         GraphError, match=r"node 'n0' \(Softmax\) cannot be used: .*does not divide these rows"
     ):
         compile_graph(made, "fp32", plan=plan)
+
+
+@pytest.mark.parametrize("search", ["off", "fast"])
+@pytest.mark.parametrize("shape", [(39, 72), (300, 70), (1, 1000), (4, 8), (3, 5000)], ids=str)
+def test_a_nan_reaches_its_row_and_no_other(shape: tuple[int, ...], search: str) -> None:
+    data = draw(*shape)
+    data[shape[0] // 3, 5] = np.nan
+    found = execute(compiler.compile(one("Softmax", [shape], axis=-1), "fp16", 3, search=search), {"a": data})
+    wanted = np.broadcast_to(np.isnan(data).any(-1, keepdims=True), shape)
+    np.testing.assert_array_equal(np.isnan(found[0]["y"]), wanted)
+
+
+@pytest.mark.parametrize("number", [-1e10, 1.23456789e12, 3.4e38, np.finfo(np.float32).min])
+def test_rows_of_equal_numbers_of_any_size(number: float) -> None:
+    """All 24 bits of the largest element are subtracted: no remainder overflows."""
+    data = np.full((4, 128), number, np.float32)
+    data[1, ::2] = 0.0
+    found = execute(compiler.compile(one("Softmax", [(4, 128)], axis=-1), "fp32", 2), {"a": data})[0]["y"]
+    wanted = np.exp(data.astype(np.float64) - data.max(-1, keepdims=True))
+    np.testing.assert_allclose(found, wanted / wanted.sum(-1, keepdims=True), rtol=2e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize(("shape", "divided"), [((4, 1000), True), ((512, 1024), False)])
+def test_few_elements_are_divided(shape: tuple[int, int], divided: bool) -> None:
+    """A division takes longer for an element, but reciprocals and products are another kind of command."""
+    program = assert_right(one("Softmax", [shape], axis=-1), "fp16", 4, scale=3.0)
+    assert ("ct.div." in program.text) == divided
+    assert ("ct.recip." in program.text) != divided

@@ -29,6 +29,7 @@ def call(op: str, operands: str, known: tuple[str, ...] = (), outputs: int = 1, 
 
 
 _CONV = call("Conv", "1x8x20x20 16x8x3x3 16", pads=(1, 1, 1, 1))
+_APART = call("Conv", "1x3x6x5 4x3x2x1", pads=(1, 0, 1, 0), strides=(2, 2))
 _GROUPED = call("Conv", "1x8x20x20 16x2x1x1 16", group=4)
 _POOL = call("MaxPool", "1x8x20x20", kernel_shape=(2, 2), strides=(2, 2))
 _HEADS = call("Attention", "1x8x16x4 1x2x16x4 1x2x16x4")
@@ -185,9 +186,19 @@ def test_every_run_of_units_needs_what_the_division_says(op: str) -> None:
         (_HEADS, 1, 4, {0: Following(1, 4, 0, 0), 1: Following(1, 1, 0, 0), 2: Following(1, 1, 0, 0)}),
         (call("Add", "4x6 6"), 0, 2, {0: Following(0, 2, 0, 0), 1: None}),
         (_CONV, 2, 5, {0: Following(2, 5, 1, 1), 1: None, 2: None}),
+        (_APART, 2, 1, {0: Following(2, 2, 1, -1), 1: None}),
+        (_APART, 2, 2, {0: Following(2, 4, 1, -1), 1: None}),
         (_BACKWARDS, 0, 1, {1: None, 2: None, 3: None, 4: None}),
     ],
-    ids=["heads one by one", "heads in fours", "a row", "a window", "backwards"],
+    ids=[
+        "heads one by one",
+        "heads in fours",
+        "a row",
+        "a window",
+        "windows apart",
+        "windows apart, two units",
+        "backwards",
+    ],
 )
 def test_operands_follow_units_of_a_given_size(
     case: PartCase, axis: int, unit: int, expected: dict[int, Following | None]

@@ -133,9 +133,9 @@ REFUSALS = [
     ),
     Refusal(
         "BatchNormalization",
-        [X, (4,), (4,), (4,), (4,)],
+        [(0, 4), (4,), (4,), (4,), (4,)],
         {"training_mode": 1},
-        "training_mode must be 0: only inference is supported; found training_mode 1",
+        "With training_mode 1, X must have elements; found shape [0, 4]",
     ),
     Refusal(
         "BatchNormalization",

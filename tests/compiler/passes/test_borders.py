@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import pytest
 
-import emulator
 from compiler.dialect.ops import GroupOp
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph
-from compiler.passes import codegen
 from compiler.passes.groups.borders import Borders
 from compiler.search import Trial
-from compiler.tools.run import Watch, check, random_inputs
 from compiler_harness import NodeSpec, draw, graph
-from sliced_nets import whole_operand
+from time_bench import warm
 from tx8isa.machine.description import load_machine
 
 
@@ -65,43 +60,13 @@ def test_both_ends_decide_where_a_sequence_just_pays(monkeypatch: pytest.MonkeyP
 
     made = graph(
         [("MatMul", ["x", "w"], ["a"], {}), ("Softmax", ["a"], ["y"], {"axis": 1})],
-        {"x": (32, 768), "w": (768, 64)},
+        {"x": (64, 1536), "w": (1536, 64)},
     )
-    price, divisor = Borders.gain, 1
+    price, divisor, machine = Borders.gain, 1, warm(load_machine(None))
     monkeypatch.setattr(Borders, "gain", cheaper)
-    assert members(compile_graph(made, "fp16")) == [["MatMul"], ["Softmax"]]
+    assert members(compile_graph(made, "fp16", machine=machine)) == [["MatMul"], ["Softmax"]]
     divisor = 2
-    assert members(compile_graph(made, "fp16")) == [["MatMul", "Softmax"]]
-
-
-def fill_of(program: Program) -> list[str]:
-    """The tiles, of the first and behind the last, that fill a line before the first phase."""
-    start = program.text.partition(".node")[0]
-    return re.findall(r"li +t0, (\d+)\n +b(?:ltu|geu) ", start) if "td.memset" in start else []
-
-
-def test_tiles_that_begin_late_submit_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some tiles compute the first product and sixteen the second: their first submission costs no time."""
-    made = whole_operand()
-    program = compile_graph(made, "fp16", residency="off")
-    first, end = map(int, fill_of(program))
-    assert 0 < first < end <= 16
-    inputs = random_inputs(made, {}, 1)
-    loaded = emulator.Program(program.image, program.machine)
-    loaded.run(inputs, strict=True)
-    assert loaded.hazards == ()
-    monkeypatch.setattr(codegen, "_waiting", lambda *given: range(0))
-    late = compile_graph(made, "fp16", residency="off")
-    assert not fill_of(late)
-    soon, then = (check(each, inputs, Watch(timed=True)).cycles for each in (program, late))
-    assert soon is not None and then is not None
-    timing = load_machine(None).timing.core
-    saved = timing.issue_cold.value - timing.issue.value
-    assert 0.9 * saved < then - soon <= saved
-
-
-def test_a_program_whose_tiles_all_begin_at_once_fills_nothing() -> None:
-    assert not fill_of(compile_graph(graph([("Relu", ["x"], ["y"], {})], {"x": (64, 2048)}), "fp16"))
+    assert members(compile_graph(made, "fp16", machine=machine)) == [["MatMul", "Softmax"]]
 
 
 @pytest.mark.parametrize(("first", "behind"), [(100.0, True), (100_000.0, False)])

@@ -14,6 +14,8 @@ from compiler.graph import Array, Graph
 from compiler.passes.base import operations
 from compiler.tools.run import execute
 from compiler_harness import NodeSpec, assert_right, draw, graph, ints
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.rounding import rounded
 
 MATMUL: NodeSpec = ("MatMul", ["a", "b"], ["y"], {})
 SHAPES = {"a": (40, 64), "b": (64, 72)}
@@ -155,3 +157,40 @@ def test_a_precise_product_is_computed_in_parts() -> None:
     program = assert_right(made, "bf16")
     assert "ne.gemm.tf32" in program.text
     assert "ne.gemm.bf16" not in program.text
+
+
+@pytest.mark.parametrize("residency", ["on", "off"])
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16", "fp16"])
+@pytest.mark.parametrize("short", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_the_roundings_of_the_model_are_kept(short: type, dtype: str, residency: str) -> None:
+    """A cast to a shorter format and back rounds, and makes what is beyond its range infinite."""
+    held = {"fp32": np.float32, "tf32": np.float32, "bf16": ml_dtypes.bfloat16, "fp16": np.float16}[dtype]
+    x = np.array([70000, -70000, 65504, 65504.1, 1 / 3, -1 / 3, 3e-8, 1e-9, 3e38, np.inf, np.nan], np.float32)
+    if dtype == "tf32":
+        x = rounded(x, Format.TF32)
+    number = {np.float16: 10, ml_dtypes.bfloat16: 16}[short]
+    nodes: list[NodeSpec] = [
+        ("Cast", ["x"], ["h"], {"to": number}),
+        ("Cast", ["h"], ["s"], {"to": 1}),
+        ("Abs", ["s"], ["y"], {}),
+    ]
+    with np.errstate(over="ignore"):
+        wanted = np.abs(x.astype(held).astype(np.float32).astype(short).astype(held).astype(np.float32))
+    program = compile_graph(graph(nodes, {"x": x.shape}), dtype, residency=residency)
+    np.testing.assert_array_equal(execute(program, {"x": x})[0]["y"], wanted)
+
+
+@pytest.mark.parametrize("to", [10, 16])
+def test_integers_are_rounded_to_a_short_type(to: int) -> None:
+    x = np.array([70000, 4097, -65519, 257, 3], np.int32)
+    nodes: list[NodeSpec] = [("Cast", ["x"], ["h"], {"to": to}), ("Cast", ["h"], ["y"], {"to": 1})]
+    program = compile_graph(graph(nodes, {"x": x.shape}, dtype="int32"), "fp32")
+    with np.errstate(over="ignore"):
+        wanted = x.astype({10: np.float16, 16: ml_dtypes.bfloat16}[to]).astype(np.float32)
+    np.testing.assert_array_equal(execute(program, {"x": x})[0]["y"], wanted)
+
+
+def test_casts_that_lose_nothing_are_no_roundings() -> None:
+    nodes: list[NodeSpec] = [("Cast", ["x"], ["h"], {"to": 10}), ("Cast", ["h"], ["y"], {"to": 1})]
+    assert "fp16.bf16" not in compile_graph(graph(nodes, {"x": (64,)}), "fp16").text
+    assert "bf16" not in compile_graph(graph(nodes, {"x": (64,)}), "fp16").text

@@ -170,9 +170,9 @@ EFFECTS = {
     "barrier_opt": Effect(two_branches, wrong),
 }
 NEEDED = {
-    "import": (StopIteration, normalized_first),
+    "import": (AssertionError, normalized_first),
     "group_load_store": (GraphError, normalized_first),
-    "state_update": (KeyError, remembering),
+    "state_update": (GraphError, remembering),
     "ddr_reorder": (ValueError, normalized_first),
 }
 """Passes without which there is no program of a graph, with what is raised then."""

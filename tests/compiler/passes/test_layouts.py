@@ -14,6 +14,7 @@ from compiler.dialect.ops import InputOp
 from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of, readable_as, stored_bytes, stored_shape, tensor_type
 from compiler.driver import compile_graph
+from compiler.evaluation.reference import run_reference
 from compiler.graph import Array, Shape
 from compiler.passes.base import Pass, operations
 from compiler.passes.layouts.align_opt import AlignOptPass
@@ -22,7 +23,8 @@ from compiler.passes.layouts.layout_align import LayoutAlignPass
 from compiler.passes.layouts.layout_init import LayoutInitPass
 from compiler.passes.layouts.layout_transmit import LayoutTransmitPass
 from compiler.passes.layouts.move_const import MoveConstPass
-from compiler_harness import assert_right, draw, graph, ints
+from compiler.tools.run import execute
+from compiler_harness import NodeSpec, assert_right, draw, graph, ints
 from ir_text import after, constant, context, node, output, parsed, source
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
@@ -437,3 +439,27 @@ def test_planes_of_channels_need_channels_and_few_bits() -> None:
         )
         with pytest.raises(VerifyException, match="cannot be stored in planes of channels"):
             change.verify()
+
+
+_NEXT: list[list[NodeSpec]] = [
+    [("Cast", ["c"], ["y"], {"to": 7})],
+    [("Cast", ["c"], ["i"], {"to": 7}), ("Add", ["i", "k"], ["y"], {})],
+    [("Cast", ["c"], ["i"], {"to": 7}), ("Concat", ["i", "i"], ["y"], {"axis": 1})],
+    [("Greater", ["c", "h"], ["g"], {}), ("Cast", ["g"], ["y"], {"to": 7})],
+    [("Cast", ["c"], ["i"], {"to": 7}), ("Mod", ["i", "k"], ["y"], {})],
+]
+
+
+@pytest.mark.parametrize("channels", [5, 70])
+@pytest.mark.parametrize("nodes", _NEXT, ids=lambda nodes: nodes[-1][0])
+def test_long_integers_after_planes_have_the_order_of_the_model(nodes: list[NodeSpec], channels: int) -> None:
+    """No change of order moves elements of 64 bits, so the floats before them change their order."""
+    w = np.random.default_rng(3).integers(-3, 4, (channels, 4, 3, 3)).astype(np.float32)
+    constants = {"w": w, "k": np.array(3), "h": np.array(0.5, np.float32)}
+    used = {name: constants[name] for name in ("w", *(n for node in nodes for n in node[1] if n in "kh"))}
+    made = graph([("Conv", ["x", "w"], ["c"], {"pads": (1, 1, 1, 1)}), *nodes], {"x": (2, 4, 6, 5)}, used)
+    x = np.random.default_rng(4).integers(-3, 4, (2, 4, 6, 5)).astype(np.float32)
+    wanted = run_reference(made, {"x": x})["y"]
+    for residency in ("on", "off"):
+        got = execute(compile_graph(made, "fp32", residency=residency), {"x": x})[0]["y"]
+        np.testing.assert_array_equal(got, wanted)

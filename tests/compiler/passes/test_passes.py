@@ -191,7 +191,8 @@ def test_types_know_format_and_order() -> None:
     assert format_of(kind) is Format.TF32
     assert order_of(kind) is Order.CHANNELS_LAST
     with pytest.raises(
-        ValueError, match="is not a tensor of fp16, bf16, fp32, tf32, int8, uint8, int32, int64"
+        ValueError,
+        match="is not a tensor of fp16, bf16, fp32, tf32, int8, uint8, int16, uint16, int32, uint32, int64",
     ):
         format_of(f16)
 
@@ -223,7 +224,7 @@ def test_a_cast_cannot_make_other_integers() -> None:
     source = value()
     made = CastOp.create(
         operands=source.results,
-        result_types=[TensorType(IntegerType(16), [2, 3])],
+        result_types=[TensorType(IntegerType(4), [2, 3])],
         attributes={"node": StringAttr("n")},
     )
     with pytest.raises(VerifyException, match="is not a tensor of fp16"):
@@ -256,8 +257,8 @@ def test_what_cannot_be_lowered_is_one_line(made: Graph, message: str) -> None:
         (
             "int8",
             16,
-            "--dtype int8: ranges of values, from samples of the inputs: --calibrate FILE.npz; formats of "
-            "floats are fp32, tf32, fp16, bf16",
+            "--dtype int8 needs samples of the inputs: --calibrate FILE.npz; formats that need none are "
+            "fp32, tf32, fp16, bf16",
         ),
         (
             "fp61",

@@ -11,7 +11,7 @@ import tx8
 from compiler.evaluation.states import with_states
 from compiler.graph import Array, GraphError
 from compiler.passes.ddr.state_update import StateUpdatePass
-from compiler.tools.verify import verify
+from compiler.tools.verification.nodes import verify
 from ir_text import after, context, node, outline, output, parsed, source
 
 S = "4x32"

@@ -209,10 +209,10 @@ def test_the_metric_of_the_user_decides() -> None:
 def test_the_table_has_what_was_compared() -> None:
     made = chosen(small_cnn())
     lines = made.table.text().split("\n")
-    assert lines[0].split() == ["formats", "in", "wider", "ones", "lost", "cycles"]
+    assert lines[0].split() == ["formats", "in", "wider", "ones", "lost", "estimated", "cycles"]
     assert lines[1].startswith("fp16") and lines[1].endswith("chosen")
     assert lines[2].startswith("bf16")
-    assert lines[4].split() == ["node", "operator", "format", "sensitivity", "cycles", "won"]
+    assert lines[4].split() == ["node", "operator", "format", "sensitivity", "estimated", "cycles", "won"]
 
 
 # --- files ----------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_chosen_formats_are_read_back(tmp_path: Path) -> None:
         (lambda c: c.update(dtype="fp8"), "floats in 'fp8'; allowed are fp16, bf16, tf32, fp32"),
         (lambda c: c["nodes"]["far"].update(format="bf16"), "node 'far' in 'bf16'; allowed are fp16, fp32"),
         (lambda c: c["nodes"].update(other=c["nodes"]["far"]), "the graph has no node 'other'; it was made"),
-        (lambda c: c["nodes"]["first"].update(format="int8"), "nodes in int8 need ranges of values"),
+        (lambda c: c["nodes"]["first"].update(format="int8"), "nodes in int8 need samples of the inputs"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(

@@ -145,3 +145,46 @@ def test_sizes_and_their_texts(text: str) -> None:
 def test_texts_that_are_no_size(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"'{text}' is no size of n")):
         size_of_text(text, ["n"])
+
+
+HALF = ExtentFormula(1, ("w",), 1, 2)
+"""What a window of 3 with stride 2 and pads leaves."""
+QUARTER = ExtentFormula(1, ("w",), 3, 4)
+RANGE = {"b": (1, 3), "w": (8, 90)}
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        (ExtentFormula(1, (HALF,)), "(w + 1)/2"),
+        (ExtentFormula(24, (QUARTER,)), "24*((w + 3)/4)"),
+        (ExtentFormula(6, ("b", QUARTER)), "6*b*((w + 3)/4)"),
+        (ExtentFormula(2, (HALF,), 1), "2*((w + 1)/2) + 1"),
+        (ExtentFormula(1, (QUARTER, QUARTER)), "((w + 3)/4)*((w + 3)/4)"),
+        (ExtentFormula(3, (QUARTER,), 1, 2), "(3*((w + 3)/4) + 1)/2"),
+        (ExtentFormula(1, ("b",), 0, 1, ExtentFormula(1, ("w",))), "b + w"),
+        (ExtentFormula(2, ("b",), 5, 1, ExtentFormula(1, ("b", "w"))), "2*b + b*w + 5"),
+        (ExtentFormula(4, ("b",), -1, 1, ExtentFormula(1, (QUARTER,))), "4*b + (w + 3)/4 - 1"),
+    ],
+)
+def test_formulas_of_formulas_are_right_at_all_points(formula: ExtentFormula, text: str) -> None:
+    """Points are added as long as several formulas agree with those that are known."""
+    axes = np.meshgrid(*(np.arange(least, most + 1) for least, most in RANGE.values()), indexing="ij")
+    of = {name: axis.reshape(-1) for name, axis in zip(RANGE, axes, strict=True)}
+    points = [{"b": 1, "w": 32}, {"b": 2, "w": 41}, {"b": 1, "w": 59}, {"b": 3, "w": 90}]
+    found: ExtentFormula | None = None
+    for _ in range(12):
+        try:
+            found = found_formula([formula.at(at) for at in points], points, of, (HALF, QUARTER))
+            break
+        except Undecided as undecided:
+            points.append({name: int(values[undecided.number]) for name, values in of.items()})
+    assert found is not None
+    assert np.array_equal(found.at(of), formula.at(of))
+    assert str(formula) == text
+
+
+def test_what_is_no_formula_is_none() -> None:
+    points = [{"w": size} for size in (8, 13, 21, 32, 40, 41)]
+    of = {"w": np.arange(8, 42)}
+    assert found_formula([at["w"].bit_length() * 7 for at in points], points, of, (HALF,)) is None

@@ -14,10 +14,10 @@ import asm
 from compiler.codegen.expr import Address, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.search.cost import Estimates, estimate
+from compiler.search.cost import Estimates, KindUse, estimate
 from compiler.search.cost.pricing import Price
 from compiler.search.cost.timeline import Timeline
-from emulator.engines import queues
+from emulator.engines import queues, tables
 from emulator.program import Program
 from tx8isa.cost.instructions import TICKS, ddr_prices
 from tx8isa.machine.description import load_machine
@@ -27,6 +27,9 @@ from tx8isa.records.record import Engine
 
 MACHINE = load_machine(None)
 DATA = Address("data")
+KIND = MACHINE.timing.issue.kind.value
+SUBMITTED = [number for number, record in enumerate(tables.records()) if record.engine <= Engine.SCALAR]
+"""Numbers of the kinds of commands that the core submits."""
 PROLOGUE = """
         .section .ddr.bss
         .balign 4096
@@ -61,9 +64,10 @@ def simulated(k: Kernel) -> float:
     system.run()
     assert system.cycles is not None
     timing = MACHINE.timing
-    once = timing.core.issue_cold.value - timing.core.issue.value
     sends = any("dte." in text for text in k.text())
-    return system.cycles - timing.core.program.value - once - (timing.dte.first.value if sends else 0)
+    kinds = max(sum(map(bool, tile.counts[:, 0][SUBMITTED])) for tile in system.tiles)
+    once = timing.core.program.value + kinds * timing.issue.kind.value
+    return system.cycles - once - (timing.dte.first.value if sends else 0)
 
 
 def stream(k: Kernel) -> None:
@@ -212,6 +216,25 @@ def test_the_only_phase_of_a_program_makes_its_first_copy(
     assert [one - other for one, other in ends] == [copies * first.least, copies * first.most]
 
 
+def test_a_phase_with_kinds_of_its_own_pays_as_a_program_does() -> None:
+    kernel = made(stream, 4)
+    without, paying = Estimates(MACHINE), Estimates(MACHINE, use=KindUse())
+    assert set(paying.kinds(kernel)) == {"rdma", "ct.mul.vs", "wdma"}
+    more = paying.cycles(kernel) - without.cycles(kernel)
+    assert 2 * KIND < more <= 3 * KIND, "engines may work while the core comes to a new kind"
+    assert paying.cycles(kernel) == pytest.approx(simulated(kernel) + 3 * KIND, rel=0.15)
+    least, most = paying.at_ends(kernel)
+    assert least < paying.cycles(kernel) < most
+
+
+def test_a_phase_pays_its_share() -> None:
+    kernel, use = made(few, 4), KindUse()
+    use.count(["rdma"], 4)
+    alone, shared, without = (Estimates(MACHINE, use=each).cycles(kernel) for each in (KindUse(), use, None))
+    assert alone - without == pytest.approx(KIND, abs=1)
+    assert shared - without == pytest.approx(KIND / 4, abs=1)
+
+
 def test_tiles_without_work_are_not_counted() -> None:
     assert estimate(made(few, 16), MACHINE).tiles == 3
     assert estimate(made(stream, 16), MACHINE).tiles == 16
@@ -229,7 +252,8 @@ def price(cycles: int, ddr_bytes: int = 0) -> Price:
     return Price(cycles * TICKS, ddr_bytes, ddr_prices(MACHINE).ticks(ddr_bytes, 1 if ddr_bytes else 0), 0)
 
 
-ISSUE = round(MACHINE.timing.core.issue.value * TICKS)
+ISSUES = MACHINE.timing.issue
+LOAD, STORE, ISSUE = (round(ISSUES.of(engine).value * TICKS) for engine in ("rdma", "wdma", "ct"))
 
 
 def test_engines_run_beside_each_other() -> None:
@@ -298,9 +322,9 @@ def test_a_transfer_takes_its_share_of_ddr() -> None:
     alone, among = Timeline(MACHINE, 1), Timeline(MACHINE, 16)
     for t in (alone, among):
         t.issue(Engine.RDMA, price(3000, 90_000), [], [])
-    assert alone.now == ISSUE + 3000 * TICKS
+    assert alone.now == LOAD + 3000 * TICKS
     run = MACHINE.timing.ddr.run.value
-    assert among.now == pytest.approx(ISSUE + 16 * (90_000 / 150 + run) * TICKS, rel=1e-4)
+    assert among.now == pytest.approx(LOAD + 16 * (90_000 / 150 + run) * TICKS, rel=1e-4)
 
 
 def test_a_load_does_not_wait_for_a_store_that_begins_later() -> None:
@@ -308,14 +332,14 @@ def test_a_load_does_not_wait_for_a_store_that_begins_later() -> None:
     t, x = Timeline(MACHINE, 16), [(0, 256)]
     t.issue(Engine.CT, price(10_000), [], x)
     t.issue(Engine.WDMA, price(100, 15_000), x, [])
-    stored = t.free[Engine.WDMA]
+    stored, issued = t.free[Engine.WDMA], ISSUE + STORE + LOAD
     assert stored == pytest.approx(ISSUE + 11_600 * TICKS, rel=0.01)
     each = 3_200 * TICKS + 16 * MACHINE.timing.ddr.run.value * TICKS
     for _ in range(2):
         t.issue(Engine.RDMA, price(100, 30_000), [], [])
-    assert t.free[Engine.RDMA] == pytest.approx(3 * ISSUE + 2 * each, rel=1e-3)
+    assert t.free[Engine.RDMA] == pytest.approx(issued + 2 * each, rel=1e-3)
     t.issue(Engine.RDMA, price(100, 30_000), [], [])
-    early = ISSUE + 10_000 * TICKS - (3 * ISSUE + 2 * each)  # what is left before the store begins
+    early = ISSUE + 10_000 * TICKS - (issued + 2 * each)  # what is left before the store begins
     assert t.free[Engine.RDMA] == pytest.approx(stored + each - early, rel=1e-3)
 
 
@@ -358,8 +382,8 @@ def test_one_walk_gives_the_estimates_of_three_machines(write: Callable[[Kernel]
 def test_a_machine_that_was_changed_has_prices_of_its_own() -> None:
     """Twice the time of an instruction of the core, in the same process."""
     core = MACHINE.timing.core
-    slow = msgspec.structs.replace(core.issue, value=2 * core.issue.value)
-    timing = msgspec.structs.replace(MACHINE.timing, core=msgspec.structs.replace(core, issue=slow))
+    slow = msgspec.structs.replace(core.instruction, value=2 * core.instruction.value)
+    timing = msgspec.structs.replace(MACHINE.timing, core=msgspec.structs.replace(core, instruction=slow))
     changed = msgspec.structs.replace(MACHINE, timing=timing)
     k = made(short, 1)
     before = estimate(k, MACHINE).cycles

@@ -206,9 +206,9 @@ def test_inputs_are_judged_beside_the_operators(tmp_path: Path, capsys: pytest.C
     path = saved(model(nodes, {"x": ("N", 3)}), tmp_path)
     status, out, _ = checked(path, capsys)
     assert status == 1
-    assert "input 'x': axis 0 is 'N'; shapes must be static" in out
+    assert "input 'x': axis 0 is 'N', checked at 1: bind it with --batch 1, or --dim N=1, or a range" in out
     assert "Rleu          1  refused: not supported ('typo')" in out
-    assert "Relu          1  not examined" in out
+    assert "Relu          1  vector engine" in out
     with pytest.raises(GraphError) as caught:
         load(path)
     assert len(caught.value.messages) == 2
@@ -274,3 +274,31 @@ def test_nothing_is_run(mixed: Path, capsys: pytest.CaptureFixture[str], more: l
         main([str(mixed), "--check", *more])
     assert stopped.value.code == 2
     assert f"--check compiles nothing that {more[0]} could run" in capsys.readouterr().err
+
+
+def test_free_dimensions_are_checked_at_one_and_each_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["r"], name="add"),
+        helper.make_node("Relu", ["c"], ["q"], name="relu"),
+        helper.make_node("Exp", ["r"], ["y"], name="exp"),
+    ]
+    inputs = {"a": (2, "seq"), "b": (2, "seq"), "c": (1, 3, None, 32)}
+    path = saved(model(nodes, inputs, outputs=("y", "q")), tmp_path)
+    status, out, _ = checked(path, capsys)
+    assert status == 0
+    found = [line for line in out.splitlines() if line.startswith("input ")]
+    assert found == [
+        "input 'a': axis 1 is 'seq', checked at 1: bind it with --dim seq=1, or a range with "
+        '--dim seq=1:8:64 (in Python: dims={"seq": 1})',
+        "input 'c': axis 2 is unknown, checked at 1: bind it with --shape c=1x3x1x32 (in Python: shapes=)",
+    ]
+    assert "not examined" not in out and "all supported" in out
+    given = ["--dim", "seq=1", "--shape", "c=1x3x1x32"]
+    status, out, _ = checked(path, capsys, *given)
+    assert status == 0 and "input " not in out
+    with pytest.raises(GraphError) as caught:
+        load(path)
+    assert len(caught.value.messages) == 2
+    assert main([str(path), "-q", "-S", "-o", str(tmp_path / "out"), *given]) == 0

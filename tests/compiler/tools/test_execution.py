@@ -82,7 +82,7 @@ def test_a_page_beside_data(tiny: Path) -> None:
     assert {phase["name"] for phase in found["phases"]}
     assert Path("r.html").read_text().startswith("<!")
     assert tx8emu(["tiny/prog.bin", "-q", "--random", "0", "--report", "same.json"]) == 0
-    assert json.loads(Path("same.json").read_text()) == found["run"]
+    assert json.loads(Path("same.json").read_text()) == {"run": found["run"]}  # one name, one content
     assert tx8cc("--report", "r.json") == 0
     assert json.loads(Path("r.json").read_text())["run"] is None
 
@@ -245,6 +245,7 @@ def test_verdicts_of_a_run(tiny: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert found == {
         "graph": "tiny",
         "dtype": "fp32",
+        "floats": "fp32",
         "tiles": 2,
         "pass": True,
         "fault": None,

@@ -23,6 +23,7 @@ from compiler.tools import run
 from compiler.tools.opt import main
 from compiler.tools.opt_text import FINAL, GIVEN, HELD, INSIDE, RANGED, REBUILT, as_text, read_text_file
 from compiler_harness import draw, small_machine
+from ir_text import written
 from tx8isa.machine.description import load_machine
 
 MACHINE = load_machine(None)
@@ -59,7 +60,7 @@ def direct() -> tuple[str, bytes]:
     """The program of a compilation without text in between."""
     context, module = context_of(network(), "fp16", 4, MACHINE), ModuleOp([])
     through(PIPELINE, context, module)
-    return program_text([(context, module)])
+    return program_text({"": (context, module)})
 
 
 @pytest.mark.parametrize("count", range(1, len(PIPELINE)), ids=NAMES[:-1])
@@ -68,23 +69,35 @@ def test_a_compilation_that_goes_through_text_gives_the_same_program(
 ) -> None:
     context, module = context_of(network(), "fp16", 4, MACHINE), ModuleOp([])
     through(PIPELINE[:count], context, module)
-    file = tmp_path / "a.mlir"
-    file.write_text(as_text(context, module, NAMES[:count], file.with_suffix(".npz")), encoding="utf-8")
+    file = written(tmp_path / "a.mlir", context, module, NAMES[:count])
     again, read, done = read_text_file(file, MACHINE, {})
     assert done == NAMES[:count]
     assert str(read) == str(module)
     through(PIPELINE[count:], again, read)
-    assert program_text([(again, read)]) == direct
+    assert program_text({"": (again, read)}) == direct
 
 
-def test_the_text_does_not_depend_on_when_it_was_written(tmp_path: Path) -> None:
+def test_a_search_goes_on_from_text(tmp_path: Path) -> None:
+    """What it decided of groups, and which kinds of commands these use, are found again."""
+    count = NAMES.index("group_cost") + 1
+    context, module = context_of(network(), "fp16", 4, MACHINE, search="fast"), ModuleOp([])
+    through(PIPELINE[:count], context, module)
+    file = written(tmp_path / "a.mlir", context, module, NAMES[:count])
+    again, read, _ = read_text_file(file, MACHINE, {"search": "fast"})
+    assert context.kind_use.users and again.kind_use == context.kind_use
+    assert [each.best for each in again.results] == [each.best for each in context.results]
+    for compilation in ((context, module), (again, read)):
+        through(PIPELINE[count:], *compilation)
+    assert program_text({"": (again, read)}) == program_text({"": (context, module)})
+
+
+def test_the_text_does_not_depend_on_when_it_was_written() -> None:
     texts = []
-    for name in ("a", "b"):
+    for _ in range(2):
         context, module = context_of(network(), "fp16", 4, MACHINE), ModuleOp([])
         through(PIPELINE[:3], context, module)
-        file = tmp_path / f"{name}.npz"
-        texts.append((as_text(context, module, NAMES[:3], file), file.read_bytes()))
-    assert texts[0] == texts[1]
+        texts.append(as_text(context, module, NAMES[:3], archive=True))
+    assert texts[0] == texts[1] and texts[0][1] is not None
 
 
 def test_every_field_of_a_context_is_held_given_rebuilt_final_inside_or_ranged() -> None:
@@ -101,9 +114,7 @@ def test_constants_of_every_type_keep_their_bits(dtype: str, count: int, tmp_pat
     assert array.dtype == (np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype))
     context = context_of(network(), "fp16", 4, MACHINE)
     context.constants = {"é/k": array}
-    file = tmp_path / "a.mlir"
-    text = as_text(context, ModuleOp([]), ["import"], tmp_path / "a.npz")
-    file.write_text(text, encoding="utf-8")
+    file = written(tmp_path / "a.mlir", context, ModuleOp([]), ["import"])
     found = read_text_file(file, MACHINE, {})[0].constants["é/k"]
     assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
     assert (tmp_path / "a.npz").exists() == (array.nbytes > 64)
@@ -253,6 +264,24 @@ def test_textual_ir_is_not_written_over_itself(
     assert before == ((tmp_path / "a.npz").read_bytes(), (tmp_path / "a.mlir").read_bytes())
 
 
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [
+        ("--patterns", "the file of --patterns"),
+        ("--operators", "a file of --operators"),
+        ("--plan", "--plan"),
+    ],
+)
+def test_no_file_that_is_read_is_replaced(
+    option: str, what: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.mlir"
+    own.write_text("own")
+    found = refused(capsys, str(graph), option, str(own), "-o", str(own))
+    assert found == f"{own}: the text would replace {what}; name another file"
+    assert own.read_text() == "own"
+
+
 @pytest.mark.parametrize("arguments", [["--passes", "cast", "--pipeline"], ["-o", "a.txt"], ["--until"], []])
 def test_wrong_usage_is_status_2(
     graph: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -260,7 +289,7 @@ def test_wrong_usage_is_status_2(
     with pytest.raises(SystemExit) as stopped:
         main([str(graph), *arguments] if arguments else [])
     assert stopped.value.code == 2
-    assert "usage: tx8opt" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("; see tx8opt --help\n")
 
 
 @pytest.mark.parametrize(
@@ -376,3 +405,22 @@ def test_the_program_of_a_text_computes_what_the_graph_does(direct: tuple[str, b
     )  # what follows is the record of a name that assembly cannot spell
     assert program.constants == direct[1]
     assert run.check(program, run.random_inputs(network(), {}, 1)).ok
+
+
+def test_every_mistake_of_a_graph_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = {
+        "opset": 20,
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
+        "outputs": ["y"],
+        "nodes": [
+            {"op": "Rleu", "inputs": ["x"], "outputs": ["r"]},
+            {"op": "Epx", "inputs": ["r"], "outputs": ["y"]},
+        ],
+    }
+    (tmp_path / "two.json").write_text(json.dumps(graph))
+    assert main([str(tmp_path / "two.json")]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" (node")[0] for line in lines] == [
+        "tx8opt: error: unsupported operator Rleu",
+        "tx8opt: error: unsupported operator Epx",
+    ]

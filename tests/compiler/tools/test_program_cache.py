@@ -165,14 +165,14 @@ def test_the_oldest_go_when_there_are_too_many(store: ProgramCache, program: Pro
         store.save(name, program)
         os.utime(store.folder / f"{name}.program", (time.time() - 100 + age,) * 2)
     os.utime(store.folder / "d.program")  # used just now
-    dead = store.folder / "x.123.tmp"
+    dead = store.folder / f".x.program.tx8-{'0' * 16}.tmp"
     dead.write_bytes(b"")
     os.utime(dead, (1, 1))
-    fresh = store.folder / "y.123.tmp"
+    fresh = store.folder / f".x.program.tx8-{'1' * 16}.tmp"
     fresh.write_bytes(b"")
     store.most = 3 * size
     store.save("e", program)
-    assert entries(store) == ["a.program", "d.program", "e.program", fresh.name]
+    assert entries(store) == [fresh.name, "a.program", "d.program", "e.program"]
 
 
 def test_a_program_larger_than_the_cache_is_not_kept(store: ProgramCache, program: Program) -> None:
@@ -249,7 +249,7 @@ def test_no_cache_leaves_no_file(tiny: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "programs").exists()
 
 
-@pytest.mark.parametrize("watch", [["--timing"], ["--print-ir-after", "cast"]])
+@pytest.mark.parametrize("watch", [["--pass-times"], ["--print-ir-after", "cast"]])
 def test_who_watches_the_passes_sees_them_run(
     tiny: Path, watch: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,62 @@ def test_a_network_is_calibrated_compiled_and_run(net: Path, capsys: pytest.Capt
     assert "ne.gemm.int8" in (net / "net" / "prog.s").read_text()
 
 
+FAR = 100 * X[0]
+"""An input far beyond the samples."""
+
+
+def float_outputs(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What the network of floats gives, by NumPy."""
+    weights = np.array(GRAPH["constants"]["w"]["data"], np.float64).reshape(8, 8)  # type: ignore[index]
+    result: np.ndarray[Any, Any] = np.maximum(x @ weights, 0) @ weights
+    return result
+
+
+def test_the_verdict_is_about_the_network_of_floats(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a column of its own, and as data; the program is right in both cases."""
+    for name, x, status in (("near", X[0], 0), ("far", FAR, 3)):
+        np.save(net / f"{name}.npy", x)
+        given = ["--input", f"x={name}.npy", "-q"]
+        assert main([*INT8, "--run", *given, "--output-dir", name]) == status
+        head, row, *_ = capsys.readouterr().out.splitlines()
+        assert "cosine   quantising alone      cosine   chip alone      cosine" in head
+        found = np.load(net / name / "y.npy")
+        error = np.abs(found - float_outputs(x)).max()
+        assert float(row.split()[2]) == pytest.approx(error, rel=0.01)
+        assert ("  pass" in row, "FAIL: " in row) == (status == 0, status == 3)
+        assert main([*INT8, "--run", "--json", *given]) == status
+        document = json.loads(capsys.readouterr().out)
+        (output,) = document["outputs"]
+        assert (document["dtype"], document["floats"]) == ("int8", "fp16")
+        assert document["pass"] == output["pass"] == (status == 0)
+        assert output["at_fault"] == ("quantising" if status else None)
+        assert output["max_abs_error"] == pytest.approx(error)
+        assert output["quantising_alone"]["max_abs_error"] == pytest.approx(error, rel=0.01)
+        assert output["chip_alone"]["max_abs_error"] < 0.01 * output["quantising_alone"]["max_abs_error"]
+    assert "the samples -" in output["problem"] and "try samples like the inputs" in output["problem"]
+
+
+def test_nodes_that_are_right_do_not_make_quantising_right(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(net / "far.npy", FAR)
+    assert main([*INT8, "--verify-nodes", "--input", "x=far.npy", "-q"]) == 3
+    *_, count, cause = capsys.readouterr().out.splitlines()
+    assert count.endswith("nodes are right by themselves, the program's outputs (y) are not")
+    assert cause == "they are what the format allows: quantising alone costs as much"
+
+
+def test_python_has_the_verdicts_too(net: Path) -> None:
+    program = tx8.compile(net / "net.json", dtype="int8", calibrate={"x": X})
+    near, far = (program.run(x).verdicts["y"] for x in (X[0], FAR))
+    assert near.verdict.ok and far.blame == "quantising"
+    assert near.quantised is not None and near.quantised.alone.cosine < near.quantised.chip.cosine
+    floats = tx8.compile(net / "net.json", dtype="fp16").run(FAR).verdicts["y"]
+    assert floats.verdict.ok and floats.quantised is None
+    with pytest.raises(tx8.Error, match="prog: the program has no model to compare its outputs with"):
+        tx8.load(program.save(net / "saved")).run(FAR).verdicts  # noqa: B018
+
+
 @pytest.mark.parametrize("method", ["minmax", "percentile:99", "entropy", "mse"])
 def test_methods_and_switches(method: str, net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     switches = ["--no-bias-correction", "--equalise", "--smooth", "0.4"]
@@ -64,7 +120,7 @@ def test_methods_and_switches(method: str, net: Path, capsys: pytest.CaptureFixt
 def test_the_table_is_printed_saved_edited_and_read(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*INT8, "--max-loss", "50%", "--save-formats", "f.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["node", "operator", "format", "sensitivity", "cycles", "won"]
+    assert lines[0].split() == ["node", "operator", "format", "sensitivity", "estimated", "cycles", "won"]
     assert [line.split()[0] for line in lines[1:3]] == ["first", "second"]
     assert all(line.split()[1:3] == ["MatMul", "int8"] for line in lines[1:3])
     assert "cosine lost 0." in lines[-1]
@@ -239,7 +295,7 @@ def test_the_goal_from_python(net: Path) -> None:
     [
         ({"calibrate": {"x": X[:1]}, "dtype": "fp16"}, "calibration data: 4 rows"),
         ({"calibrate": {"x": X}, "dtype": "fp8"}, "unknown dtype 'fp8'"),
-        ({"dtype": "int8"}, "--dtype int8: ranges of values"),
+        ({"dtype": "int8"}, "--dtype int8 needs samples of the inputs"),
         ({"dtype": "int8", "max_loss": 0.1}, "max_loss needs calibrate, samples of the inputs"),
         ({"dtype": "fp16", "max_loss": 0.1}, 'max_loss needs dtype="int8" or "auto"; found dtype=\'fp16\''),
         ({"dtype": "auto", "calibrate": {"x": X[:1]}}, "calibration data: 4 rows"),

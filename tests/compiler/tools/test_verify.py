@@ -20,7 +20,7 @@ from compiler.evaluation.reference import run_reference
 from compiler.frontend.json.reader import load_graph
 from compiler.graph import Array, Graph
 from compiler.tools.excerpt import excerpt, with_outputs, write_excerpt
-from compiler.tools.verify import table, verify
+from compiler.tools.verification.nodes import table, verify
 from compiler_harness import draw, graph, ints
 
 CHAIN = graph(
@@ -75,7 +75,7 @@ def test_errors_add_up_but_are_judged_one_by_one() -> None:
 @pytest.mark.long
 def test_what_is_too_much_for_ddr_is_run_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run has one result and its operands; the last node has two results."""
-    import compiler.tools.verify as module
+    import compiler.tools.verification.nodes as module
 
     whole = verify(CHAIN, X, compiled)
     counted: list[int] = []

@@ -396,7 +396,7 @@ def test_where_there_is_no_register(access: str) -> None:
         ("dte.shuffle dst=0, src=0, tile=4, n=1", "operand 'tile' = 4, expected 0..3"),
         ("dte.shuffle dst=0, src=0, tile=0, n=16, src_stride0=0x3ff1, src_iter0=2", "reads 16385 bytes"),
         ("dte.gather dst=0x3f00, src=0, tile=0, n=16, src_iter0=4, src_iter1=5", "'dst' writes 320 bytes"),
-        ("li t1, 0\n dte.shuffle dst=0, src=0, tile=0, n=t1", "n must be at least 1"),
+        ("li t1, 0\n dte.shuffle dst=0, src=0, tile=0, n=t1", "operand 'n' from a register: 0 is outside"),
         (
             "li t1, 0xffffff\n dte.shuffle dst=0, src=0, tile=0, n=2, "
             "src_iter0=t1, src_iter1=t1, src_iter2=t1",

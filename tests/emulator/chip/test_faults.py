@@ -6,6 +6,7 @@ Kernels are replaced by one that does nothing, so that legal instructions cost n
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asm
+from asm.diagnostics import AsmError
 from asm.image import Image, Segment, write_image
 from chip_bench import CODE, EBREAK, ONE, W, build, words_image
 from emulator.chip.system import System
@@ -206,14 +208,30 @@ def test_the_format_is_the_first_operand_and_entries_hold_every_record() -> None
         assert sum(o.is_address for o in record.operands) <= queues.MAX_RANGES
 
 
-def test_length_zero_touches_nothing() -> None:
-    case = EXAMPLES["ct.add.vv"].put("n", 0).put("src0", SPM + 1).put("dst", SPM)
-    assert not case.fault()
+COUNTS = [
+    (record, operand.name)
+    for record in RECORDS
+    for operand in record.operands
+    if re.fullmatch(r"n|m|k|lb|rb|unit|full|full_unit|entries|(src_|dst_)?iter[012]", operand.name)
+]
 
 
-@pytest.mark.parametrize("name", ["rdma", "wdma", "dte.unicast", "td.memset", "td.gatherscatter"])
-def test_copies_of_nothing_are_refused(name: str) -> None:
-    assert "n must be at least 1" in EXAMPLES[name].put("n", 0).fault()
+@pytest.mark.parametrize(("record", "name"), COUNTS, ids=lambda value: getattr(value, "mnemonic", value))
+def test_a_count_of_zero_is_refused_as_text_and_from_a_register(record: Instruction, name: str) -> None:
+    message = f"{record.operand(name).low - 1} is outside {record.operand(name).low}.."
+    assert record.operand(name).low == 1
+    case = EXAMPLES[record.mnemonic].put(name, 0)
+    assert f": operand '{name}' from a register: {message}" in case.fault()
+    named = {o.name: v for o, v in zip(record.operands, case.values, strict=True) if o in record.visible}
+    text = ", ".join(f"{operand}={value:#x}" for operand, value in named.items())
+    with pytest.raises(AsmError, match=f"error: operand '{name}': {re.escape(message)}"):
+        asm.assemble(f"{spell(case)} {text}\n")
+
+
+def test_every_engine_that_counts_is_among_them() -> None:
+    engines = {record.engine for record, _ in COUNTS}
+    assert engines == {Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA, Engine.DTE}
+    assert len({record for record, name in COUNTS if name == "n"}) > 170
 
 
 def test_a_core_address_in_a_dma_gets_a_hint() -> None:

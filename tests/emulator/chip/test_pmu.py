@@ -12,6 +12,7 @@ from chip_bench import ONE, W, build
 from emulator.chip.system import System
 from emulator.tile.fault import Fault
 from emulator.timing.slices import TICKS, Batch
+from time_bench import sharp
 
 PMU = W.pmu
 WORK = {
@@ -139,9 +140,13 @@ def test_counting_of_time_begins_with_enable_and_with_clear() -> None:
 
 
 def test_busy_time_of_an_instruction_at_work() -> None:
-    text = f"sw t1, 0(t0)\n{issue('RDMA', 0)} {reads(0x154)} ncc.wait\n"
-    busy = found(run(text, timed=True), 1)[0]
-    assert 0 < busy < 100  # RDMA takes more than 200 cycles, the core is there earlier
+    slices = Slices()
+    again = "lwu t3, 0x154(t0)\n sd t3, 8(t2)\n"
+    text = f"sw t1, 0(t0)\n{issue('RDMA', 0)} {reads(0x154)} ncc.wait\n {again}"
+    system = run(text, sinks=[slices], machine=sharp(ONE))  # a new line of code would take the core longer
+    meanwhile, afterwards = found(system, 2)
+    assert 0 < meanwhile < 100 < 200 < afterwards  # the core is there before the RDMA is done
+    assert afterwards == slices.busy(UNITS.index("RDMA")) // TICKS
 
 
 class Slices:

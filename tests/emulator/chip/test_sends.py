@@ -205,7 +205,7 @@ def test_tiles_whose_set_is_no_positive_word() -> None:
             "'tiles' = 0x11, expected a set inside 0xf",
         ),
         ("dte.unicast dst=0x3ffe, src=0, tile=t1, n=4", "'dst' writes 4 bytes from 0x3ffe"),
-        ("li t2, 0\n dte.unicast dst=0, src=0, tile=t1, n=t2", "n must be at least 1"),
+        ("li t2, 0\n dte.unicast dst=0, src=0, tile=t1, n=t2", "operand 'n' from a register: 0 is outside"),
     ],
 )
 def test_what_is_refused_after_good_copies(send: str, message: str) -> None:

@@ -88,15 +88,16 @@ def test_an_update_of_the_own_tile() -> None:
     assert registers(text, 2, 1) == [8]
 
 
-def test_counters_are_cleared_by_writing() -> None:
+@pytest.mark.parametrize("cleared", [0, 1])
+def test_counters_are_cleared_by_writing(cleared: int) -> None:
     s = SPM_STREAM
     packet_of = [COUNT + 4 * (32 * s + p) for p in (0, 1)]
     sender = send(1, 0x800, 16, user_id(s, 0)) + send(1, 0x810, 16, user_id(s, 1))
-    clear = fsm({READY + 4 * s: 1, packet_of[0]: 0xFFFFFFFF})
+    clear = fsm({READY + 4 * s: 1 << cleared, packet_of[cleared]: 0xFFFFFFFF})
     text = pair(
         sender, wait(s, 1) + clear + look(READY + 4 * s, *packet_of), fsm({CONFIG + 4 * s: config(16, 2)})
     )
-    assert registers(text, 1, 3) == [2, 0, 16]
+    assert registers(text, 1, 3) == [2 >> cleared, 16 * cleared, 16 * (1 - cleared)]
 
 
 def test_a_broadcast_feeds_a_stream_in_every_destination() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import asm
 from asm.image import write_image
-from killed_ranks import KilledRuns
+from killed_ranks import KilledRuns, left_segments
 from mpi_tools import MPIEXEC, SECONDS, emulate, needs_mpi, rank_processes
 from paths import ROOT
 
@@ -110,9 +110,17 @@ def test_a_refusal_is_one_line_of_one_rank(
     assert line.startswith(f"tx8emu: error: {message}")
 
 
-def test_mpi_that_is_not_installed(folder: Path) -> None:
+MISSING = "sys.modules['mpi4py'] = None"
+NO_LIBRARY = """
+def load(name): raise RuntimeError('cannot load MPI library\\nlibmpi.so: no such file')
+sys.modules['mpi4py'] = types.ModuleType('mpi4py'); sys.modules['mpi4py'].__getattr__ = load
+"""
+
+
+@pytest.mark.parametrize("without", [MISSING, NO_LIBRARY], ids=["mpi4py", "the library"])
+def test_mpi_that_is_not_installed(without: str, folder: Path) -> None:
     """One line with the command that installs it, from rank 0 alone."""
-    start = "import sys; sys.modules['mpi4py'] = None; from emulator.cli import main; sys.exit(main())"
+    start = f"import sys, types\n{without}\nfrom emulator.cli import main; sys.exit(main())"
     for rank, lines in ((0, 1), (1, 0)):
         done = subprocess.run(
             [sys.executable, "-c", start, *MESH],
@@ -151,6 +159,7 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(victim: int, tmp_path: Pat
     files = ["--output-dir", "out", "--trace", "run.json", "--html", "run.html"]
     tool = str(Path(sys.executable).with_name("tx8emu"))
     command = [str(MPIEXEC), "-n", "2", tool, "endless.bin", "--chips", "2x1", "-q", *files]
+    segments = left_segments()
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:
@@ -169,6 +178,7 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(victim: int, tmp_path: Pat
     assert run.returncode != 0
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["endless.bin"]
     assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
+    assert left_segments() <= segments, "shared memory of MPI stays"
 
 
 @needs_mpi

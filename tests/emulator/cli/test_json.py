@@ -105,6 +105,22 @@ def test_hazards(tmp_path: Path, capsys: Capture) -> None:
     assert len(found["outputs"]) == 1
 
 
+def test_a_hazard_of_several_tiles_is_one(tmp_path: Path, capsys: Capture) -> None:
+    text = """
+    _start: td.memset.fp32 dst=0x10000, value=1.5, n=4
+        li t1, 0x30410000
+        lw t2, 0(t1)
+        ncc.wait
+        li a0, 0
+        li a7, 93
+        ecall
+    """
+    found, _ = run(capsys, 3, write(tmp_path, text), "--strict")
+    (hazard,) = found["hazards"]
+    assert (hazard["kind"], hazard["at"]["tile"]) == ("unfinished", 0)
+    assert hazard["also"] == list(range(1, 16))
+
+
 def test_no_hazard_is_an_empty_list(image: str, capsys: Capture) -> None:
     assert run(capsys, 0, image, "--random", "0", "--strict")[0]["hazards"] == []
 

@@ -113,6 +113,10 @@ def test_a_fault_names_its_step(folder: Path, capsys: pytest.CaptureFixture[str]
             "step 0: numbers of runs differ, or are 0: x: 3, repeat: 2",
         ),
         (
+            {"steps": [{"run": {"inputs": {"x": "x.npy"}, "repeat": 10**15, "outputs": {"y": "y.npy"}}}]},
+            "step 0: output 'y': 1000000000000000 runs of ",
+        ),
+        (
             {"steps": [{"run": {"inputs": {"x": "x.npy"}, "outputs": {"z": "z.npy"}}}]},
             "step 0: the program has no output 'z'; there are: y",
         ),
@@ -134,3 +138,84 @@ def test_options_of_single_runs_are_refused(
     with pytest.raises(SystemExit, match="2"):
         run({"steps": []}, *option)
     assert f"argument --session: not with {option[0]}, which is about a single run" in capsys.readouterr().err
+
+
+ONE = {"inputs": {"x": "x.npy"}}
+OTHER_NAMES = {"linked": "prog.bin", "second": "x.npy"}
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ({"steps": [{"save": "prog.bin"}]}, "prog.bin: 'save' of step 0 would replace the program"),
+        ({"steps": [{"save": "linked"}]}, "linked: 'save' of step 0 would replace the program"),
+        ({"steps": [{"save": "./script.json"}]}, "./script.json: 'save' of step 0 would replace the script"),
+        (
+            {"steps": [{"run": ONE}, {"run": ONE | {"outputs": {"y": "second"}}}]},
+            "second: an output of step 1, 'y' would replace an input of step 0, 'x'",
+        ),
+        (
+            {"steps": [{"write": {"past": "x.npy"}}], "state": {"past": "x.npy"}},
+            "x.npy: a state of step 0, 'past' would replace an array of 'state', 'past'",
+        ),
+        (
+            {"steps": [{"write": {"past": "x.npy"}}], "bind": {"x": "x.npy"}},
+            "x.npy: a state of step 0, 'past' would replace an array of 'bind', 'x'",
+        ),
+        (
+            {"steps": [{"save": "zero.npy"}], "constants": {"more": "zero.npy"}},
+            "zero.npy: 'save' of step 0 would replace an array of 'constants', 'more'",
+        ),
+        (
+            {"steps": [{"run": {"each": {"x": "xs.npy"}, "outputs": {"y": "xs.npy"}}}]},
+            "xs.npy: an output of step 0, 'y' would replace an input of step 0, 'x'",
+        ),
+        (
+            {"steps": [{"load": "old.steps"}, {"save": "old.steps"}]},
+            "old.steps: 'save' of step 1 would replace the states of step 0",
+        ),
+        (
+            {"steps": [{"save": "a"}, {"run": ONE}, {"save": "./a"}]},
+            "./a: 'save' of step 0 and 'save' of step 2 name the same file",
+        ),
+        (
+            {"steps": [{"run": ONE | {"outputs": {"y": "y.npy"}}}, {"write": {"past": "y.npy"}}]},
+            "y.npy: an output of step 0, 'y' and a state of step 1, 'past' name the same file",
+        ),
+        ({"steps": [{"save": "a\0b"}]}, "'a\\x00b': no file can have this name: expected no NUL"),
+        ({"steps": [{"load": "a\0b"}]}, "'a\\x00b': no file can have this name: expected no NUL"),
+    ],
+)
+def test_no_step_replaces_a_file_of_the_session(
+    folder: Path, capsys: pytest.CaptureFixture[str], script: Any, message: str
+) -> None:
+    """Nothing is run, and nothing written."""
+    for name, target in OTHER_NAMES.items():
+        (folder / name).symlink_to(target)
+    (folder / "old.steps").write_bytes(b"states")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert run(script) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"tx8emu: error: {message}") and error.count("\n") == 1
+    (folder / "script.json").unlink()
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_machine_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own.toml").write_text('like = "tx81"\n')
+    assert run({"steps": [{"save": "own.toml"}]}, "--machine", "own.toml") == 1
+    assert "own.toml: 'save' of step 0 would replace the machine description" in capsys.readouterr().err
+    assert (folder / "own.toml").read_text() == 'like = "tx81"\n'
+
+
+def test_a_step_may_read_what_a_step_before_has_written(folder: Path) -> None:
+    """Also when the files are there from an earlier run of the script."""
+    steps = [
+        {"run": {"inputs": {"x": "x.npy"}, "outputs": {"y": "y.npy"}}},
+        {"save": "a.steps"},
+        {"load": "./a.steps"},
+        {"run": {"inputs": {"x": "./y.npy"}, "outputs": {"y": "z.npy"}}},
+    ]
+    for _ in range(2):
+        assert run({"steps": steps}) == 0
+        np.testing.assert_array_equal(np.load("z.npy"), 2 * X + 3)

@@ -21,6 +21,7 @@ from chip_bench import (
     DATA,
     EBREAK,
     EDGES,
+    IDLE_KINDS,
     M64,
     ONE,
     POINTERS,
@@ -64,7 +65,7 @@ def test_random_programs(blocks: list[list[int]], start: dict[int, int]) -> None
 
 
 @pytest.mark.parametrize(
-    "record", [r for r in rv.scalar_instructions() if r.kind in ("alu", "upper", "fence")]
+    "record", [r for r in rv.scalar_instructions() if r.kind in ("alu", "divide", "upper", *IDLE_KINDS)]
 )
 def test_every_alu_instruction(record: Scalar) -> None:
     """Every pair of edge values, with register and immediate operands."""
@@ -243,9 +244,9 @@ def test_counters_count_instructions_and_cycles() -> None:
     system, _ = run_words([*words, EBREAK], {8: 1000})
     x = system.tiles[0].register
     core = TX81.timing.core
-    step, read = core.instruction.value, core.csr_read.value
-    assert [x(5), x(6), x(7)] == [0, step, step + read]
-    assert [x(28), x(29), x(30)] == [1000, 1001, 5 * step + 2 * read]
+    step, read, line = core.instruction.value, core.csr_read.value, core.line.value
+    assert [x(5), x(6), x(7)] == [0, step + line, step + line + read]
+    assert [x(28), x(29), x(30)] == [1000, 1001, 5 * step + 2 * read + line]
 
 
 def test_scratch_register_and_all_six_instructions() -> None:

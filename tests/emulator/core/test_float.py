@@ -244,7 +244,7 @@ def random_values(rng: random.Random) -> list[int]:
 
 def random_instruction(rng: random.Random) -> str:
     """Text of one straight-line instruction; memory operands stay in the input."""
-    kinds = ("alu", "upper", "load", "store", "float")
+    kinds = ("alu", "divide", "upper", "load", "store", "float")
     record = rng.choice([r for r in rv.scalar_instructions() if r.kind in kinds and r.mnemonic != "auipc"])
     if rng.random() < 0.1:
         name = rng.choice(("fsrmi", "fsflagsi"))

@@ -73,7 +73,7 @@ def test_every_limit_of_a_loop() -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [r for r in rv.scalar_instructions() if r.kind in ("alu", "upper", "branch")],
+    [r for r in rv.scalar_instructions() if r.kind in ("alu", "divide", "upper", "branch")],
     ids=lambda r: r.mnemonic,
 )
 def test_every_calculation(record: Scalar) -> None:

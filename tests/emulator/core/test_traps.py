@@ -179,12 +179,26 @@ def test_handlers_of_tiles_are_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["mvendorid", "marchid", "mimpid", "mip", "mcountinhibit", "mhpmcounter3", "mhpmevent31", "hpmcounter17"],
+    "name", ["marchid", "mimpid", "mip", "mcountinhibit", "mhpmcounter3", "mhpmevent31", "hpmcounter17"]
 )
 def test_registers_that_read_zero(name: str) -> None:
     write = "" if CSRS[name] >> 10 == 3 else f"csrw {name}, a0\n"
     assert run(f"li a0, -1\nli s0, 5\n{write}csrr s0, {name}\nebreak").tiles[0].register(8) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("mvendorid", 0x5B7), ("mhcr", 0x1FF), ("mccr2", 0x42000A), ("mhint", 0xA4000)]
+)
+def test_registers_of_the_cores_maker_read_as_on_the_card(name: str, value: int) -> None:
+    """Writes to those that can be written change nothing: there is no cache to switch."""
+    write = "" if CSRS[name] >> 10 == 3 else f"csrw {name}, a0\n"
+    assert run(f"li a0, -1\n{write}csrr s0, {name}\nebreak").tiles[0].register(8) == value
+
+
+def test_the_makers_identity_cannot_be_written() -> None:
+    system = build("li a0, 1\ncsrw mvendorid, a0\nebreak")
+    with pytest.raises(Fault, match="cannot write CSR 0xf11, mvendorid"):
+        system.run(100)
 
 
 COUNTERS = "nop\nrdinstret s0\nrdcycle s1\nrdtime s2\ncsrr s3, mcycle\ncsrr s4, minstret\nebreak"
@@ -198,7 +212,7 @@ def test_counters_agree_without_a_clock() -> None:
 def test_a_program_that_reads_the_time_gets_a_clock() -> None:
     system = run(COUNTERS)
     step, read = (getattr(TX81.timing.core, name).value for name in ("instruction", "csr_read"))
-    first = 2 * step
+    first = 2 * step + TX81.timing.core.line.value  # of its first line of code
     assert [system.tiles[0].register(n) for n in (9, 18, 19)] == [first, first + read, first + 2 * read]
     assert [system.tiles[0].register(n) for n in (8, 20)] == [1, 5]
 

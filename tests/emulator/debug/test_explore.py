@@ -87,6 +87,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([str(tmp_path / "workers_ok.bin"), "-q", "--explore", "4"]) == 0
     assert capsys.readouterr().out == "4 orders, all the same\n"
     starter("workers", tmp_path)
-    assert main([str(tmp_path / "workers.bin"), "-q", "--explore", "5", "--seed", "1"]) == 3
+    assert main([str(tmp_path / "workers.bin"), "-q", "--explore", "5", "--explore-seed", "1"]) == 3
     shown = capsys.readouterr()
     assert "the first pair whose order mattered" in shown.err and "different" in shown.out

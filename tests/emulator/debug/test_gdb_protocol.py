@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,11 @@ import pytest
 
 from emulator import cli, program
 from emulator.chip.system import System
+from emulator.debug.gdb.connection import user_of
 from emulator.debug.gdb.run.scheduler import Action, DebugScheduler
 from emulator.debug.gdb.run.stops import Ended
 from gdb_tools import Client, Server, assembled, serving
+from other_user import NOBODY, as_other_user
 
 SUM = """\
         .output y, int32, 16
@@ -127,6 +131,9 @@ def test_tensors_are_shown_and_saved(tmp_path: Path) -> None:
     """By name and by place, of SPM and DDR, in any layout; no file of the run is written over."""
     program = assembled(tmp_path, TENSORS)
     np.save(tmp_path / "x.npy", X)
+    (tmp_path / "results.npy").write_bytes(b"of last week")
+    (tmp_path / "linked.npy").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe.npy")
     given = (tmp_path / "x.npy").read_bytes()
     with serving(program, "--input", "x=x.npy", "--output-dir", ".") as server, Client(server) as client:
         assert client.ask("vCont;c").startswith("T05")
@@ -139,12 +146,49 @@ def test_tensors_are_shown_and_saved(tmp_path: Path) -> None:
         for file, what in (("x.npy", "an array of --input"), ("./y.npy", "output 'y' in --output-dir")):
             said = f"monitor: {file}: the tensor would replace {what}; name another file\n"
             assert client.monitor(f"tensor y {file}") == said
+        for file in ("results.npy", "./linked.npy", "pipe.npy"):
+            said = "is there, and a debugger replaces only what it has saved; name another file"
+            assert client.monitor(f"tensor y {file}") == f"monitor: {file}: {said}\n"
+        assert client.monitor("tensor y ./y-now.npy").endswith("saved in ./y-now.npy\n")
         said = "monitor: a tensor saved in 'prog.s', expected the name of a .npy file\n"
         assert client.monitor("tensor y prog.s") == said
         client.send(b"$k#6b")
     assert np.array_equal(np.load(tmp_path / "cx.npy").ravel(), 2 * X.ravel())
     assert np.array_equal(np.load(tmp_path / "y-now.npy"), 2 * X)
     assert (tmp_path / "x.npy").read_bytes() == given
+    assert (tmp_path / "results.npy").read_bytes() == b"of last week"
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_another_user_is_no_debugger(family: socket.AddressFamily, image: Path) -> None:
+    """The connection is refused; the next one, of this user, is served."""
+    host = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::ffff:127.0.0.1"}[family]
+    with serving(image) as server:
+
+        def answer() -> bytes:
+            with socket.socket(family) as stranger:
+                stranger.connect((host, server.port))
+                stranger.sendall(b"+$?#3f")
+                with suppress(ConnectionError):
+                    return stranger.recv(100)
+                return b""
+
+        assert as_other_user(answer) == "b''"
+        assert server.process.stderr is not None
+        assert server.process.stderr.readline() == f"tx8emu: gdb: refused a connection of user {NOBODY}\n"
+        with Client(server) as client:
+            assert client.ask("?").startswith("T05")
+
+
+def test_a_client_that_has_gone_is_nobody() -> None:
+    """Its end of the connection no longer says whose it was."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        accepted, _ = listener.accept()
+        with accepted:
+            assert user_of(accepted) == os.geteuid()
+            client.close()
+            assert user_of(accepted) is None
 
 
 def test_registers_and_memory_are_written(stopped: Client) -> None:

@@ -36,7 +36,6 @@ def spm(text: str, write_span: str) -> np.ndarray:
         ("ct.abs.v.fp32 dst=0x440, src0=0, n=48", []),
         ("ct.abs.v.fp32 dst=0x440, src0=0, n=49", [(0x504, 0x600)]),
         ("ct.abs.v.fp32 dst=0x4fc, src0=0, n=1", []),
-        ("ct.abs.v.fp32 dst=0x400, src0=0, n=0", []),
         ("ct.cvt.fp32.fp16 dst=0x3ff0, src0=0, n=4", [(0x3FF8, 0x4000)]),
         (
             "ct.abs.v.fp16 dst=0x400, src0=0, n=3\n ct.abs.v.fp16 dst=0x600, src0=0, n=1",

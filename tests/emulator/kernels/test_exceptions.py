@@ -323,6 +323,20 @@ def test_exceptions_of_reductions(name: str, dims: int, kind: str) -> None:
         assert run_checked(bench, record, fmt, values, False) == expected, fmt
 
 
+@pytest.mark.parametrize("name", ["sum", "avg"])
+def test_numbers_after_an_infinity_raise_nothing(name: str) -> None:
+    shape, record = (1, 1, 1, 5), RECORDS[f"ct.reduce.{name}"]
+    for fmt in FLOATS:
+        for infinity in ("+inf", "-inf"):
+            bench, _ = fill(fmt, shape, "thirds", 3)
+            at, size = place(fmt, shape, (0, 0, 0, 0)), fmt.bits // 8
+            pattern = rounded(fmt, infinity, RNE).to_bytes(size, "little")
+            bench.spm[at : at + size] = np.frombuffer(pattern, np.uint8)
+            named = {"dst": DST, "src0": SRC0, "shape": pack(*shape), "dims": 0}
+            values = [named.get(o.name, 0) for o in record.operands]
+            assert run_checked(bench, record, fmt, values, False) == INFINITE, fmt
+
+
 def windows(elements: dict[Shape, int], shape: Shape, result: Shape, outside: bool) -> Iterator[list[int]]:
     """Windows of 3 x 2 (wide, high), strides 2 and 1, one row above and one column at the left outside."""
     for n, row, column, c in product(*map(range, result)):

@@ -257,7 +257,7 @@ def test_what_does_not_fit_is_refused(text: str, message: str) -> None:
         "ct.maskgather.v.fp32 dst=0x2ffffc, src0=0x2fffec, src1=0x2ffffc, n=1, entries=5",
         "ct.maskgather.bv.fp16 dst=0x2ffff0, src0=0x100, src1=0x2fffff, n=8",
         "ct.lut16 dst=0x2ffffe, src0=0x2ffff6, src1=0x2ffffe, n=1, entries=5",
-        "ct.lut32 dst=0, src0=0x100, src1=0x100, n=0, entries=0",
+        "ct.lut32 dst=0, src0=0x100, src1=0x100, n=1, entries=1",
     ],
 )
 def test_what_just_fits_is_accepted(text: str) -> None:

@@ -241,14 +241,6 @@ def test_a_dropped_nan_is_zero() -> None:
     assert words(tile, DST, 3, Format.FP16).tolist() == [0, 0, 0]
 
 
-def test_elemmask_of_nothing_draws_nothing() -> None:
-    tile = Tile()
-    before = tile.spm.copy()
-    tile.run("ct.elemmask", Format.FP16, True, {"dst": DST, "src0": SRC0, "src1": 0x3C00, "n": 0, "p": HALF})
-    assert tile.state[state.RANDOM] == 0xACE1
-    assert np.array_equal(tile.spm, before)
-
-
 @COMPILED
 @pytest.mark.parametrize("mode", [0, 2, 4])
 @pytest.mark.parametrize("fmt", FLOATS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emulator.core import float_unit, loop, predecode
+from emulator.core import accesses, float_unit, loop, predecode
 from emulator.engines import hooks, issue, queues, tables
 from emulator.memory import state, stop
 from emulator.native import inline, keys
@@ -20,7 +20,8 @@ CORE: list[tuple[ModuleType, str]] = [
     *((state, name) for name in ("PC", "DETAIL", "CORE_CHECK", "FCSR", "CODE_BASE", "HART", "SPM", "LINES")),
     *((stop, name) for name in ("LIMIT", "MEMORY", "JUMP", "CSR", "NEAR_LIMIT")),
     *((predecode, name) for name in ("ENGINE", "FIRST_SCALAR", "RD_BYTE", "TRANSLATED")),
-    *((loop, name) for name in ("GRANULE_SHIFT", "NX", "RNE", "FLOAT")),
+    *((accesses, name) for name in ("GRANULE_SHIFT", "LINE_SHIFT")),
+    *((loop, name) for name in ("NX", "RNE", "FLOAT")),
 ]
 UNIT: list[tuple[ModuleType, str]] = [
     (stop, "ILLEGAL"),
@@ -74,7 +75,7 @@ def other(*arguments: int) -> int:
 
 
 FUNCTIONS = [
-    ("kernel core", loop, "host_address"),
+    ("kernel core", loop, "_on_host"),
     ("kernel core", loop, "_move"),
     ("kernel core", float_unit, "host_groups"),
     ("kernel core", inline, "_choice"),
@@ -96,6 +97,15 @@ def test_functions_are_part_of_the_key(
     before = key(kernel)
     monkeypatch.setattr(module, name, other)
     assert key(kernel) != before
+
+
+@pytest.mark.parametrize("name", ["host_address", "note_store", "note_load", "call_check"])
+def test_code_that_the_text_calls_is_part_of_the_key(
+    name: str, key: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = key("kernel core")
+    monkeypatch.setattr(getattr(accesses, name), "__code__", other.__code__)
+    assert key("kernel core") != before
 
 
 CHANGES: dict[str, Callable[[Scalar], Any]] = {

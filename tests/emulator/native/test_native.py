@@ -300,6 +300,14 @@ def test_numba_disable_jit_is_honoured(monkeypatch):
     assert native.compile_kernel(add_fields, "f", 2) < 0
 
 
+def test_settings_of_the_current_folder_do_not_reach_numba(tmp_path):
+    (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\nboundscheck: 1\ncpu_name: generic\n")
+    settings = "int(c.DISABLE_JIT), c.BOUNDSCHECK, c.CPU_NAME"
+    code = f"import emulator.native.build; from numba.core import config as c; print({settings})"
+    found = run_python(code, {"NUMBA_DISABLE_JIT": "0"}, cwd=tmp_path)
+    assert found.stdout.split() == ["0", "None", "None"]
+
+
 def test_views_reach_exactly_their_length():
     buffer = np.arange(4, dtype=np.uint32)
     view = memory.view_u32(buffer.ctypes.data, 3)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from emulator.timing.slices import Cause, Track
-from time_bench import CORE, ONE, Keep, changed, run
+from time_bench import CORE, ONE, Keep, changed, issue, run
 from tx8isa.cost.instructions import TICKS, cost, evaluate
 from tx8isa.records.record import Engine
 from tx8isa.table.packets import PACKETS
 from tx8isa.table.registry import instructions
 
 RECORDS = {record.mnemonic: record for record in instructions()}
-ISSUE, COLD = CORE.issue.value, CORE.issue_cold.value
+ISSUE = issue("ct")
 NO_SHARING = changed(ONE, "ddr", "run", 0.0)
 """A machine whose DDR holds up no tile that is alone."""
 DDR = 0x2_8020_0000
@@ -80,7 +80,7 @@ def expected(program: list[Instruction], takes: list[float], serial: bool) -> li
     free: dict[Engine, float] = defaultdict(float)
     begun: dict[Engine, list[float]] = defaultdict(list)
     for index, instruction in enumerate(program):
-        clock += ISSUE if index else COLD
+        clock += issue(instruction.engine.name.lower())
         begins, depth = begun[instruction.engine], DEPTH[instruction.engine]
         if len(begins) >= depth:
             clock = max(clock, begins[-depth])  # the queue has room when that one has left it
@@ -124,13 +124,13 @@ ADD = "ct.add.vv.fp16 dst=0x3000, src0=0x1000, src1=0x2000, n=2048"
 
 def test_one_instruction_after_another_at_the_cost_of_issue() -> None:
     rows = one(f"{ADD}\n{ADD}\n{ADD}")
-    assert [row["started"] for row in rows] == [COLD, COLD + ISSUE, COLD + 2 * ISSUE]
+    assert [row["started"] for row in rows] == [ISSUE, 2 * ISSUE, 3 * ISSUE]
     assert all(row["ended"] - row["started"] == pytest.approx(78.9, abs=0.2) for row in rows)
 
 
 def test_instructions_of_the_core_take_time() -> None:
     rows = one(f"{ADD}\n" + "nop\n" * 10 + ADD)
-    assert rows[1]["issued"] - rows[0]["issued"] == 10 * CORE.instruction.value + CORE.issue.value
+    assert rows[1]["issued"] - rows[0]["issued"] == 10 * CORE.instruction.value + ISSUE
 
 
 def test_a_full_queue_holds_the_core() -> None:
@@ -196,16 +196,16 @@ def test_a_wait_costs_a_join_and_ends_with_the_work() -> None:
     (wait,) = sink.of(track=Track.CORE)
     assert (wait["started"], wait["ended"]) == (first["issued"], first["ended"])
     assert (wait["cause"], wait["blocker"]) == (Cause.DEPENDENCY, 0)
-    assert second["issued"] == pytest.approx(first["ended"] + join + CORE.issue.value, abs=0.01)
+    assert second["issued"] == pytest.approx(first["ended"] + join + ISSUE, abs=0.01)
     _, idle = run(f"ncc.wait\n ncc.wait\n{ADD}")
-    assert idle.of()[0]["issued"] == 2 * join + CORE.issue_cold.value
+    assert idle.of()[0]["issued"] == 2 * join + ISSUE
     assert idle.of(track=Track.CORE) == []
 
 
 def test_scalar_is_executed_while_the_core_waits() -> None:
     rows = one(f"sc.recip.fp32 src=2.0\n{ADD}")
     assert rows[0]["track"] == Track.SCALAR
-    assert rows[1]["issued"] == pytest.approx(rows[0]["ended"] + CORE.issue.value)
+    assert rows[1]["issued"] == pytest.approx(rows[0]["ended"] + ISSUE)
 
 
 def poll(worker: int = 0) -> str:
@@ -222,7 +222,7 @@ def test_polls_in_vain_take_no_time() -> None:
     loads, add = sink.of()[:3], sink.of()[3]
     step = CORE.instruction.value
     assert add["issued"] == pytest.approx(
-        loads[-1]["ended"] + CORE.register_read.value + 2 * step + CORE.issue.value, abs=0.01
+        loads[-1]["ended"] + CORE.register_read.value + 2 * step + ISSUE, abs=0.01
     )
 
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def a_report(path: Path) -> None:
-    machine, source = load_machine(None), Slices(seed=6, tiles=TILES, instructions=60, nodes=NODES)
+    machine, source = load_machine(None), Slices(seed=7, tiles=TILES, instructions=60, nodes=NODES)
     image = replace(source.image, live=live_ranges(source))
     statistics = Statistics(image, machine)
     report = ReportSink(image, machine, statistics)

@@ -15,6 +15,7 @@ from asm.image import write_image
 from compiler.cli import main as compile_main
 from emulator.cli import main
 from emulator.watch.stats.types import schema
+from machine_files import warm_machine
 from made_statistics import MACHINE
 
 Capture = pytest.CaptureFixture[str]
@@ -49,7 +50,8 @@ _start: csrr t0, mhartid
 def program(tmp_path: Path) -> list[str]:
     np.save(tmp_path / "x.npy", np.ones((16, 2048), dtype=np.float16))
     (tmp_path / "p.bin").write_bytes(write_image(asm.assemble(PROGRAM.format(status=0), name="p.s")))
-    return [str(tmp_path / "p.bin"), "--input", f"x={tmp_path / 'x.npy'}"]
+    files = [str(tmp_path / "p.bin"), "--input", f"x={tmp_path / 'x.npy'}"]
+    return [*files, "--machine", warm_machine(tmp_path)]
 
 
 def test_a_real_program(program: list[str], capsys: Capture) -> None:

@@ -15,6 +15,7 @@ from emulator import cli, load
 from emulator.memory.buffers import travel_dtype
 from emulator.timing.slices import Batch
 from emulator.watch.trace.sink import CHUNK, Trace
+from machine_files import warm_machine
 from made_traces import EMPTY, MACHINE, batch, encoded, made, write
 from paths import ROOT
 from time_slices import Slices, repeated
@@ -156,7 +157,7 @@ def prepared(folder: Path, text: str = PROGRAM) -> list[str]:
     (folder / "prog.bin").write_bytes(write_image(asm.assemble(text, "prog.s")))
     np.save(folder / "x.npy", np.arange(64, dtype=np.float16))
     files = [str(folder / "prog.bin"), "--input", f"x={folder / 'x.npy'}"]
-    return [*files, "--output-dir", str(folder / "out"), "-q"]
+    return [*files, "--output-dir", str(folder / "out"), "-q", "--machine", warm_machine(folder)]
 
 
 def test_a_program_and_its_trace(tmp_path: Path) -> None:
@@ -179,7 +180,14 @@ def test_a_program_and_its_trace(tmp_path: Path) -> None:
     assert read.slices("core")[0]["args"]["instruction"] == "ncc.wait"
     assert len(read.arrows()) == sum("held by instruction" in s["args"] for s in read.slices()) >= 2
     assert read.summary["program"] == str(tmp_path / "prog.bin")
-    assert {path.name for path in tmp_path.iterdir()} == {"prog.s", "prog.bin", "x.npy", "out", "t.json.gz"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "prog.s",
+        "prog.bin",
+        "x.npy",
+        "out",
+        "t.json.gz",
+        "warm.toml",
+    }
 
 
 def test_threads_of_the_host_make_no_difference(tmp_path: Path) -> None:

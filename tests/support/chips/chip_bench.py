@@ -119,7 +119,7 @@ class Reference:
         b = self.x[v["rs2"]] if "rs2" in v else v.get("imm", v.get("shamt", 0))
         if "rs2" in floats:
             b = self.f[v["rs2"]]
-        if record.kind == "alu":
+        if record.kind in ("alu", "divide"):
             result = record.body(a, b)
         elif record.kind == "upper":
             result = record.body(self.pc, v["imm"])
@@ -140,7 +140,7 @@ class Reference:
                 record.body(self.pc, v["target"]) if record.kind == "jal" else record.body(a, v["imm"])
             )
         else:
-            assert record.kind == "fence"
+            assert record.kind in IDLE_KINDS
         if result is not None and "rd" in floats:
             self.f[v["rd"]] = s64(result)
         elif result is not None and v["rd"] != 0:
@@ -159,6 +159,10 @@ POINTERS = {
 COUNTER = 31
 
 
+IDLE_KINDS = ("fence", "cache", "cache line", "wait")
+"""Kinds of instructions that change no register and no memory."""
+
+
 TARGETS = [n for n in range(32) if n not in (*POINTERS, COUNTER, 2)]
 
 
@@ -166,7 +170,9 @@ EDGES = (0, 1, -1, 2, 31, 32, 63, 64, (1 << 31) - 1, -(1 << 31), 1 << 31, 1 << 3
 
 
 @st.composite
-def instruction(draw: st.DrawFn, kinds: tuple[str, ...] = ("alu", "upper", "load", "store", "fence")) -> int:
+def instruction(
+    draw: st.DrawFn, kinds: tuple[str, ...] = ("alu", "divide", "upper", "load", "store", *IDLE_KINDS)
+) -> int:
     """A word whose memory operands stay inside the memories and which cannot move a pointer."""
     record = draw(st.sampled_from([r for r in rv.scalar_instructions() if r.kind in kinds]))
     values = {}

@@ -13,6 +13,7 @@ from chip_bench import TX81, chip
 from emulator.chip.system import System
 from emulator.timing.layout import MOST_FIELDS
 from emulator.timing.slices import MOST_RANGES, SLICE, TICKS, Batch, Track
+from machine_files import COLD
 from tx8isa.machine.description import Machine
 
 EXIT = "\n9: li a0, 0\n li a7, 93\n ecall\n"
@@ -28,9 +29,21 @@ def changed(machine: Machine, table: str, name: str, value: float) -> Machine:
     return msgspec.structs.replace(machine, timing=msgspec.structs.replace(machine.timing, **{table: new}))
 
 
+def warm(machine: Machine) -> Machine:
+    """The machine that finds nothing cold: what is left is the time of the commands themselves."""
+    for table, name in COLD:
+        machine = changed(machine, table, name, 0.0)
+    return machine
+
+
 def sharp(machine: Machine) -> Machine:
-    """The machine without costs of bank collisions, and without what every program takes."""
-    return changed(changed(machine, "spm", "collision", 0.0), "core", "program", 0.0)
+    """The machine without costs of bank collisions, of what is new, and of what every program takes."""
+    return changed(changed(warm(machine), "spm", "collision", 0.0), "core", "program", 0.0)
+
+
+def issue(engine: str) -> float:
+    """Cycles of the core to submit a command to an engine."""
+    return TX81.timing.issue.of(engine).value
 
 
 ONE, FOUR, SIXTEEN = sharp(chip(1, SPM)), sharp(chip(4, SPM)), sharp(chip(16, SPM))

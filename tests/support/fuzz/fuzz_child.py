@@ -36,6 +36,7 @@ KINDS = {
     "interrupted": ("fuzz_interrupted", "example"),
     "gdb": ("fuzz_gdb", "example"),
     "networks": ("fuzz_networks", "example"),
+    "operators": ("fuzz_networks", "example_of_operators"),
 }
 """Module and function of each kind; a process imports that of its kind alone."""
 

@@ -1,4 +1,4 @@
-"""Random networks, compiled, run and compared with onnxruntime.
+"""Random networks, and random graphs of many operators, compiled, run and compared with onnxruntime.
 
 Some are drawn for a scratchpad that is smaller than that of any chip. One that the compiler refuses as too
 large for it is not a finding; it is counted apart. The whole scratchpad is enough for every network.
@@ -12,6 +12,8 @@ from random import Random
 
 from compiler.graph import CapacityError
 from network_draws import WHOLE_SPM_BYTES, drawn, inputs_of, problems, setting
+from paths import ROOT
+from random_runs import described, found_problems
 
 
 def example(rng: Random) -> str:
@@ -28,3 +30,12 @@ def example(rng: Random) -> str:
             return f"too large: {refusal}"
     assert not found, f"seed {seed}, {how}: {found}"
     return f"{len(net.nodes)} nodes, within the tolerance"
+
+
+def example_of_operators(rng: Random) -> str:
+    """The graph of a random seed; the smallest graph with the same fault is saved with the finding."""
+    seed = rng.randrange(1 << 30)
+    with tempfile.TemporaryDirectory() as folder:
+        found = found_problems(seed, Path(folder))
+    assert not found, described(seed, found, ROOT / "build" / "fuzz" / "findings")
+    return "as onnxruntime"

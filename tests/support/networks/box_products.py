@@ -196,6 +196,29 @@ def _quantised_conv(rng: Random) -> PartCase:
     return PartCase("QLinearConv", operands, {"group": 2, "pads": (1, 1, 0, 0), "strides": (2, 1)})
 
 
+def _dft(rng: Random) -> PartCase:
+    """Of real or complex numbers, of which some are left out or zeros follow where the length is given."""
+    inverse, one_sided = small(rng, 0, 1, 2)
+    parts = 1 + inverse if one_sided else small(rng, 1, 2, 1)[0]
+    shape = [*small(rng, 2, 5, small(rng, 1, 3, 1)[0]), parts]
+    axis = small(rng, 0, len(shape) - 2, 1)[0]
+    operands: Operands = {"x": normal(rng, *shape), "n": None, "a": np.array(axis - len(shape))}
+    if rng.random() < 0.5:
+        operands["n"] = np.array(small(rng, 1, 8, 1)[0])
+    return PartCase("DFT", operands, {"inverse": inverse, "onesided": one_sided})
+
+
+def _stft(rng: Random) -> PartCase:
+    """Frames beside each other, with gaps between them, or with common samples."""
+    one_sided = int(rng.integers(0, 2))
+    parts = 1 if one_sided else small(rng, 1, 2, 1)[0]
+    batch, step, length, more = small(rng, 1, 5, 4)
+    operands: Operands = {"x": normal(rng, batch, length + 3 * more, parts), "step": np.array(step)}
+    operands["window"] = normal(rng, length) if rng.random() < 0.5 else None
+    operands["length"] = np.array(length)
+    return PartCase("STFT", operands, {"onesided": one_sided})
+
+
 # --- operators of other domains --------------------------------------------------------------------------
 
 
@@ -262,6 +285,8 @@ PRODUCTS: dict[str, Drawn] = {
     "Recurrence": _recurrence,
     "Resize": _banded_resize,
     "LRN": _banded_lrn,
+    "DFT": _dft,
+    "STFT": _stft,
     "com.microsoft.FusedConv": _fused_conv,
     "com.microsoft.SkipLayerNormalization": _skip_normalization,
     "com.microsoft.MultiHeadAttention": _heads_of_rows,

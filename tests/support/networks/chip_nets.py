@@ -18,7 +18,7 @@ from compiler.operators.record import OPERATORS, resolve
 from compiler.passes.compilation import context_of, run_passes, written
 from compiler.search.chips import parsed_degrees
 from compiler.tools.run import random_inputs
-from compiler_harness import draw, graph, ints
+from compiler_harness import assert_in_order, draw, graph, ints
 from emulator.program import Program as Loaded
 from sharded_nets import Net
 from tx8isa.machine.description import Machine, load_machine
@@ -79,6 +79,7 @@ def run_on_chips(program: Program, strict: bool = True) -> tuple[dict[str, Array
     outputs = loaded.run(program.spread.dealt(inputs), strict=strict)
     assert loaded.hazards == ()
     joined = program.spread.joined(outputs)
+    assert_in_order(program, joined)
     return outputs, dict(judged(program.graph, program.dtype, joined, inputs))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -91,10 +91,20 @@ def assert_right(
             for name, values in run.random_inputs(made, {}, 3).items()
         }
     outcome = run.check(program, given)
+    assert_in_order(program, outcome.outputs)
     for name, found in outcome.judgements.items():
         nodes = [str(node) for node in made.nodes]
         assert found.as_the_format_allows, f"{nodes} {dtype} {tiles} tiles, {name}: {found.verdict.text}"
     return program
+
+
+def assert_in_order(program: Program, outputs: Iterable[str]) -> None:
+    """Inputs and outputs have the order of the model: in the image, and as results of a run."""
+    graph, buffers = program.graph, program.image.buffers
+    wanted = [tensor.name for tensor in graph.outputs]
+    assert [buffer.name for buffer in buffers if buffer.kind == "output"] == wanted
+    assert [b.name for b in buffers if b.kind == "input"] == [tensor.name for tensor in graph.inputs]
+    assert [*outputs] == wanted
 
 
 def strict_outputs(made: Graph, program: Program) -> dict[str, bytes]:
@@ -104,6 +114,7 @@ def strict_outputs(made: Graph, program: Program) -> dict[str, bytes]:
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
     found = loaded.run(inputs, strict=True)
     assert loaded.hazards == ()
+    assert_in_order(program, found)
     again = loaded.run(inputs, threads=2)
     assert all(again[name].tobytes() == value.tobytes() for name, value in found.items())
     return {name: value.tobytes() for name, value in found.items()}

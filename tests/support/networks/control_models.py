@@ -33,11 +33,15 @@ def constant(name: str, value: Any) -> Any:
 
 
 def made(
-    nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], known: Sequence[Any] = ()
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    known: Sequence[Any] = (),
+    opset: int = 21,
 ) -> Any:
     """A model that onnxruntime reads too."""
     graph = helper.make_graph(nodes, "made", inputs, outputs, known)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
 class ControlModel:

@@ -85,6 +85,8 @@ def _outcome(case: Any, dtype: str, tiles: int | None) -> tuple[str, str]:
     for inputs, outputs in case.sets:
         given, expected = _rounded(case, inputs, outputs, dtype)
         got, _ = run.execute(program, given)
+        if [*got] != [*expected]:
+            return "FAIL", f"outputs are {', '.join(got)}; expected {', '.join(expected)}"
         for name, want in expected.items():
             problem = _difference(case, name, got[name], want, dtype)
             if problem:

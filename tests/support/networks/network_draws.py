@@ -102,6 +102,8 @@ def problems(made: ModelProto, inputs: dict[str, Array], how: Setting, folder: P
     got = program.run(inputs, strict=True)
     found = [hazard.text for hazard in program.hazards]
     outputs = expected(made, inputs)
+    if [*got] != [*outputs]:
+        found.append(f"outputs are {', '.join(got)}; expected {', '.join(outputs)}")
     largest = max(float(np.abs(want).max(initial=0.0)) for want in outputs.values())
     for name, want in outputs.items():
         if is_noise(want, largest) and got[name].shape == want.shape:

@@ -218,7 +218,7 @@ def _roi_align(rng: Random) -> tuple[Operands, dict[str, Any]]:
     corner = rng.uniform(0, 4, (count, 2))
     rois = np.concatenate([corner, corner + rng.uniform(1, 4, (count, 2))], 1).astype(np.float32)
     operands: Operands = {"x": normal(rng, batch, channels, 8, 9), "rois": rois}
-    attrs = {"output_height": 2, "output_width": 3, "sampling_ratio": 2}
+    attrs = {"output_height": 2, "output_width": 3, "sampling_ratio": int(rng.integers(0, 3))}
     return operands | {"i": rng.integers(0, batch, count)}, attrs
 
 

@@ -9,11 +9,20 @@ from typing import Any
 from compiler.driver import compile_graph
 from compiler.graph import Graph
 from compiler.search.plan import plan_text
+from tx8isa.machine.description import Machine
 
 
-def plan_with_cut(made: Graph, dtype: str, tiles: int, tag: str, cut: dict[str, Any], folder: Path) -> Path:
+def plan_with_cut(
+    made: Graph,
+    dtype: str,
+    tiles: int,
+    tag: str,
+    cut: dict[str, Any],
+    folder: Path,
+    machine: Machine | None = None,
+) -> Path:
     """A plan, in ``folder``, with a cut for the only group with a tag; the rest is as the search decides."""
-    found = compile_graph(made, dtype, tiles).report
+    found = compile_graph(made, dtype, tiles, machine).report
     assert found is not None
     plan = json.loads(plan_text(found.plan))
     (phase,) = (phase for phase in found.phases if phase.tag == tag)

@@ -19,6 +19,7 @@ from compiler.search.chips import parsed_degrees
 from compiler.search.plan import plan_text
 from compiler_harness import small_machine
 from network_draws import Setting
+from time_bench import warm
 from tx8.models import graph_of
 from tx8isa.machine.description import load_machine
 
@@ -29,8 +30,8 @@ Compile = Callable[[Path | None], Program]
 
 
 def on_one(made: Graph, how: Setting, **options: Any) -> Compile:
-    """A graph on one chip with its settings."""
-    machine = small_machine(how.spm_bytes)
+    """A graph on one chip with its settings, and where nothing is cold, so that small groups are joined."""
+    machine = warm(small_machine(how.spm_bytes))
 
     def compiled(plan: Path | None) -> Program:
         return compile_graph(made, how.dtype, how.tiles, machine, search=how.search, plan=plan, **options)
@@ -53,7 +54,7 @@ def on_chips(made: Graph, mesh: tuple[int, int], degrees: str | None) -> Compile
 def over_ranges(
     model: Any, dims: Mapping[str, Sequence[int] | str], state: Mapping[str, str] | None = None
 ) -> Compile:
-    """A model for ranges of sizes."""
+    """A model for ranges of sizes, where nothing is cold."""
     ranges = ranges_of(dims, bool(state))
 
     def at(sizes: Mapping[str, int]) -> Graph:
@@ -64,7 +65,7 @@ def over_ranges(
     made = source.graph_at(source.ranges.usual)
 
     def compiled(plan: Path | None) -> Program:
-        return compile_graph(made, "fp16", plan=plan, ranges=source)
+        return compile_graph(made, "fp16", machine=warm(load_machine(None)), plan=plan, ranges=source)
 
     return compiled
 

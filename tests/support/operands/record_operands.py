@@ -262,8 +262,6 @@ SOLVERS: dict[type, Callable[[Case, int, Random], None]] = {
     m.Control: _control,
     m.ScalarFunction: _scalar,
 }
-VECTORS = tuple(kind for kind, solver in SOLVERS.items() if solver is _vector)
-"""Meanings whose size is a number of elements that may be 0."""
 
 
 # --- drawing ------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ MORE_REFUSALS = [
         "Cast",
         [(2, 3)],
         {"to": 11},
-        "to must be the number of float32, float16, bfloat16, int8, uint8, int32, int64 or bool; found to 11",
+        "to must be the number of float32, float16, bfloat16, int8, uint8, int16, uint16, int32, uint32, "
+        "int64 or bool; found to 11",
     ),
     Refusal(
         "Split",
@@ -38,8 +39,8 @@ MORE_REFUSALS = [
         "EyeLike",
         [(2, 3)],
         {"dtype": 11},
-        "dtype must be the number of float32, float16, bfloat16, int8, uint8, int32, int64 or bool; "
-        "found dtype 11",
+        "dtype must be the number of float32, float16, bfloat16, int8, uint8, int16, uint16, int32, uint32, "
+        "int64 or bool; found dtype 11",
     ),
     Refusal(
         "Range", [[0, 1], [3], [1]], {}, "Operands that give a number must have one element; found 'i0' [2]"
@@ -217,19 +218,21 @@ MORE_REFUSALS = [
         "Resize",
         [("int32", (1, 1, 4)), None, None, [1, 1, 8]],
         {"mode": "linear"},
-        "mode must be nearest for integers; found mode linear on int32",
+        "For integers mode must be nearest, or for bytes linear without antialias; found mode linear on "
+        "int32",
     ),
     Refusal(
         "Dropout",
         [(2, 3), None, np.array(True)],
         {},
-        "training_mode must be false: only inference is supported; found training_mode true",
+        "training_mode must be false, or ratio 0: what is dropped otherwise is random; "
+        "found training_mode true, ratio 0.5",
     ),
     Refusal(
         "BatchNormalization",
         [(2, 3), (3,), (3,), (3,), (3,)],
         {},
-        "Only the first output is supported; omit the optional outputs; found output 'z'",
+        "Outputs after the first need training_mode 1; found output 'z'",
         outputs=("y", "z"),
     ),
     Refusal(
@@ -289,10 +292,10 @@ MORE_REFUSALS = [
     ),
     Refusal(
         "RoiAlign",
-        [X, (1, 4), ("int64", (1,))],
-        {},
-        "sampling_ratio must be above 0: with 0 the number of samples depends on the regions; found "
-        "sampling_ratio 0",
+        [(1, 2, 64, 64), (2, 4), ("int64", (2,))],
+        {"mode": "max", "output_height": 7, "output_width": 7},
+        "With mode max and sampling_ratio 0, regions times bins times (2 H + 4) (2 W + 4) must be at most "
+        "2**20; found 1707552 for 2 regions of X [1, 2, 64, 64]",
     ),
     Refusal(
         "DeformConv",
@@ -397,6 +400,60 @@ MORE_REFUSALS = [
         {"equation": "ij->k"},
         "equation must have one term of letters and at most one ellipsis per operand, a label per "
         "axis, sizes that agree, and a result of labels that occur; found result 'k' in 'ij->k'",
+    ),
+    Refusal(
+        "DFT",
+        [(2, 7, 3)],
+        {},
+        "The operand must have rank 2 or more, and 1 or 2 elements on its last axis, the parts of numbers; "
+        "found shape [2, 7, 3]",
+    ),
+    Refusal(
+        "DFT",
+        [(2, 7, 1), None, np.array(2)],
+        {},
+        "axis must be one number in [-r, -2] or [0, r-2], r being the rank of the operand; found axis [2] "
+        "with r = 3",
+    ),
+    Refusal(
+        "DFT",
+        [(2, 1, 2)],
+        {"inverse": 1, "onesided": 1},
+        "dft_length must be one number above 0, and without it the operand of a onesided inverse have two "
+        "elements; found 0",
+    ),
+    Refusal(
+        "DFT",
+        [(2, 7, 2)],
+        {"onesided": 1},
+        "With onesided 1, the operand must be real, of an inverse complex; found 2 parts",
+    ),
+    Refusal(
+        "DFT",
+        [(1, 7, 1), np.array(1 << 24)],
+        {},
+        "The length times the elements that are read, with their parts, must be at most 2**26; found "
+        "234881024 for a length of 16777216",
+    ),
+    Refusal(
+        "STFT",
+        [(1, 60, 2), np.array(8), (20,)],
+        {},
+        "signal must be [batch, samples, 1], or [batch, samples, 2] with onesided 0; found [1, 60, 2]",
+    ),
+    Refusal(
+        "STFT",
+        [(1, 60, 1), np.array(8), (20,), np.array(16)],
+        {},
+        "frame_step and frame_length must be one number above 0, the frame no longer than the signal, and "
+        "the window as long as the frame; found a window [20] for frames of 16",
+    ),
+    Refusal(
+        "STFT",
+        [(1, 20000, 1), np.array(8), (16000,)],
+        {},
+        "The length of a frame times the numbers of its transform, with their parts, must be at most 2**26; "
+        "found 256032000 for frames of 16000",
     ),
     Refusal("Det", [(3,)], {}, "X must have rank at least 2 (matrices); found shape [3]"),
     Refusal("Det", [(2, 3)], {}, "The last two axes must be equal, 1 to 64; found shape [2, 3]"),

@@ -7,13 +7,16 @@ import re
 import subprocess
 from pathlib import Path
 
+import tx8
 from c_tools import FLAGS, GCC
-from crt_tools import INCLUDES, library
+from crt_tools import INCLUDES
+from tx8isa.errors import Tx8Error
 
 VARIABLE = "TX8_CRT_CHECKOUT"
 """Names a folder with ``include`` and ``lib/Tx81``: third_party/tsingmicro/crt of a checkout of FlagTree."""
-APPLICATION = {"common.c"}
-"""Files with a ``main`` and what else belongs to an application of the vendor's, not to its library."""
+PREFIX = "riscv64-unknown-elf-"
+SECOND = {"common": "main", "powf_test_1": "powf"}
+"""Files that define a name that another file or the launcher defines, too."""
 
 
 def checkout() -> Path | None:
@@ -44,25 +47,24 @@ def compiled_files(folder: Path, target: Path) -> tuple[list[Path], dict[str, st
     return objects, refused
 
 
-def undefined(objects: list[Path], target: Path) -> set[str]:
-    """What the library of a checkout needs and neither it, ours nor the C library defines."""
-    parts = [path for path in objects if path.with_suffix(".c").name not in APPLICATION]
-    command = [
-        GCC,
-        "--specs=picolibc.specs",
-        "-march=rv64ifd",
-        "-mabi=lp64d",
-        "-mcmodel=medany",
-        "-nostartfiles",
-    ]
-    command += [
-        "-Wl,--no-gc-sections",
-        "-Wl,--warn-unresolved-symbols",
-        "-Wl,-e,0",
-        *(str(p) for p in (*parts, *library("program"))),
-    ]
-    done = subprocess.run(
-        [*command, "-lm", "-o", str(target / "all.elf")], capture_output=True, text=True, check=False
+def link_error(objects: list[Path], target: Path) -> str:
+    """Links the archive of a checkout, as the vendor builds it, into a kernel; returns the linker's refusal.
+
+    The kernel names every function of the archive, so that no member is left out, except for ``SECOND``.
+    """
+    archive, kernel = target / "libvr.a", target / "kernel.c"
+    archive.unlink(missing_ok=True)
+    subprocess.run([f"{PREFIX}ar", "rcs", str(archive), *map(str, objects)], check=True)
+    named = [str(path) for path in objects if len(objects) == 1 or path.stem not in SECOND]
+    listed = subprocess.run(
+        [f"{PREFIX}nm", "--defined-only", "--extern-only", *named], capture_output=True, text=True, check=True
     )
-    names = set(re.findall(r"undefined reference to `(\w+)'", done.stderr))
-    return names - {"stdout", "stderr", "_exit"}
+    names = set(re.findall(r" T (\w+)$", listed.stdout, re.MULTILINE))
+    declared = "".join(f"extern char {name}[];\n" for name in sorted(names))
+    stored = "".join(f"    *(char *volatile *)buffer = {name};\n" for name in sorted(names))
+    kernel.write_text(f"{declared}void all_of_it(void *buffer) {{\n{stored}}}\n")
+    try:
+        tx8.c_kernel([kernel, archive], "all_of_it", flags=["-fno-builtin", "-w"])
+    except Tx8Error as error:
+        return str(error)
+    return ""

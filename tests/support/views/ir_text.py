@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from xdsl.context import Context as DialectContext
@@ -13,6 +14,9 @@ from compiler.dialect.ops import GroupOp, tx8be
 from compiler.graph import Array, Graph
 from compiler.passes.base import Context, Pass, operations
 from compiler.passes.compilation import context_of
+from compiler.tools.opt_text import as_text
+from time_bench import warm
+from tx8isa.machine.description import load_machine
 
 
 def parsed(body: str) -> ModuleOp:
@@ -38,8 +42,9 @@ def _parsed(text: str) -> ModuleOp:
 def context(
     constants: Mapping[str, Array] | None = None, patterns: str = "default", search: str = "off"
 ) -> Context:
-    """A compilation for four tiles, in FP16."""
-    made = context_of(Graph("g", 20, (), (), {}, (), {}), "fp16", 4, None, patterns, search)
+    """A compilation for four tiles, in FP16, where nothing is cold."""
+    machine = warm(load_machine(None))
+    made = context_of(Graph("g", 20, (), (), {}, (), {}), "fp16", 4, machine, patterns, search)
     made.constants = dict(constants or {})
     return made
 
@@ -97,3 +102,12 @@ def _outline(module: ModuleOp) -> Iterator[str]:
 
 def zeros(*shape: int) -> Array:
     return np.zeros(shape, np.float32)
+
+
+def written(file: Path, given: Context, module: ModuleOp, done: Sequence[str]) -> Path:
+    """A compilation as text, in a file that tx8opt would write, with its large constants beside it."""
+    text, constants = as_text(given, module, done, archive=True)
+    file.write_text(text, encoding="utf-8")
+    if constants is not None:
+        file.with_suffix(".npz").write_bytes(constants)
+    return file

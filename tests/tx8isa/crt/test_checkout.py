@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from c_tools import needs_gcc
-from crt_checkout import VARIABLE, checkout, compiled_files, sources, undefined
+from crt_checkout import VARIABLE, checkout, compiled_files, link_error, sources
 
 LIKE = """\
 #include "Tx81/tx81.h"
@@ -16,7 +16,7 @@ LIKE = """\
 #include "profiler.h"
 
 void __Likewise(uint64_t *src, uint64_t *dst, uint32_t count, uint16_t fmt) {
-    TsmTranscendental *cmd = g_intrinsic()->transcendental_;
+    TsmTranscendental *cmd = g_intrinsic()->transcendental_pointer;
     TsmTranscendentalInstr inst = {I_CGRA, {0,}, {0,}};
     cmd->Exp(&inst, (uint64_t)src, (uint64_t)dst, count, (Data_Format)fmt);
     TsmExecute(&inst);
@@ -41,7 +41,7 @@ def made(tmp_path: Path) -> Path:
 def test_a_file_of_that_kind_compiles_and_links(made: Path, tmp_path: Path) -> None:
     objects, refused = compiled_files(made, tmp_path)
     assert refused == {} and len(objects) == 1
-    assert undefined(objects, tmp_path) == set()
+    assert link_error(objects, tmp_path) == ""
 
 
 @needs_gcc
@@ -51,7 +51,10 @@ def test_what_does_not_compile_or_link_is_seen(made: Path, tmp_path: Path) -> No
     assert list(compiled_files(made, tmp_path)[1]) == ["wrong.c"]
     wrong.write_text(LIKE.replace("__Likewise", "__Other").replace("TsmExecute(", "TsmExecuteAll("))
     objects, refused = compiled_files(made, tmp_path)
-    assert refused == {} and undefined(objects, tmp_path) == {"TsmExecuteAll"}
+    assert refused == {} and "undefined reference to `TsmExecuteAll'" in link_error(objects, tmp_path)
+    wrong.write_text("void __Likewise(void) {}\nvoid __Third(void) {}\n")
+    objects, refused = compiled_files(made, tmp_path)
+    assert refused == {} and "multiple definition of `__Likewise'" in link_error(objects, tmp_path)
 
 
 @needs_gcc
@@ -61,4 +64,5 @@ def test_the_public_c_runtime_compiles_and_links(tmp_path: Path) -> None:
     assert folder is not None and sources(folder), f"{VARIABLE}: no C files in lib/Tx81"
     objects, refused = compiled_files(folder, tmp_path)
     assert refused == {}, "\n".join(refused.values())
-    assert undefined(objects, tmp_path) == set()
+    assert link_error(objects, tmp_path) == ""
+    assert link_error([path for path in objects if path.stem == "powf_test_1"], tmp_path) == ""

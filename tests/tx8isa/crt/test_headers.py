@@ -132,7 +132,7 @@ def test_what_the_vendors_code_writes_compiles(tmp_path: Path) -> None:
         "TsmDataMoveInstr t = {I_TDMA, {0,}, {0,}}; SC_Param s = {{0,}, {0,}};\n"
         "uint64_t sum(void) { return a.param.wb_data0 + a.param.wb_data1 + a.ctrl.opcode + s.param.srcs; }\n"
         "Data_Shape shape = {1, 2, 3, 4}; St_StrideIteration nest = {0, 1, 0, 1, 0, 1};\n"
-        "TsmArith *arith(void) { return g_intrinsic()->arith_; }\n"
+        "TsmArith *arith(void) { return g_intrinsic()->arith_pointer; }\n"
         "int negative = Fmt_UNUSED - 13 + RND_STOCHASTIC - 4 + I_CSR - 7 + KCORE_LOG_ERROR - 3;\n"
         + "".join(
             f'_Static_assert(sizeof({p.name}) == {p.size}, "size");\n'

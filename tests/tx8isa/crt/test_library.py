@@ -69,8 +69,8 @@ def test_other_types_are_refused(kind: str, tmp_path: Path) -> None:
 def test_tables_are_the_same_by_all_ways(tmp_path: Path) -> None:
     body = (
         f"{ALONE} TsmOperatorPointer *o = g_intrinsic(); TsmArith *a = TsmNewArith(); TsmDeleteArith(a);"
-        "seen[0] = o->arith_ == a && o == g_intrinsic(); seen[1] = o->conv_ == TsmNewConv();"
-        "seen[2] = o->datamove_ == TsmNewDataMove(); seen[3] = o->stream_pointer == 0;"
+        "seen[0] = o->arith_pointer == a && o == g_intrinsic(); seen[1] = o->conv_pointer == TsmNewConv();"
+        "seen[2] = o->datamove_pointer == TsmNewDataMove(); seen[3] = o->stream_pointer == 0;"
     )
     found = ran(program(body, "uint64_t seen[4];"), tmp_path, {}, {"seen": 32})["seen"]
     assert np.frombuffer(found, "u8").tolist() == [1, 1, 1, 1]

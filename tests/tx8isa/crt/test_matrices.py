@@ -247,8 +247,8 @@ LOADS = """\
 uint8_t source[65536], loaded[7 * 1024], target[7 * 8192];
 static const struct {{ Data_Format format; uint32_t bytes; }} kinds[7] = {{{kinds}}};
 int main(void) {{
-    TsmRdma *const rdma = g_intrinsic()->rdma_;
-    TsmWdma *const wdma = g_intrinsic()->wdma_;
+    TsmRdma *const rdma = g_intrinsic()->rdma_pointer;
+    TsmWdma *const wdma = g_intrinsic()->wdma_pointer;
     if (tx8_tile()) return 0;
     DMA_Param p = {{I_CGRA, {{0,}}, {{0,}}}};
     for (unsigned i = 0; i < 7; i++) {{

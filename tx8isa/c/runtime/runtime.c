@@ -50,20 +50,24 @@ _Noreturn void _exit(int status) {
 
 extern void (*const __init_array_start[])(void);
 extern void (*const __init_array_end[])(void);
-static uint32_t constructed;
+/* A flag past the cache, in a line that no cache holds. */
+static _Alignas(TX8_CACHE_LINE) struct {
+    uint32_t done;
+    char rest[TX8_CACHE_LINE - sizeof(uint32_t)];
+} constructors;
 
 /* Data are shared: tile 0 runs the constructors, the others wait for it. */
 static void run_constructors(void) {
-    volatile uint32_t *const done = tx8_uncached(&constructed);
+    volatile uint32_t *const done = tx8_uncached(&constructors.done);
     if (tx8_tile() == 0) {
         for (void (*const *constructor)(void) = __init_array_start; constructor < __init_array_end; constructor++)
             (*constructor)();
-        tx8_fence();
+        tx8_clean_all();
         *done = 1;
     } else {
         while (!*done) {
         }
-        tx8_fence();
+        tx8_invalidate_all();
     }
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.files import write_together
 
 from .members import Member, Table
 from .pages import HEADERS, LIBRARY, texts
@@ -50,8 +51,7 @@ def main(arguments: list[str]) -> int:
     for name in arguments:
         print(described(*find(name)))
     if not arguments:
-        for path, text in texts().items():
-            path.write_text(text, encoding="utf-8")
+        write_together({path: [text.encode()] for path, text in texts().items()})
     return 0
 
 

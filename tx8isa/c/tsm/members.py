@@ -84,7 +84,7 @@ class Table:
     name: str
     """Its C type, ``TsmArith``."""
     pointer: str
-    """The member of ``TsmOperatorPointer`` that points to it, ``arith_``."""
+    """The member of ``TsmOperatorPointer`` that points to it, ``arith_pointer``."""
     instruction: str
     """The vendor's name for its packets, ``TsmArithInstr``; empty when it is that of the packet itself."""
     members: tuple[Member, ...]

@@ -20,28 +20,30 @@ def tables() -> tuple[Table, ...]:
     transcendental = ("Log2", "Ln", "Pow2", "Exp", "Explp", "Sin", "Cos")
     activation = ("Tanh", "Sigmoid", "Relu", "Satrelu", "Leakyrelu", "Softplus")
     return (
-        Table("TsmConv", "conv_", "", tuple(setters.convolutions(False))),
-        Table("TsmDepthwiseConv", "depthwiseConv_", "", tuple(setters.convolutions(True))),
-        Table("TsmGemm", "gemm_", "", tuple(setters.products())),
-        Table("TsmRdma", "rdma_", "TsmRdmaInstr", tuple(setters.transfers(Engine.RDMA))),
-        Table("TsmWdma", "wdma_", "TsmWdmaInstr", tuple(setters.transfers(Engine.WDMA))),
-        Table("TsmArith", "arith_", "TsmArithInstr", tuple(vectors.arithmetic())),
-        Table("TsmRelation", "relation_", "TsmRelationInstr", tuple(vectors.relations())),
-        Table("TsmLogic", "logic_", "TsmLogicInstr", tuple(vectors.logic())),
+        Table("TsmConv", "conv_pointer", "", tuple(setters.convolutions(False))),
+        Table("TsmDepthwiseConv", "depthwiseConv_pointer", "", tuple(setters.convolutions(True))),
+        Table("TsmGemm", "gemm_pointer", "", tuple(setters.products())),
+        Table("TsmRdma", "rdma_pointer", "TsmRdmaInstr", tuple(setters.transfers(Engine.RDMA))),
+        Table("TsmWdma", "wdma_pointer", "TsmWdmaInstr", tuple(setters.transfers(Engine.WDMA))),
+        Table("TsmArith", "arith_pointer", "TsmArithInstr", tuple(vectors.arithmetic())),
+        Table("TsmRelation", "relation_pointer", "TsmRelationInstr", tuple(vectors.relations())),
+        Table("TsmLogic", "logic_pointer", "TsmLogicInstr", tuple(vectors.logic())),
         Table(
             "TsmTranscendental",
-            "transcendental_",
+            "transcendental_pointer",
             "TsmTranscendentalInstr",
             tuple(vectors.functions(transcendental)),
         ),
-        Table("TsmActivation", "activation_", "TsmActivationInstr", tuple(vectors.functions(activation))),
-        Table("TsmReduce", "reduce_", "TsmReduceInstr", tuple(vectors.reductions())),
-        Table("TsmPool", "pool_", "TsmPoolInstr", tuple(moves.pools())),
-        Table("TsmUnPool", "unpool_", "TsmUnPoolInstr", tuple(moves.unpools())),
-        Table("TsmMaskDataMove", "maskdatamove_", "TsmMaskDataMoveInstr", tuple(moves.masked_moves())),
-        Table("TsmConvert", "convert_", "TsmConvertInstr", tuple(vectors.converts())),
-        Table("TsmPeripheral", "peripheral_", "TsmPeripheralInstr", tuple(moves.peripherals())),
-        Table("TsmDataMove", "datamove_", "TsmDataMoveInstr", tuple(moves.moves())),
+        Table(
+            "TsmActivation", "activation_pointer", "TsmActivationInstr", tuple(vectors.functions(activation))
+        ),
+        Table("TsmReduce", "reduce_pointer", "TsmReduceInstr", tuple(vectors.reductions())),
+        Table("TsmPool", "pool_pointer", "TsmPoolInstr", tuple(moves.pools())),
+        Table("TsmUnPool", "unpool_pointer", "TsmUnPoolInstr", tuple(moves.unpools())),
+        Table("TsmMaskDataMove", "maskdatamove_pointer", "TsmMaskDataMoveInstr", tuple(moves.masked_moves())),
+        Table("TsmConvert", "convert_pointer", "TsmConvertInstr", tuple(vectors.converts())),
+        Table("TsmPeripheral", "peripheral_pointer", "TsmPeripheralInstr", tuple(moves.peripherals())),
+        Table("TsmDataMove", "datamove_pointer", "TsmDataMoveInstr", tuple(moves.moves())),
     )
 
 

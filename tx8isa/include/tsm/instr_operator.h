@@ -5,23 +5,23 @@
 #include "instr_adapter_plat.h"
 
 typedef struct TsmOperatorPointer {
-    void *conv_;
-    void *depthwiseConv_;
-    void *gemm_;
-    void *rdma_;
-    void *wdma_;
-    void *arith_;
-    void *relation_;
-    void *logic_;
-    void *transcendental_;
-    void *activation_;
-    void *reduce_;
-    void *pool_;
-    void *unpool_;
-    void *maskdatamove_;
-    void *convert_;
-    void *peripheral_;
-    void *datamove_;
+    void *conv_pointer;
+    void *depthwiseConv_pointer;
+    void *gemm_pointer;
+    void *rdma_pointer;
+    void *wdma_pointer;
+    void *arith_pointer;
+    void *relation_pointer;
+    void *logic_pointer;
+    void *transcendental_pointer;
+    void *activation_pointer;
+    void *reduce_pointer;
+    void *pool_pointer;
+    void *unpool_pointer;
+    void *maskdatamove_pointer;
+    void *convert_pointer;
+    void *peripheral_pointer;
+    void *datamove_pointer;
     void *stream_pointer;
 } TsmOperatorPointer;
 

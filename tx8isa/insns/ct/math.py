@@ -41,7 +41,7 @@ def exp(x: float) -> float:
     return exp_of(x)
 
 
-@unary(102, _EVIDENCE + "; accuracy on the board", binary32=True, exact=at_zero, work=Work.TRANSCENDENTAL)
+@unary(102, _EVIDENCE + "; accuracy on the board", binary32=True, exact=at_zero, work=Work.EXPONENTIAL_LP)
 def exp_lp(x: float) -> float:
     """e to the power x as pow2 of one FP32 product x * log2(e)."""
     return exp_low_precision_of(x)

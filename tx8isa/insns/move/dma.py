@@ -6,7 +6,7 @@ and trip counts minus 1 (docs/isa.md, Loads and stores: elements at the setter, 
 
 from __future__ import annotations
 
-from tx8isa.families.nest import block_not_empty, element_span, element_stream, whole_bytes
+from tx8isa.families.nest import element_span, element_stream, whole_bytes
 from tx8isa.numbers.formats import DMA_FORMATS
 from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
 from tx8isa.records.meaning import Load, Store
@@ -42,7 +42,7 @@ register(
         "Copy blocks of n elements from DDR, read through three strides, to consecutive SPM bytes.",
         "rdma.fp16 dst=0x10000, src=0x280000000, n=512, stride0=1024, iter0=7",
         _EVIDENCE,
-        (block_not_empty, whole_bytes),
+        (whole_bytes,),
     ),
     __name__,
 )
@@ -64,7 +64,7 @@ register(
         "Copy consecutive SPM bytes to blocks of n elements in DDR, written through three strides.",
         "wdma.fp16 dst=0x280000000, src=0x10000, n=512, stride0=1024, iter0=7",
         _EVIDENCE,
-        (block_not_empty, whole_bytes),
+        (whole_bytes,),
     ),
     __name__,
 )

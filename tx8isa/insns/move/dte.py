@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tx8isa.families.nest import block_not_empty, element_span, element_stream
+from tx8isa.families.nest import element_span, element_stream
 from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE, TILE_SET_BITS
 from tx8isa.records.meaning import Action, Control
 from tx8isa.records.operands import count, ddr, linear
@@ -62,7 +62,7 @@ def _trips(side: str) -> tuple[str, ...]:
 
 _TILE = count("tile", "dst 0", 0, 0xFFFF)
 _TILES = count("tiles", "dest_num", 1, (1 << TILE_SET_BITS) - 1)
-_N = count("n", "length", 0, (1 << 32) - 1)
+_N = count("n", "length", high=(1 << 32) - 1)
 _TO_TILE = (
     _address("dst", "write", "any", element_stream, *_trips("src_")),
     _address("src", "read", "any", element_span, *_strides("src_")),
@@ -82,18 +82,7 @@ def _copy(
     action: Action = Action.SEND,
 ) -> None:
     register(
-        Instruction(
-            Engine.DTE,
-            opcode,
-            mnemonic,
-            operands,
-            (),
-            Control(action),
-            doc,
-            example,
-            evidence,
-            (block_not_empty,),
-        ),
+        Instruction(Engine.DTE, opcode, mnemonic, operands, (), Control(action), doc, example, evidence),
         __name__,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tx8isa.families.nest import block_not_empty, fill_span, span
+from tx8isa.families.nest import fill_span, span
 from tx8isa.numbers.formats import MOVE_FORMATS
 from tx8isa.numbers.limits import SPM_ADDRESS_BITS
 from tx8isa.records.meaning import Fill, Nest
@@ -53,7 +53,7 @@ register(
         "td.gatherscatter dst=0x30000, src0=0x10000, n=2, src_stride0=2, src_iter0=64, "
         "dst_stride0=4, dst_iter0=64",
         "spec; equal products inferred",
-        (block_not_empty, _same_trips),
+        (_same_trips,),
     ),
     __name__,
 )
@@ -76,7 +76,6 @@ register(
         "strides in bytes. It has no bool, which hangs the chip (board): fill bits as int8.",
         "td.memset.fp16 dst=0x30000, value=0x3c00, n=2048",
         "spec and board; count unit inferred; packet field of the value proposed",
-        (block_not_empty,),
     ),
     __name__,
 )

@@ -38,7 +38,7 @@ def mulhu(a: int, b: int) -> int:
     return upper_unsigned(a, b)
 
 
-@scalar("div rd, rs1, rs2", "0000001 rs2 rs1 100 rd 0110011", example="div a0, a1, a2")
+@scalar("div rd, rs1, rs2", "0000001 rs2 rs1 100 rd 0110011", example="div a0, a1, a2", kind="divide")
 def div(a: int, b: int) -> int:
     """Quotient of rs1 by rs2, both signed, truncated toward zero; -1 when rs2 is 0."""
     if b == 0:
@@ -51,7 +51,7 @@ def div(a: int, b: int) -> int:
     return quotient
 
 
-@scalar("divu rd, rs1, rs2", "0000001 rs2 rs1 101 rd 0110011", example="divu a0, a1, a2")
+@scalar("divu rd, rs1, rs2", "0000001 rs2 rs1 101 rd 0110011", example="divu a0, a1, a2", kind="divide")
 def divu(a: int, b: int) -> int:
     """Quotient of rs1 by rs2, both unsigned; 2**64 - 1 when rs2 is 0."""
     if b == 0:
@@ -59,7 +59,7 @@ def divu(a: int, b: int) -> int:
     return s64(u64(a) // u64(b))
 
 
-@scalar("rem rd, rs1, rs2", "0000001 rs2 rs1 110 rd 0110011", example="rem a0, a1, a2")
+@scalar("rem rd, rs1, rs2", "0000001 rs2 rs1 110 rd 0110011", example="rem a0, a1, a2", kind="divide")
 def rem(a: int, b: int) -> int:
     """Remainder of rs1 by rs2, both signed, with the sign of rs1; rs1 itself when rs2 is 0."""
     if b == 0:
@@ -72,7 +72,7 @@ def rem(a: int, b: int) -> int:
     return remainder
 
 
-@scalar("remu rd, rs1, rs2", "0000001 rs2 rs1 111 rd 0110011", example="remu a0, a1, a2")
+@scalar("remu rd, rs1, rs2", "0000001 rs2 rs1 111 rd 0110011", example="remu a0, a1, a2", kind="divide")
 def remu(a: int, b: int) -> int:
     """Remainder of rs1 by rs2, both unsigned; rs1 itself when rs2 is 0."""
     if b == 0:
@@ -86,7 +86,7 @@ def mulw(a: int, b: int) -> int:
     return s32(a * b)
 
 
-@scalar("divw rd, rs1, rs2", "0000001 rs2 rs1 100 rd 0111011", example="divw a0, a1, a2")
+@scalar("divw rd, rs1, rs2", "0000001 rs2 rs1 100 rd 0111011", example="divw a0, a1, a2", kind="divide")
 def divw(a: int, b: int) -> int:
     """Quotient of the low 32 bits, signed, truncated toward zero; -1 when the divisor is 0."""
     dividend = s32(a)
@@ -99,7 +99,7 @@ def divw(a: int, b: int) -> int:
     return s32(quotient)
 
 
-@scalar("divuw rd, rs1, rs2", "0000001 rs2 rs1 101 rd 0111011", example="divuw a0, a1, a2")
+@scalar("divuw rd, rs1, rs2", "0000001 rs2 rs1 101 rd 0111011", example="divuw a0, a1, a2", kind="divide")
 def divuw(a: int, b: int) -> int:
     """Quotient of the low 32 bits, unsigned, sign-extended; -1 when the divisor is 0."""
     if s32(b) == 0:
@@ -107,7 +107,7 @@ def divuw(a: int, b: int) -> int:
     return s32(u32(a) // u32(b))
 
 
-@scalar("remw rd, rs1, rs2", "0000001 rs2 rs1 110 rd 0111011", example="remw a0, a1, a2")
+@scalar("remw rd, rs1, rs2", "0000001 rs2 rs1 110 rd 0111011", example="remw a0, a1, a2", kind="divide")
 def remw(a: int, b: int) -> int:
     """Remainder of the low 32 bits, signed, with the sign of rs1; the dividend when the divisor is 0."""
     dividend = s32(a)
@@ -120,7 +120,7 @@ def remw(a: int, b: int) -> int:
     return remainder
 
 
-@scalar("remuw rd, rs1, rs2", "0000001 rs2 rs1 111 rd 0111011", example="remuw a0, a1, a2")
+@scalar("remuw rd, rs1, rs2", "0000001 rs2 rs1 111 rd 0111011", example="remuw a0, a1, a2", kind="divide")
 def remuw(a: int, b: int) -> int:
     """Remainder of the low 32 bits, unsigned, sign-extended; the dividend when the divisor is 0."""
     if s32(b) == 0:

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from compiler.frontend.onnx.partial import Unsupported
+from compiler.frontend.onnx.partial import Unsupported, hold
 from compiler.frontend.stablehlo.attributes import dense, numpy_type
 from compiler.frontend.stablehlo.site import Rewriter, Site, Value
-from compiler.graph import MOST_BYTES, Array
+from compiler.graph import Array
 
 
 def _constant(site: Site) -> Value:
@@ -31,8 +31,7 @@ def _iota(site: Site) -> Value:
     axis, shape, dtype = site.integer("iota_dimension"), site.shape, numpy_type(site.dtype)
     if not 0 <= axis < len(shape):
         raise Unsupported(f"iota_dimension {axis} is not an axis of {list(shape)}")
-    if shape[axis] * dtype.itemsize > MOST_BYTES:
-        raise Unsupported(f"its result takes more than {MOST_BYTES} bytes")
+    hold(site.graph.budget, shape[axis] * dtype.itemsize, 8 * shape[axis])
     counted = np.arange(shape[axis]).astype(dtype)
     line = site.constant(counted.reshape(-1, *(1,) * (len(shape) - 1 - axis)))
     return Value(line.name, shape)

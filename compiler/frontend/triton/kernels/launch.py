@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from compiler.codegen import DEFAULT_TILES
@@ -11,7 +11,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.tools.suggestions import hint
 
 from .core.atomics import ATOMICS
-from .values import ELEMENT_FORMATS, FLOAT_FORMATS, INTEGERS, TRUTH, Shape
+from .values import ELEMENT_FORMATS, FLOAT_FORMATS, INTEGER_FORMATS, INTEGERS, TRUTH, Shape
 
 DTYPES = {
     "f16": "float16",
@@ -47,10 +47,23 @@ class KernelLaunch:
     behind: Mapping[str, tuple[tuple[str, Shape], ...]] = field(default_factory=dict)
     """Elements and shapes of the arrays whose addresses an argument has."""
 
+    def listed(self) -> Iterator[tuple[str, str, Shape]]:
+        """Yields name, element and shape of each array in a list of addresses."""
+        for name, arrays in self.behind.items():
+            for number, (element, shape) in enumerate(arrays):
+                yield name_behind(name, number), element, shape
+
 
 def name_behind(argument: str, number: int) -> str:
     """The name of an array whose address is element ``number`` of the list ``argument``."""
     return f"{argument}.{number}"
+
+
+def not_computed(name: str, found: str) -> str:
+    """Returns why an array with elements of a type is no argument, and what to pass."""
+    found = "float64" if found == "f64" else found
+    allowed = f"pass one of {', '.join(DTYPES.values())}, such as {name}.astype('float32')"
+    return f"argument '{name}' is an array of {found}, which the chip does not compute with: {allowed}"
 
 
 def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> int:
@@ -87,11 +100,11 @@ def _check_argument(kernel: str, name: str, kind: TtirType, launch: KernelLaunch
                 f"{kernel}: argument '{name}' is an array of {kind.element}: its shape is missing"
             )
         if kind.element not in ELEMENT_FORMATS:
-            allowed = ", ".join(ELEMENT_FORMATS)
-            raise TtirError(f"{kernel}: argument '{name}' points to {kind.element}; supported are {allowed}")
+            raise TtirError(f"{kernel}: {not_computed(name, kind.element)}")
         return
     if kind.shape or kind.element not in (*INTEGERS, *FLOAT_FORMATS, TRUTH):
-        raise TtirError(f"{kernel}: argument '{name}' of type {kind}; supported are numbers and pointers")
+        allowed = f"pointers and numbers of {', '.join((*FLOAT_FORMATS, *INTEGER_FORMATS, TRUTH))}"
+        raise TtirError(f"{kernel}: argument '{name}' of type {kind}; supported are {allowed}")
     if name not in launch.numbers:
         raise TtirError(f"{kernel}: argument '{name}' is a number of {kind.element}: its value is missing")
     number = launch.numbers[name]

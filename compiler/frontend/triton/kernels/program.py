@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,16 +13,18 @@ import asm
 from asm.image import Image, image_parts
 from compiler.codegen import CONSTANTS_FILE, program, write_program
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.registers.sums import Proofs
 from compiler.codegen.schedule.phases import schedule
 from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.spm import SpmOverflow
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
+from tx8isa.tools.command_line import one_line
 from tx8isa.tools.files import Bytes
 
 from .engines.memory import symbol_of
-from .launch import DTYPES, KernelLaunch, check_launch, name_behind
+from .launch import DTYPES, KernelLaunch, check_launch
 from .narrowing import narrowed
 from .operations.handlers import HANDLERS
 from .site import KernelSite, RunAhead
@@ -104,10 +105,13 @@ def _first_that_fits(made: Callable[[RunAhead], Kernel]) -> Kernel:
 def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, ahead: RunAhead) -> KernelSite:
     """The code of all programs of the grid that a tile runs, one after the other."""
     across, down, deep = launch.grid
+    code.registers.forms = Proofs()
     with code.items(across * down * deep) as number:
         place = (number % across, number // across % down, number // (across * down))
         held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
-        sizes = {name: math.prod(shape) for name, shape in launch.arrays.items()}
+        kinds = dict(kernel.parameters)
+        sizes = {name: _bytes(shape, kinds[name].element) for name, shape in launch.arrays.items()}
+        sizes |= {name: _bytes(shape, element) for name, element, shape in launch.listed()}
         uses = Counter(name for each in kernel.body.walk() for name in each.operands)
         site = KernelSite(code, HANDLERS, held, launch.grid, sizes, uses=uses, ahead=ahead)
         site.python = kernel.location.python is not None
@@ -115,6 +119,7 @@ def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, ahead: RunA
         for name, kind in kernel.parameters:
             site.values[name] = _argument(name, kind.element, launch)
         site.run(kernel.body.operations)
+        site.access.settle()
         site.locate(kernel.location)
     return site
 
@@ -136,44 +141,35 @@ class _Text:
         self.elements = {name: kind.element for name, kind in kernel.parameters if kind.pointer}
 
     def made(self) -> KernelProgram:
-        """The program; the arrays' records need addresses, which the assembler gives."""
+        """The program."""
         machine = self.code.target.machine
         data = program.Data(bank=machine.ddr.bank_bytes)
         for constant in self.code.constants:
             data.made(constant.symbol, constant.fmt, constant.key, constant.compute)
         for name, shape in self.launch.arrays.items():
-            size = _bytes(shape, self.elements[name])
-            data.space(symbol_of(name), size)
-        for name, element, shape in self._behind():
-            data.space(symbol_of(name), _bytes(shape, element))
+            data.space(symbol_of(name), max(1, _bytes(shape, self.elements[name])))
+        for name, element, shape in self.launch.listed():
+            data.space(symbol_of(name), max(1, _bytes(shape, element)))
         constants = data.blob
         text = self._text(data)
-        image = _assembled(text, constants, machine)
-        names = [*self.launch.arrays, *(name for name, *_ in self._behind())]
+        image = asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
+        names = [*self.launch.arrays, *(name for name, *_ in self.launch.listed())]
         addresses = {name: image.symbols[symbol_of(name)].address for name in names}
-        records = "".join(self._records(addresses))
-        recorded = _assembled(f"        ecall\n{records}", b"", machine).buffers
-        image = replace(image, buffers=(*image.buffers, *recorded))
-        summary = self._summary()
-        return KernelProgram(self.kernel.name, text + records, constants, image, machine, addresses, summary)
-
-    def _behind(self) -> Iterator[tuple[str, str, Shape]]:
-        """Name, element and shape of each array whose address an argument has."""
-        for name, arrays in self.launch.behind.items():
-            for number, (element, shape) in enumerate(arrays):
-                yield name_behind(name, number), element, shape
+        return KernelProgram(self.kernel.name, text, constants, image, machine, addresses, self._summary())
 
     def _text(self, data: program.Data) -> str:
         target, code = self.code.target, self.code
         names = {constant.symbol for constant in code.constants}
         (phase,) = schedule([(self.kernel.name, code)], names)
         parts: list[Sequence[str]] = [
-            [f"# {self._summary()}; made by tx8cc", ""],
+            [f"# {one_line(self._summary())}; made by tx8cc", ""],
             [*data.out.lines, ""],
             program.prologue(target.tiles, target.machine.tiles),
             [*program.phase(phase.name, phase.lines()), ""],
             program.epilogue(),
             self.site.messages.lines(),
+            self.site.addresses.lines(),
+            [*self._records()],
             program.checksums(data.blob),
         ]
         return "\n".join(line for part in parts for line in part) + "\n"
@@ -184,20 +180,20 @@ class _Text:
         tiles = f"{self.code.target.tiles} tiles"
         return ", ".join(part for part in (self.kernel.name, f"grid {grid}", numbers, tiles) if part)
 
-    def _records(self, addresses: Mapping[str, int]) -> list[str]:
+    def _records(self) -> Iterator[str]:
         """The directives for arrays: what is loaded is an input, what is stored an output."""
-        memory, lines = self.site.memory, []
+        memory = self.site.memory
         inputs = memory.loaded | (memory.stored if self.launch.kept else set())
         for kind, names in (("input", inputs), ("output", memory.stored)):
             for name, shape in self.launch.arrays.items():
                 if name in names:
-                    element = self.elements[name]
-                    fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
-                    lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
-            for name, element, shape in self._behind():
-                fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
-                lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
-        return lines
+                    yield _record(kind, name, self.elements[name], shape)
+            for name, element, shape in self.launch.listed():
+                yield _record(kind, name, element, shape)
+
+
+def _record(kind: str, name: str, element: str, shape: Shape) -> str:
+    return program.interface(kind, name, ELEMENT_FORMATS[element], shape, DTYPES[element], symbol_of(name))
 
 
 def _bytes(shape: Shape, element: str) -> int:
@@ -205,7 +201,3 @@ def _bytes(shape: Shape, element: str) -> int:
     for extent in shape:
         size *= extent
     return size
-
-
-def _assembled(text: str, constants: Bytes, machine: Machine) -> Image:
-    return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})

@@ -14,6 +14,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.frontend.triton.operations import Block, Location, TtirOperation
 
 from .core.access import AccessCode
+from .core.addresses import AddressCode
 from .core.atomics import AtomicCode
 from .core.compute import CoreCode
 from .core.messages import MessageCode
@@ -68,7 +69,7 @@ class KernelSite:
     program: tuple[Value, Value, Value]
     grid: tuple[int, int, int]
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Elements of the arrays by their arguments."""
+    """Bytes of the arrays by their arguments."""
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
     outside: frozenset[str] = frozenset()
@@ -98,6 +99,7 @@ class KernelSite:
         self.core = CoreCode(self.blocks)
         self.blocks.made_by_core = self.core.block
         self.messages = MessageCode(self.kernel, self.program)
+        self.addresses = AddressCode(self.kernel, self.messages, self.sizes)
         self.access = AccessCode(self.core, self.memory, self.messages, self.sizes)
         self.atomics = AtomicCode(self.access, self.memory)
         self.picks = PickCode(self.core, self.messages)

@@ -100,6 +100,7 @@ class Pointers:
 
     ``data``: integers that are added to the indices and are data. ``base``: the address of element 0, as
     engines name it, of an array that is known by an address that was loaded; it is no argument then.
+    ``room``: the bytes of that array before and after the address.
     """
 
     argument: str
@@ -107,6 +108,7 @@ class Pointers:
     indices: Indices
     data: Computed | SpmBlock | None = None
     base: Value | None = None
+    room: tuple[Value, Value] = (0, 0)
 
     @property
     def shape(self) -> Shape:

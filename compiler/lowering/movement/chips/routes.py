@@ -168,7 +168,7 @@ class LinkPrice:
         """
         timing, latency, turns = self.machine.timing, self.chips.latency.value, self._rounds(way)
         core = timing.core
-        command = core.issue.value + core.join.value + core.join_worker.value
+        command = timing.issue.of("wdma").value + core.join.value + core.join_worker.value
         around = 2 * (latency + command) + timing.rdma.fixed.value + timing.wdma.fixed.value
         around += min(self._of_a_tile(turns[-1], way), self._on_links(turns[-1]))
         return sum(max(self._of_a_tile(turn, way), self._on_links(turn)) for turn in turns) + around
@@ -181,8 +181,9 @@ class LinkPrice:
 
     def _of_a_tile(self, turn: RoundOfMessages, way: str) -> float:
         """Until a tile has sent its messages, has those of others, and has added them."""
-        core, tiles = self.machine.timing.core, self.tiles // (2 if way == DUAL else 1)
-        command = core.issue.value + core.join.value + core.join_worker.value
+        timing, tiles = self.machine.timing, self.tiles // (2 if way == DUAL else 1)
+        core = timing.core
+        command = timing.issue.of("ct").value + core.join.value + core.join_worker.value
         return (
             self._sending(turn, way)
             + turn.distance * self.chips.latency.value

@@ -135,7 +135,7 @@ def _collective(
             shapes=shapes,
             reference=reference,
             internal=True,
-            of_chip=True,
+            at_run=True,
         )
     )
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped, sliced
-from compiler.operators.quantised.quantisation import BYTES
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
-from compiler.operators.types import FLOAT, rank_within
+from compiler.operators.types import BYTES, FLOAT, rank_within
 
 from .bytes import one_value_each
 from .heads import (

@@ -14,9 +14,9 @@ import numpy as np
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped
-from compiler.operators.quantised.quantisation import BYTES, scales_usable
+from compiler.operators.quantised.quantisation import scales_usable
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
-from compiler.operators.types import axis_in_range, axis_of, operands_broadcast, rank_within
+from compiler.operators.types import BYTES, axis_in_range, axis_of, operands_broadcast, rank_within
 from compiler.operators.windows.geometry import AUTO_PAD, CEIL_MODE, PADS, POOL_SHAPE, STRIDES
 
 from .fused import channels_first, channels_last

@@ -15,9 +15,9 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import permuted, reshaped
 from compiler.operators.quantised.integers import OFFSET
-from compiler.operators.quantised.quantisation import BYTES, scales_usable
+from compiler.operators.quantised.quantisation import scales_usable
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types
-from compiler.operators.types import rank_within
+from compiler.operators.types import BYTES, rank_within
 
 from .bytes import SINGLE, as_bytes, one_value_each
 

@@ -16,7 +16,7 @@ from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped, sliced
-from compiler.operators.quantised.quantisation import BYTES, scales_usable
+from compiler.operators.quantised.quantisation import scales_usable
 from compiler.operators.record import Call, Input, Output, Rule, Types, rule
 from compiler.operators.recurrent.layers import (
     INPUT_FORGET,
@@ -27,6 +27,7 @@ from compiler.operators.recurrent.layers import (
 )
 from compiler.operators.recurrent.rules import DEFAULTS, DIRECTIONS, MOST_STEPS, known_activations
 from compiler.operators.recurrent.steps import Direction, activations_of, lstm_step
+from compiler.operators.types import BYTES
 
 from .bytes import SINGLE
 from .products import scaled

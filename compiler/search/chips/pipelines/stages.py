@@ -58,6 +58,8 @@ class StageWriter:
         self.inputs = {tensor.name: tensor for tensor in self.interface.inputs}
         made = {name for node in whole.nodes[plan.begin : plan.end] for name in node.outputs}
         self.own = [tensor for tensor in self.interface.outputs if tensor.name in made]
+        self.read = dict.fromkeys(name for node in self.nodes for name in node.inputs)
+        self.unread, self.passed = ([], []) if plan.begin else _ends_without_nodes(self.interface, whole)
         self.states = [(past, new) for past, new in self.interface.states if new in made]
         self.constants: dict[str, Array] = {}
         self._alone = not any(node.op in COLLECTIVES for node in self.nodes)
@@ -71,7 +73,7 @@ class StageWriter:
 
     def graph(self) -> Graph:
         """The whole graph of the stage."""
-        used = {name for node in self.nodes for name in node.inputs} | {past for past, _ in self.states}
+        used = {*self.read, *self.unread, *self.passed, *(past for past, _ in self.states)}
         inputs = tuple(tensor for name, tensor in self.inputs.items() if name in used)
         self.tensors = {tensor.name: tensor for tensor in inputs}
         for number, part in enumerate(self.plan.parts):
@@ -83,7 +85,8 @@ class StageWriter:
             if tensor.name not in self.tensors:
                 self._join(tensor.name)
         sent = [self._sent] if self._sent else []
-        outputs = tuple(self.tensors[name] for name in (*(tensor.name for tensor in self.own), *sent))
+        results = (*(tensor.name for tensor in self.own), *self.passed, *sent)
+        outputs = tuple(self.tensors[name] for name in results)
         return replace(
             self.interface,
             inputs=inputs,
@@ -113,8 +116,7 @@ class StageWriter:
         }
 
     def _constants_of(self, part: Graph, number: int) -> None:
-        used = dict.fromkeys(name for node in self.nodes for name in node.inputs)
-        for name in (name for name in used if name in part.constants):
+        for name in (name for name in (*self.read, *self.passed) if name in part.constants):
             own = self._named(name, number)
             array = self.constants[own] = part.constants[name]
             self.tensors[own] = Tensor(own, array.dtype.name, array.shape)
@@ -130,7 +132,7 @@ class StageWriter:
         return name if not name or common or alike or state else f"{name}.part{number}"
 
     def _nodes_of(self, part: Graph, number: int) -> Iterator[Node]:
-        for name in [n for n in self.tensors if n in self.inputs and n in self.micro.axes]:
+        for name in [n for n in self.inputs if n in self.read and n in self.micro.axes]:
             yield self._take(name, number)
         for at, name in enumerate(self.coming):
             tensor = part.tensors[name]
@@ -205,6 +207,14 @@ class StageWriter:
         call = resolve(node, self.interface.opset, self.tensors, self.constants, len(record.inputs))
         self.tensors |= {tensor.name: tensor for tensor in record.infer(call)}
         self.made.append(node)
+
+
+def _ends_without_nodes(interface: Graph, whole: Graph) -> tuple[list[str], list[str]]:
+    """The inputs that no node reads, and the outputs that no node makes: they belong to the first stage."""
+    read = {name for node in whole.nodes for name in node.inputs}
+    made = {name for node in whole.nodes for name in node.outputs}
+    inputs, outputs = ([tensor.name for tensor in each] for each in (interface.inputs, interface.outputs))
+    return [name for name in inputs if name not in read], [name for name in outputs if name not in made]
 
 
 def _attrs(pairs: Pairs) -> dict[str, AttrValue]:

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from emulator import native
-from emulator.core.loop import host_address
+from emulator.core.accesses import host_address
 from emulator.core.predecode import PARCEL, Words, operation_records
 from emulator.engines import queues
 from emulator.memory import state, stop

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sized
 
 import numpy as np
 
-from emulator.engines import queues
+from emulator.engines import queues, tables
 from emulator.tile.tile import Tile
 from emulator.timing import layout
+from emulator.timing.efforts import lines_of_code
 from emulator.timing.slices import Cause
 
 from ..bounds import MOST, expect
@@ -175,7 +176,6 @@ def _check_core(saved: SimulatedTile, tile: Tile, now: int) -> None:
             ("next event", core.due, *due),
             ("whether it holds back others", core.holds, 0, int(core.doing == layout.STARVED)),
             ("instructions executed", core.retired, 0, tile.retired + 1),
-            ("whether it has issued one", core.submitted, 0, 1),
             ("waiting since", core.since, 0, now),
             ("instruction that ended last", core.freed, -1, core.number - 1),
         ],
@@ -264,6 +264,8 @@ def check_tile_time(saved: TileTime, tile: Tile, tiles: int, words: int) -> None
     where = f" of tile {tile.number}"
     count("streams that have arrived", saved.arrived, layout.STREAMS, where)
     count("streams that were seen", saved.seen, layout.STREAMS, where)
+    count("kinds of commands", saved.kinds, len(tables.records()), where)
+    count("lines of code", saved.lines, lines_of_code(tile), where)
     expect_all(where, _of_log(saved, tile.retired, words))
     for at, executed in saved.polls.items():
         expect_all(
@@ -285,6 +287,9 @@ def _of_log(saved: TileTime, retired: int, words: int) -> Iterator[Expected]:
     yield "instructions without time", saved.skipped, 0, retired
     yield "words worked off", saved.dropped, 0, MOST
     yield "words of progress", saved.progress, 0, saved.dropped + words
+    yield "words of efforts", saved.efforts, 0, saved.dropped + words
+    yield "program counter at its last row", saved.came_from, 0, MOST
+    yield "instructions before its last row", saved.before, 0, retired
     yield "words before the last poll", saved.polled_at, -1, MOST
     yield "copies sent", saved.sent, 0, MOST
     yield "copies carried out", saved.carried, 0, saved.sent

@@ -51,7 +51,21 @@ def restored_time(saved: SavedTime, machine: Machine) -> TimeState:
     tiles = saved.tiles
     return TimeState(
         run=_simulation(saved.run, machine),
-        logs=[LogState(t.skipped, t.dropped, t.progress, t.polled_at, t.polls) for t in tiles],
+        logs=[
+            LogState(
+                t.skipped,
+                t.dropped,
+                t.progress,
+                t.efforts,
+                t.came_from,
+                t.before,
+                t.kinds,
+                t.lines,
+                t.polled_at,
+                t.polls,
+            )
+            for t in tiles
+        ],
         sent=np.array([tile.sent for tile in tiles], np.int64),
         carried=np.array([tile.carried for tile in tiles], np.int64),
         arrived=np.array([tile.arrived for tile in tiles], np.int64),
@@ -124,7 +138,6 @@ def _put_core(words: Words, saved: SavedCore, row: Words) -> None:
         (layout.P_HOLD, saved.clock if saved.holds else layout.HUGE),
         (layout.P_RETIRED, saved.retired),
         (layout.P_NUMBER, saved.number),
-        (layout.P_SUBMITTED, saved.submitted),
         (layout.P_SINCE, saved.since),
         (layout.P_FREED, saved.freed),
     ):

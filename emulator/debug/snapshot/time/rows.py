@@ -99,6 +99,10 @@ class LoggedTile:
             length = self._check_instruction(row)
         elif kind == layout.COPY:
             length = self._check_copy(row)
+        elif kind == layout.EFFORT:
+            length = layout.EFFORT_ROW
+            counts = row[layout.L_EFFORT :][: layout.EFFORTS]
+            expect_all(self._where, [("what a row counts", count, 0, MOST) for count in counts])
         expect_all(
             self._where,
             [

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.driver import compile_graph
 from compiler.evaluation.reference import run_reference
 from compiler.frontend.stablehlo.text import without_locations
 from compiler.graph import Array, Graph
+from compiler.tools.run import execute
 from stablehlo_cases import fed, graph_of_text, module_text, one_operation, type_text
 
 X = np.array([[0.5, -1.25, 8.0], [-27.0, 0.1, 2.0]], np.float32)
@@ -33,6 +35,30 @@ def computed(folder: Path, text: str, *arrays: Array) -> list[Array]:
 def test_functions_of_one_operand(name: str, function: Any, tmp_path: Path) -> None:
     (found,) = computed(tmp_path, one_operation(name, [X], [X]), X)
     assert np.allclose(found, function(X.astype(np.float64)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("stablehlo.add", np.add),
+        ("stablehlo.multiply", np.multiply),
+        ("stablehlo.divide", np.floor_divide),
+        ("stablehlo.remainder", np.remainder),
+        ("stablehlo.maximum", np.maximum),
+        ("stablehlo.xor", np.bitwise_xor),
+        ("stablehlo.shift_right_logical", lambda a, b: a >> (b % 32)),
+        ("stablehlo.convert", lambda a, b: a.astype(np.float32)),
+    ],
+)
+def test_unsigned_words(name: str, function: Any, tmp_path: Path) -> None:
+    """On the chip."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(1, 1 << 32, (2, 9)).astype(np.uint32) for _ in range(2))
+    given = [a] if name.endswith("convert") else [a, b % 32 if "shift" in name else b]
+    expected = function(a, b)
+    graph = graph_of_text(tmp_path, one_operation(name, given, [expected]))
+    found, _ = execute(compile_graph(graph, "fp32", 2), fed(graph, given))
+    np.testing.assert_array_equal(next(iter(found.values())), expected)
 
 
 @pytest.mark.parametrize(

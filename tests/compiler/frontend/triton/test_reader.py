@@ -127,6 +127,11 @@ def test_every_example_is_read_and_names_its_lines() -> None:
         ),
         ("module {\n  tt.func public @f() {\n", "k.ttir:2: the text ends too early"),
         ("module {\n  ;\n}\n", "k.ttir:2:3: unexpected ';'; expected TTIR as Triton 3 prints it"),
+        (
+            "module {\n  tt.func public @f() {\n    %a = arith.constant dense<0> : tensor<4x3xi32>\n"
+            "    tt.return\n  }\n}\n",
+            "k.ttir:3:5: arith.constant: tensor<4x3xi32>: each extent of a block is a power of two",
+        ),
         ("module {\n  tt.func private @f(i32) -> i32\n}\n", "k.ttir:2:3: @f has no body"),
         (
             "module {\n  tt.func @f(%c: i1) {\n    cf.cond_br %c, ^bb1, ^bb2\n  ^bb1:\n    cf.br ^bb2\n"

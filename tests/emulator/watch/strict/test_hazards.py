@@ -32,7 +32,11 @@ EXPECTED: dict[str, set[Found]] = {
     "tiles": {("race", 8, 8)},
     "span": {("span", 8, 7)},
     "end": {("hidden-end", 17, 6)},
+    "half_end": {("hidden-end", 24, 5)},
     "watchdog": {("watchdog", 4, None)},
+    "shunned": {("shunned", 5, None)},
+    "held": {("cache", 12, 10)},
+    "stale": {("cache", 12, 9)},
     "endless": {("endless-wait", 10, None), ("endless-wait", 6, None)},
 }
 
@@ -229,16 +233,18 @@ _start: csrr    t0, mhartid
         add     t3, t3, t4
         bnez    t0, wait
         sw      t1, 0(t2)
+        th.dcache.cva t2
         fence
         sw      t1, 0(t3)
         {late}
         j       done
 wait:   lw      t4, 0(t3)
         beqz    t4, wait
+        th.dcache.iva t2
         fence
         lw      t4, 0(t2)
 """
-DATA = ".data\n .balign 8\nflag: .word 0\n .word 0\ndata: .word 0\n"
+DATA = ".data\n .balign 64\nflag: .word 0\n .balign 64\ndata: .word 0\n"
 
 
 def test_a_flag_in_uncached_memory_orders_tiles() -> None:

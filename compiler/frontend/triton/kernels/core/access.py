@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, Variable, bounds
+from compiler.codegen.expr import Value, Variable
+from compiler.codegen.slices.scalar import ScalarCode
 from compiler.frontend.triton.kernels.engines.blocks import strides_of
-from compiler.frontend.triton.kernels.engines.memory import MemoryCode, Transfer, start_of
+from compiler.frontend.triton.kernels.engines.memory import (
+    MemoryCode,
+    Transfer,
+    copy_loops,
+    known_step,
+    start_of,
+)
 from compiler.frontend.triton.kernels.values import (
     ELEMENT_FORMATS,
     FLOAT_FORMATS,
+    STILL,
     Computed,
     Indices,
     KernelValue,
@@ -53,6 +61,13 @@ class Access:
         return math.prod(self.pointers.shape[self.axes :]) >= FEWEST_ELEMENTS
 
     @property
+    def walked(self) -> Indices:
+        """The formula of the place with the steps of the walked axes alone."""
+        indices = self.pointers.indices
+        still = (STILL,) * (len(indices.axes) - self.axes)
+        return replace(indices, axes=(*indices.axes[: self.axes], *still))
+
+    @property
     def parts(self) -> list[KernelValue]:
         """The values that the core reads for an element: its conditions, then the terms of its index."""
         return [*self.conditions, *([] if self.pointers.data is None else [self.pointers.data])]
@@ -71,14 +86,38 @@ def _is_even(pointers: Pointers) -> bool:
     )
 
 
+def _outer_axes(pointers: Pointers, region: Region) -> int:
+    """Counts the first axes for which a copy of the DMA has no loop, with the mask and without it."""
+    axes, spans = pointers.indices.axes, region.spans
+    element = ELEMENT_FORMATS[pointers.element]
+    long = [number for number, extent in enumerate(pointers.shape) if extent > 1]
+    for number, first in enumerate(long):
+        steps = [known_step(axes[axis]) for axis in long[number:]]
+        masked = [spans[axis].high - spans[axis].low for axis in long[number:]]
+        with suppress(ValueError):
+            copy_loops(element, steps, masked)
+            copy_loops(element, steps, [pointers.shape[axis] for axis in long[number:]])
+            return first if number else 0
+    return 0
+
+
+def _is_copy(pointers: Pointers, region: Region, conditions: list[KernelValue]) -> bool:
+    """Returns whether one copy of the DMA moves all elements."""
+    known = pointers.data is None and not conditions and _is_even(pointers)
+    return known and not _outer_axes(pointers, region)
+
+
 class AccessCode:
-    """Writes loads and stores. ``sizes`` are the elements of the arrays by their arguments."""
+    """Writes loads and stores. ``sizes`` are the bytes of the arrays by their arguments."""
 
     def __init__(
         self, core: CoreCode, memory: MemoryCode, messages: MessageCode, sizes: Mapping[str, int]
     ) -> None:
         self.core, self.memory, self.messages, self.sizes = core, memory, messages, sizes
         self.kernel, self.blocks = core.kernel, core.blocks
+        self._acquired: list[tuple[int, Pointers]] = []
+        """The lines of code from which on the cache is invalidated, and what is loaded then."""
+        memory.check = self.check
 
     def load(
         self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None
@@ -87,7 +126,7 @@ class AccessCode:
         region, conditions = conditions_of(mask, pointers.shape)
         if not pointers.shape and pointers.element not in FLOAT_FORMATS:
             return self._single(pointers, region, other)
-        if pointers.data is None and not conditions and _is_even(pointers):
+        if _is_copy(pointers, region, conditions):
             return self.memory.load(pointers, region, other)
         self.memory.loaded.add(pointers.argument)
         access = self._access(pointers, region, conditions)
@@ -103,7 +142,7 @@ class AccessCode:
         region, conditions = conditions_of(mask, pointers.shape)
         if isinstance(value, Indices | Computed):
             value = self.core.block(value, pointers.element)
-        if pointers.data is None and not conditions and _is_even(pointers):
+        if _is_copy(pointers, region, conditions):
             self.memory.store(pointers, value, region)
             return
         self.memory.stored.add(pointers.argument)
@@ -111,12 +150,13 @@ class AccessCode:
         self._copied(self._access(pointers, region, conditions), data, storing=True)
 
     def _access(self, pointers: Pointers, region: Region, conditions: list[KernelValue]) -> Access:
-        """Which axes are walked: those of data, and all if single elements are copied."""
+        """Chooses the walked axes: of data, or beyond a copy's loops; all if the core copies elements."""
         access = Access(pointers, region, conditions, 0)
         if not _is_even(pointers):
             return replace(access, axes=len(pointers.shape))
         parts = [varies(part) for part in access.parts]
-        axes = max((axis + 1 for part in parts for axis, moves in enumerate(part) if moves), default=0)
+        moving = (axis + 1 for part in parts for axis, moves in enumerate(part) if moves)
+        axes = max((*moving, _outer_axes(pointers, region)))
         access = replace(access, axes=axes)
         return access if access.rows else replace(access, axes=len(pointers.shape))
 
@@ -131,6 +171,8 @@ class AccessCode:
             else:
                 self._element(loop, access.pointers, data, place, element, storing)
 
+        if not storing and not access.rows:
+            self._acquire(access.pointers)
         self.walk(access, [data], visit)
 
     def walk(self, access: Access, blocks: Sequence[SpmBlock], visit: Visit) -> None:
@@ -163,7 +205,7 @@ class AccessCode:
         with loop.at(place, parts) as registers, ExitStack() as stack:
             for register in registers[: len(access.conditions)]:
                 stack.enter_context(self.kernel.if_below(0, Variable(register, 0, 1)))
-            element = formula_at(access.pointers.indices, place)
+            element = formula_at(access.walked, place)
             data = access.pointers.data
             if data is not None:
                 element = element + Variable(registers[-1], *range_of(data.element))
@@ -174,51 +216,76 @@ class AccessCode:
     ) -> None:
         self.check(pointers, element)
         with self.kernel.registers.scope():
-            far = self.address(pointers, element)
+            far = self.address(pointers, element, past_cache=storing)
             near = loop.address(data, place)
             register = self.kernel.registers.take()
             source, target = (near, far) if storing else (far, near)
             loop.code.emit(LOADS[data.fmt.bits], register, f"0({source})")
             loop.code.emit(STORES[data.fmt.bits], register, f"0({target})")
 
-    def address(self, pointers: Pointers, element: Value) -> str:
-        """A register with the address of an element of an array."""
+    def address(self, pointers: Pointers, element: Value, past_cache: bool = False) -> str:
+        """A register with the address of an element of an array.
+
+        Stores go past the cache of the core: tiles store to elements of the same line.
+        """
         size = ELEMENT_FORMATS[pointers.element].bits // 8
         windows = self.kernel.target.machine.windows
-        base = start_of(pointers) + (windows.ddr_cached - windows.ddr_engine)
+        window = windows.ddr_uncached if past_cache else windows.ddr_cached
+        base = start_of(pointers) + (window - windows.ddr_engine)
         at = base + element * size
         self.kernel.keep_alive(at)
         return self.kernel.registers.compute(at)
 
-    def check(self, pointers: Pointers, element: Value) -> None:
-        """Stop the program if an element is outside of its array, whose size is known of arguments alone."""
-        if pointers.base is not None:
-            return
-        with self.kernel.registers.scope():
-            register, bound = self.kernel.registers.compute(element), self.kernel.registers.take()
-            self.kernel.out.instruction("li", bound, str(self.sizes[pointers.argument]))
-            self.kernel.out.instruction("bltu", register, bound, "1f")
-            self.kernel.registers.release(bound)
-            array, size = pointers.argument, self.sizes[pointers.argument]
-            text = f"element {SIGNED} of '{array}', which has {size}"
-            self.messages.stop(text, [Variable(register, *bounds(element))])
-            self.kernel.out.label("1")
+    def _acquire(self, pointers: Pointers) -> None:
+        """Invalidate the cache, if the kernel stores to the array: see ``settle``."""
+        self.core.begin()
+        self._acquired.append((self.kernel.out.count, pointers))
+        ScalarCode(self.kernel).acquire()
+
+    def settle(self) -> None:
+        """Erase the invalidations before loads from arrays that the kernel turned out not to store to.
+
+        What was in them before the kernel is in no cache.
+        """
+        for line, pointers in self._acquired:
+            known = pointers.base is None
+            if not (pointers.argument in self.memory.stored if known else self.memory.stored):
+                self.kernel.out.erase(line, line + 2)
+
+    def check(self, pointers: Pointers, *elements: Value) -> None:
+        """Stops the program if an element is outside of its array; writes no code where none can be."""
+        first, end = self._limits(pointers)
+        forms, registers, out = self.kernel.registers.forms, self.kernel.registers, self.kernel.out
+        loaded = pointers.base is not None
+        array = "the array at an address that was loaded" if loaded else f"'{pointers.argument}'"
+        for element in elements:
+            if forms.is_below(first - 1, element) and forms.is_below(element, end):
+                continue
+            with registers.scope():
+                place, size = registers.compute(element - first), registers.compute(end - first)
+                out.instruction("bltu", place, size, "1f")
+            found = [element - first, end - first]
+            self.messages.stop(f"element {SIGNED} of {array}, which has {SIGNED}", found)
+            out.label("1")
+
+    def _limits(self, pointers: Pointers) -> tuple[Value, Value]:
+        """Returns the first element of an array and the one after its last."""
+        size = ELEMENT_FORMATS[pointers.element].bits // 8
+        if pointers.base is None:
+            return 0, self.sizes[pointers.argument] // size
+        before, after = pointers.room
+        return 0 - before // size, after // size
 
     def _row(self, access: Access, data: SpmBlock, place: Place, element: Value, storing: bool) -> None:
         """Let the DMA copy the rest of the axes from an element on."""
         pointers, axes = access.pointers, access.axes
         steps, spans = pointers.indices.axes[axes:], access.region.spans[axes:]
-        first = last = element
-        for axis, span in zip(steps, spans, strict=True):
-            first, last = first + span.low * axis.step, last + (span.high - 1) * axis.step
-        for end in (first, last):
-            self.check(pointers, end)
         at = data.address
         for index, step in zip(place, strides_of(data.kept), strict=False):
             at = at + index * (step * data.size)
         shape = pointers.shape[axes:]
         row = replace(data, address=self.kernel.let(at), shape=shape, stored=data.stored[axes:])
-        box = Transfer(start_of(pointers), element, steps, Region(spans, (), shape))
+        box = Transfer(pointers, element, steps, Region(spans, (), shape))
         self.memory.move(box, row, storing)
 
     # --- single numbers -------------------------------------------------------------------------------------
@@ -226,6 +293,7 @@ class AccessCode:
     def _single(self, pointers: Pointers, region: Region, other: KernelValue | None) -> Indices:
         """An integer of an array, in a register of its own."""
         self.memory.loaded.add(pointers.argument)
+        self._acquire(pointers)
         element, bits = pointers.element, ELEMENT_FORMATS[pointers.element].bits
         register = self.kernel.registers.take()
         number = other.offset if isinstance(other, Indices) else 0

@@ -1,7 +1,8 @@
-"""Integer operations of the core, on registers and on numbers that are known when compiling.
+"""Operations of the core, on registers and on integers that are known when compiling.
 
 A register holds an integer of a type extended by its sign to 64 bits, a truth value as 0 or 1. Results wrap
-around as those of the type. Division of 0 and of the least number is that of RISC-V.
+around as those of the type. Division of 0 and of the least number is that of RISC-V. The only operation of
+floats is the remainder, of the bits of FP32 numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from compiler.codegen.emitter import Emitter
 
 WIDE = 64
 WORD = 32
+_UNITS = 0x4330_0000_0000_0000
+"""The bits of 2**52 in binary64, from which on all numbers are whole."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,50 @@ def _order(name: str, exchanged: bool, negated: bool) -> TwoOperands:
     return code
 
 
+_LOWER = 24
+"""The lowest bits of a quotient in binary64, without which it has 29."""
+
+
+def _float_remainder(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
+    """Writes the exact remainder of FP32 numbers, with the sign of the left one, as fmod of C.
+
+    A loop subtracts multiples of the divisor in binary64. The factor has 29 bits: its product with the 24
+    bits of the divisor is exact, and so is the difference. Quotients are rounded to zero, so no difference is
+    negative. An infinite quotient, or NaN, makes the result NaN and ends the loop.
+    """
+    sign, divisor, rest, quotient, whole = (f"ft{number}" for number in range(5))
+    for register, source in ((sign, left), (divisor, right)):
+        core.emit("fmv.w.x", register, source)
+        core.emit("fcvt.d.s", register, register)
+    core.emit("fabs.d", rest, sign)
+    core.emit("fabs.d", divisor, divisor)
+    core.emit("li", target, hex(_UNITS))
+    core.emit("fmv.d.x", whole, target)
+    core.out.label("2")
+    core.emit("fle.d", target, divisor, rest)
+    core.emit("beqz", target, "4f")
+    core.emit("fdiv.d", quotient, rest, divisor, "rtz")
+    core.emit("fmv.x.d", target, quotient)
+    core.emit("srli", target, target, str(_LOWER))
+    core.emit("slli", target, target, str(_LOWER))
+    core.emit("fmv.d.x", quotient, target)
+    core.emit("flt.d", target, quotient, whole)
+    core.emit("beqz", target, "3f")
+    core.emit("fadd.d", quotient, quotient, whole, "rtz")
+    core.emit("fsub.d", quotient, quotient, whole)
+    core.out.label("3")
+    core.emit("fnmsub.d", rest, quotient, divisor, rest)
+    core.emit("j", "2b")
+    core.out.label("4")
+    core.emit("feq.d", target, divisor, divisor)
+    core.emit("bnez", target, "5f")
+    core.emit("fmv.d", rest, divisor)
+    core.out.label("5")
+    core.emit("fsgnj.d", rest, rest, sign)
+    core.emit("fcvt.s.d", rest, rest)
+    core.emit("fmv.x.w", target, rest)
+
+
 ORDERS = {"lt": (False, False), "ge": (False, True), "gt": (True, False), "le": (True, True)}
 """Comparisons by whether operands are exchanged and the result is negated."""
 
@@ -110,6 +157,7 @@ TWO_OPERANDS: dict[str, TwoOperands] = {
     **{"divsi": _instruction("div"), "remsi": _instruction("rem")},
     **{"divui": _instruction("divu"), "remui": _instruction("remu")},
     "mulhui": _bitwise("mulhu"),
+    "remf": _float_remainder,
     **{"minsi": _extremum("ble"), "maxsi": _extremum("bge")},
     **{"minui": _extremum("bleu"), "maxui": _extremum("bgeu")},
     **{"eq": _equality("seqz"), "ne": _equality("snez")},

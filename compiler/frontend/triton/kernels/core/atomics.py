@@ -111,7 +111,7 @@ class AtomicCode:
     def _read(self, loop: CoreLoop, pointers: Pointers, element: Value) -> tuple[str, str]:
         """Registers with the address of an element and with the element."""
         self.access.check(pointers, element)
-        at, old = self.access.address(pointers, element), self.kernel.registers.take()
+        at, old = self.access.address(pointers, element, past_cache=True), self.kernel.registers.take()
         loop.code.emit(LOADS[ELEMENT_FORMATS[pointers.element].bits], old, f"0({at})")
         return at, old
 

@@ -33,8 +33,9 @@ class CoreCode:
 
     def __init__(self, blocks: BlockCode) -> None:
         self.blocks, self.kernel = blocks, blocks.kernel
-        self.made: dict[int, tuple[KernelValue, SpmBlock]] = {}
-        """Blocks of values that were computed where the code is now, by the identity of the value."""
+        self.made: dict[tuple[int, str], tuple[KernelValue, SpmBlock]] = {}
+        """Blocks of values that were computed where the code is now, by the identity of the value and by the
+        element: a formula can be data of several types."""
         self._waited: tuple[object, ...] = ()
 
     # --- order ----------------------------------------------------------------------------------------------
@@ -58,10 +59,11 @@ class CoreCode:
 
     def prepared(self, values: Sequence[KernelValue]) -> list[KernelValue]:
         """Values whose blocks are row-major, as the core reads them, and are known to be computed."""
-        return all_viewed([self._known(value) for value in values], self._row_major)
+        known = [self._known(each, each.element if isinstance(each, Computed) else "") for each in values]
+        return all_viewed(known, self._row_major)
 
-    def _known(self, value: KernelValue) -> KernelValue:
-        known = self.made.get(id(value))
+    def _known(self, value: KernelValue, element: str) -> KernelValue:
+        known = self.made.get((id(value), element))
         return value if known is None else known[1]
 
     def _row_major(self, value: KernelValue) -> KernelValue:
@@ -69,11 +71,11 @@ class CoreCode:
 
     def block(self, value: KernelValue, element: str) -> SpmBlock:
         """Integers or truth values of a type as data."""
-        known = self._known(value)
+        known = self._known(value, element)
         if isinstance(known, SpmBlock):
             return known
         (made,) = self.made_blocks([value], [element])
-        self.made[id(value)] = value, made
+        self.made[id(value), element] = value, made
         return made
 
     def made_blocks(self, values: Sequence[KernelValue], elements: Sequence[str]) -> list[SpmBlock]:

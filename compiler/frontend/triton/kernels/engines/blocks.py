@@ -12,6 +12,7 @@ from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import spread_rows
 from compiler.frontend.triton.kernels.values import (
+    ELEMENT_FORMATS,
     FLOAT_FORMATS,
     TRUTH,
     Computed,
@@ -24,7 +25,10 @@ from compiler.frontend.triton.kernels.values import (
     UnsupportedOperation,
 )
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
+from tx8isa.numbers.layouts import INT8_BLOCK_CHANNELS, SMALLEST_TAIL
+from tx8isa.numbers.limits import MOST_MOVES
+
+from .exchange import exchange
 
 _LOOPS = 3
 """Loops of a move in the scratchpad."""
@@ -73,8 +77,8 @@ class BlockCode:
         return replace(made, address=self.landing(made.count * made.size))
 
     def result(self, element: str, shape: Shape, stored: Sequence[bool], blocked: bool = False) -> SpmBlock:
-        """A block for a result of floats: the one that is wanted, or a new one."""
-        fmt, home, self.home = FLOAT_FORMATS[element], self.home, None
+        """Returns the block that is wanted for a result, or a new one."""
+        fmt, home, self.home = ELEMENT_FORMATS[element], self.home, None
         wanted = SpmBlock(0, element, fmt, shape, tuple(stored), blocked)
         if home is not None and (home.fmt, home.kept, home.blocked) == (fmt, wanted.kept, blocked):
             return replace(wanted, address=home.address)
@@ -99,6 +103,12 @@ class BlockCode:
         """The bytes of a block of the same extents and order."""
         size = source.count * source.size
         self.kernel.emit("td.gatherscatter", dst=target.address, src0=source.address, n=size)
+
+    def copied(self, data: SpmBlock) -> SpmBlock:
+        """Returns a copy in a block of its own."""
+        made = self.empty(data.element, data.fmt, data.shape, data.stored, data.blocked)
+        self.copy(made, data)
+        return made
 
     def single(self, splat: Splat) -> SpmBlock:
         """A known number as data, one element."""
@@ -193,34 +203,47 @@ class BlockCode:
         """The block in row-major order."""
         if not data.blocked:
             return data
-        rows, columns = data.shape
         made = self.empty(data.element, data.fmt, data.shape, data.stored)
-        for plane in range(columns // BLOCK):
-            self._move_plane(made, data, plane, rows, columns, to_planes=False)
+        for plane in range(data.shape[1] // BLOCK):
+            self._move_plane(made, data, plane, BLOCK, to_planes=False)
         return made
 
     def planes(self, data: SpmBlock) -> SpmBlock:
         """A matrix as the matrix engine wants it: of more than 64 columns, in planes of 64."""
         data = self.spread(data, (True, True))
-        rows, columns = data.shape
-        if columns < 4:
-            raise UnsupportedOperation(f"a matrix of {columns} columns; the matrix engine takes at least 4")
-        if data.blocked or columns <= BLOCK:
-            return data
+        if data.blocked or data.shape[1] <= BLOCK:
+            return self._wide_enough(data)
+        return self._in_planes(data, BLOCK)
+
+    def byte_planes(self, data: SpmBlock) -> SpmBlock:
+        """Returns a matrix of bytes in the engine's order: planes of 128 columns, if it has more."""
+        data = self._wide_enough(self.compact(self.spread(data, (True, True))))
+        return self._in_planes(data, INT8_BLOCK_CHANNELS) if data.shape[1] > INT8_BLOCK_CHANNELS else data
+
+    def _wide_enough(self, data: SpmBlock) -> SpmBlock:
+        """Returns a matrix; UnsupportedOperation for one with fewer columns than a plane has."""
+        columns = data.shape[1]
+        if columns < SMALLEST_TAIL:
+            allowed = f"the matrix engine takes at least {SMALLEST_TAIL}"
+            raise UnsupportedOperation(f"a matrix of {columns} columns; {allowed}")
+        return data
+
+    def _in_planes(self, data: SpmBlock, width: int) -> SpmBlock:
+        """Moves a row-major matrix into planes of ``width`` columns."""
         made = self.empty(data.element, data.fmt, data.shape, data.stored, blocked=True)
-        for plane in range(columns // BLOCK):
-            self._move_plane(made, data, plane, rows, columns, to_planes=True)
+        for plane in range(data.shape[1] // width):
+            self._move_plane(made, data, plane, width, to_planes=True)
         return made
 
     def _move_plane(
-        self, target: SpmBlock, source: SpmBlock, plane: int, rows: int, columns: int, to_planes: bool
+        self, target: SpmBlock, source: SpmBlock, plane: int, width: int, to_planes: bool
     ) -> None:
-        """Move one plane between the two orders."""
+        """Move one plane of ``width`` columns between the two orders."""
+        (rows, columns), size = source.shape, source.size
         if rows > MOST_MOVES:
             raise UnsupportedOperation(f"a matrix of {rows} rows; at most {MOST_MOVES}")
-        size = source.size
-        in_planes, in_rows = plane * rows * BLOCK * size, plane * BLOCK * size
-        near, far = BLOCK * size, columns * size
+        in_planes, in_rows = plane * rows * width * size, plane * width * size
+        near, far = width * size, columns * size
         one, other = (in_rows, far), (in_planes, near)
         (source_at, source_step), (target_at, target_step) = (one, other) if to_planes else (other, one)
         self.kernel.emit(
@@ -248,27 +271,10 @@ class BlockCode:
         """A row-major block of two axes with its axes exchanged."""
         if not all(data.stored):
             return data.viewed(data.shape[::-1], data.stored[::-1])
-        rows, columns = data.shape
-        if max(rows, columns) > LARGEST_EXTENT:
-            raise UnsupportedOperation(
-                f"a transpose of {rows} x {columns}; each side is at most {LARGEST_EXTENT}"
-            )
         made = self.empty(data.element, data.fmt, data.shape[::-1], data.stored[::-1])
-        self.exchange(made, self.compact(data), rows, columns, 1)
+        rows, columns = data.shape
+        exchange(self.kernel, made, self.compact(data), (1, rows, columns), 1)
         return made
-
-    def exchange(self, target: SpmBlock, source: SpmBlock, rows: int, columns: int, inner: int) -> None:
-        """Exchange the first two axes of rows x columns x inner elements."""
-        token = source.fmt.token
-        if source.fmt.bits > _WORD:
-            token, inner = Format.INT32.token, inner * (source.fmt.bits // _WORD)
-        self.kernel.emit(
-            f"td.transpose.{token}",
-            dst=target.address,
-            src0=source.address,
-            shape=[1, rows, columns, inner],
-            dst_shape=[1, columns, rows, inner],
-        )
 
     # --- truth values -------------------------------------------------------------------------------------
 

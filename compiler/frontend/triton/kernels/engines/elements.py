@@ -144,10 +144,10 @@ class ElementCode:
         return self.binary("div", a, b, element)
 
     def propagating(self, name: str, left: KernelValue, right: KernelValue, element: str) -> Number:
-        """Maximum or minimum, NaN where an operand is NaN: the sum of the two is NaN there."""
+        """Returns the larger or smaller operand, NaN where one is NaN, as their sum is there."""
         best = self.binary(name, left, right, element)
         total = self.binary("add", left, right, element)
-        return self.select(self.compare("uno", total, total), total, best)
+        return self.select(self.compare("uno", left, right), total, best)
 
     # --- one operand ---------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class ElementCode:
         if name in ROUNDINGS:
             vector.round_to_integer(made.address, ROUNDINGS[name])
         else:
-            made = replace(made, address=error_function(vector, data.address, made.address))
+            made = replace(made, address=error_function(vector, made.address))
         return self.cast(made, element)
 
     # --- truth values --------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class ElementCode:
 
     # --- formats -------------------------------------------------------------------------------------------
 
-    def in_format(self, data: SpmBlock, fmt: Format) -> SpmBlock:
+    def in_format(self, data: SpmBlock, fmt: Format, rounding: str = "rne") -> SpmBlock:
         """Convert a block of floats to another format of floats."""
         if data.fmt is fmt:
             return data
@@ -274,12 +274,13 @@ class ElementCode:
             made = self.blocks.result(element, data.shape, data.stored, data.blocked)
         else:
             made = self.blocks.empty(element, fmt, data.shape, data.stored, data.blocked)
-        self.convert(made, data)
+        self.convert(made, data, rounding)
         return made
 
     def convert(self, target: SpmBlock, source: SpmBlock, rounding: str = "rne") -> None:
         """Convert between any two formats."""
-        operands = {} if rounding == "rne" else {"rnd": rounding}
+        exact = source.fmt.bits < target.fmt.bits
+        operands = {} if exact or rounding == "rne" else {"rnd": rounding}
         self.kernel.emit(
             f"ct.cvt.{source.fmt.token}.{target.fmt.token}",
             dst=target.address,
@@ -288,22 +289,22 @@ class ElementCode:
             **operands,
         )
 
-    def cast(self, value: KernelValue, element: str) -> Number:
+    def cast(self, value: KernelValue, element: str, rounding: str = "rne") -> Number:
         """Floats, truth values or integers as floats of another element."""
         if element not in FLOAT_FORMATS:
             raise UnsupportedOperation(f"floats of type {element}; supported are {', '.join(FLOAT_FORMATS)}")
         fmt = FLOAT_FORMATS[element]
-        if isinstance(value, Splat):
+        if isinstance(value, Splat) and rounding == "rne":
             return Splat(_rounded(value.number, fmt), element, value.shape)
         if isinstance(value, Indices):
             value = self.positions(value)
         if isinstance(value, Computed):
             value = self.blocks.data(value)
         if isinstance(value, SpmBlock) and not value.fmt.is_float:
-            made = self.blocks.empty(element, Format.FP32, value.shape, value.stored)
+            made = self.blocks.empty(element, Format.FP32, value.shape, value.stored, value.blocked)
             self.convert(made, value)
             value = made
-        return replace(self.in_format(self.blocks.data(value), fmt), element=element)
+        return replace(self.in_format(self.blocks.data(value), fmt, rounding), element=element)
 
     def positions(self, value: Indices) -> SpmBlock:
         """Integers that are known by a formula, as data in FP32; refused if that is not exact."""

@@ -2,18 +2,18 @@
 
 A transfer has consecutive bytes in the scratchpad. A box that is not a stretch of the block's bytes goes
 through a buffer, from which the TDMA spreads it into the block, or into which it collects it. No byte outside
-of the box is read or written.
+of the box is read or written. A box that may leave its array is checked before.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Address, Value, bounds, maximum, minimum
 from compiler.codegen.kernel import Argument
-from compiler.codegen.slices.tensors import BLOCK, LEVELS, dma_loops
+from compiler.codegen.slices.tensors import LEVELS, dma_loops
 from compiler.frontend.triton.kernels.values import (
     ELEMENT_FORMATS,
     STILL,
@@ -43,14 +43,22 @@ _WORD = 32
 class Transfer:
     """A box of a block and where its elements are in DDR.
 
-    ``start`` is the address of the array; ``axes`` are the steps in elements from ``first`` on; ``region`` is
+    ``pointers`` say which array it is; ``axes`` are the steps in elements from ``first`` on; ``region`` is
     the box.
     """
 
-    start: Value
+    pointers: Pointers
     first: Value
     axes: tuple[Steps, ...]
     region: Region
+
+    @property
+    def ends(self) -> tuple[Value, Value]:
+        """The first and the last element of a box that is not empty, whose steps go forward."""
+        first = last = self.first
+        for axis, span in zip(self.axes, self.region.spans, strict=True):
+            first, last = first + span.low * axis.step, last + (span.high - 1) * axis.step
+        return first, last
 
     def narrowed(self, axis: int, span: Span, steps: Steps, first: Value) -> Transfer:
         """This transfer with other indices along one axis, the first of them at another address."""
@@ -78,6 +86,8 @@ class MemoryCode:
         """The arguments from which the kernel loads."""
         self.stored: set[str] = set()
         """The arguments to which it stores."""
+        self.check: Callable[[Pointers, Value, Value], None]
+        """Stops the program unless the elements from one to another are in their array."""
 
     def load(self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None) -> SpmBlock:
         """The elements where the mask holds, ``other`` elsewhere, 0 without it."""
@@ -184,11 +194,9 @@ class MemoryCode:
 
     def _move_box(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
         """Move a box, directly if its bytes follow each other in the block."""
+        self.check(transfer.pointers, *transfer.ends)
         region = transfer.region
         kept = [axis for axis, extent in enumerate(data.kept) if extent > 1]
-        if data.blocked:
-            self._transfer_planes(transfer, data, storing)
-            return
         inner = [axis for axis in kept[1:] if not region.whole(axis)]
         if not inner:
             self._transfer(transfer, data, storing)
@@ -237,42 +245,32 @@ class MemoryCode:
         if storing:
             self._emit(transfer, kept, data, buffer, storing)
 
-    def _transfer_planes(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
-        """A matrix in planes of 64 columns, all of it, as three axes."""
-        rows, columns = data.shape
-        row, column = transfer.axes
-        axes = (Steps(column.step * BLOCK), row, column)
-        shape = (columns // BLOCK, rows, BLOCK)
-        planes = Transfer(transfer.start, transfer.first, axes, everywhere(shape))
-        self._emit(planes, [0, 1, 2], data, data.address, storing)
-
     def _emit(
         self, transfer: Transfer, kept: Sequence[int], data: SpmBlock, place: Value, storing: bool
     ) -> None:
         """The instruction that moves a box between DDR and consecutive bytes from ``place`` on."""
         spans = transfer.region.spans
-        steps = [_known_step(transfer.axes[axis]) for axis in kept]
-        first = transfer.first
-        for number, axis in enumerate(transfer.axes):
-            first = first + spans[number].low * axis.step
+        steps = [known_step(transfer.axes[axis]) for axis in kept]
         extents = [spans[axis].high - spans[axis].low for axis in kept]
-        token, words = data.fmt.token, data.fmt.bits // _WORD
-        if words > 1:  # the DMA moves no elements of 64 bits
-            token, steps, extents = (
-                Format.INT32.token,
-                [*(step * words for step in steps), 1],
-                [*extents, words],
-            )
+        token = Format.INT32.token if data.fmt.bits > _WORD else data.fmt.token
         try:
-            loops = dma_loops(steps, extents)
+            loops = copy_loops(data.fmt, steps, extents)
         except ValueError:
             found = f"steps {', '.join(map(str, steps))} of {len(kept)} axes"
             raise UnsupportedOperation(f"{found}; a copy has a run of elements and {LEVELS} loops") from None
-        at = transfer.start + first * data.size
+        at = start_of(transfer.pointers) + transfer.ends[0] * data.size
         if storing:
             self.kernel.emit(f"wdma.{token}", dst=at, src=place, **loops)
         else:
             self.kernel.emit(f"rdma.{token}", dst=place, src=at, **loops)
+
+
+def copy_loops(fmt: Format, steps: Sequence[int], extents: Sequence[Value]) -> dict[str, Argument]:
+    """Returns the loops of a copy, of words for elements of 64 bits; ValueError if there are too many."""
+    words = fmt.bits // _WORD
+    if words > 1:
+        steps, extents = [*(step * words for step in steps), 1], [*extents, words]
+    return dma_loops(steps, extents)
 
 
 @dataclass(frozen=True)
@@ -335,10 +333,11 @@ def _transfer(pointers: Pointers, region: Region) -> Transfer:
     for axis, extent in zip(indices.axes, indices.shape, strict=True):
         if extent == 1 and axis.modulus:
             first = first + axis.start * axis.step
-    return Transfer(start_of(pointers), first, axes, region)
+    return Transfer(pointers, first, axes, region)
 
 
-def _known_step(axis: Steps) -> int:
+def known_step(axis: Steps) -> int:
+    """Returns the step of an axis of a copy; UnsupportedOperation if the DMA does not take it."""
     step = axis.step
     if not isinstance(step, int):
         raise UnsupportedOperation("a stride that is not known when compiling")

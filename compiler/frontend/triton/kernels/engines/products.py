@@ -10,18 +10,22 @@ from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.frontend.triton.kernels.values import (
     FLOAT_FORMATS,
+    Indices,
     KernelValue,
     Splat,
     SpmBlock,
     UnsupportedOperation,
 )
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .blocks import BlockCode
 from .elements import ElementCode
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
 """How operands in FP32 are multiplied: rounded to TF32, or as sums of two TF32 numbers each."""
+_BYTES = ("i8", "i32")
+"""Elements of the operands and of the sums of a product of bytes."""
 
 
 class ProductCode:
@@ -30,17 +34,16 @@ class ProductCode:
     def __init__(self, blocks: BlockCode) -> None:
         self.blocks, self.kernel, self.elements = blocks, blocks.kernel, ElementCode(blocks)
 
-    def dot(self, left: KernelValue, right: KernelValue, start: KernelValue, precision: str) -> SpmBlock:
-        """start + left x right; the sums are in FP32 and rounded to the format of ``start``."""
+    def dot(
+        self, left: KernelValue, right: KernelValue, start: KernelValue, element: str, precision: str
+    ) -> SpmBlock:
+        """Writes start + left x right: sums of floats in FP32, rounded to ``element``; of bytes in INT32."""
         if len(left.shape) == 3:
-            return self._of_each(left, right, start, precision)
-        a, b = self._operand(left), self._operand(right)
-        element = start.element if isinstance(start, Splat | SpmBlock) else ""
+            return self._of_each(left, right, start, element, precision)
+        a, b = self._operand(left, element), self._operand(right, element)
         self._check(a, b, element, precision)
         rows, columns = a.shape[0], b.shape[1]
-        begin = None
-        if not (isinstance(start, Splat) and start.number == 0):
-            begin = self.blocks.planes(self.blocks.data(start))
+        begin = None if _is_zero(start) else self.blocks.planes(self.blocks.typed(start, element))
         made = self.blocks.result(element, (rows, columns), (True, True), columns > BLOCK)
         pairs = self._parts(self._in_planes(a), self._in_planes(b), precision)
         if len(pairs) > 1 and made.fmt is not Format.FP32:
@@ -50,37 +53,51 @@ class ProductCode:
             begin = made
         return made
 
-    def _of_each(self, left: KernelValue, right: KernelValue, start: KernelValue, precision: str) -> SpmBlock:
-        """A product for each index of the first axis of three."""
-        a, b = (self.blocks.full(value) for value in (left, right))
+    def _of_each(
+        self, left: KernelValue, right: KernelValue, start: KernelValue, element: str, precision: str
+    ) -> SpmBlock:
+        """Writes a product for each index of the first axis of three.
+
+        The engine reads and writes sums in whole lines. Sums that end within a line get their own blocks.
+        """
         home, self.blocks.home = self.blocks.home, None
-        begin = start if isinstance(start, Splat) else self.blocks.full(start)
-        assert isinstance(begin, Splat | SpmBlock)
+        a, b = (self.blocks.full(self._operand(value, element)) for value in (left, right))
+        zero = Splat(0.0, element, start.shape[1:])
+        begin = None if _is_zero(start) else self.blocks.full(self.blocks.typed(start, element))
         self.blocks.home = home
-        made = self.blocks.result(begin.element, (a.shape[0], a.shape[1], b.shape[2]), (True,) * 3)
+        made = self.blocks.result(element, (a.shape[0], a.shape[1], b.shape[2]), (True,) * 3)
+        in_place = made.count // made.shape[0] * made.size % LINE_BYTES == 0
         for index in range(a.shape[0]):
-            target = self.blocks.home = _part(made, index)
-            first = replace(begin, shape=begin.shape[1:]) if isinstance(begin, Splat) else _part(begin, index)
-            product = self.dot(_part(a, index), _part(b, index), first, precision)
+            target = _part(made, index)
+            self.blocks.home = target if in_place else None
+            first = zero if begin is None else _part(begin, index)
+            if isinstance(first, SpmBlock) and not in_place:
+                first = self.blocks.copied(first)
+            product = self.dot(_part(a, index), _part(b, index), first, element, precision)
             if product.address is not target.address:
                 self.blocks.copy(target, self.blocks.compact(product))
         return made
 
-    def _operand(self, value: KernelValue) -> SpmBlock:
+    def _operand(self, value: KernelValue, element: str) -> SpmBlock:
         """A matrix in either order of its axes, for the engine takes both."""
-        return value if isinstance(value, SpmBlock) and value.turned else self.blocks.data(value)
+        if isinstance(value, SpmBlock) and value.turned:
+            return value
+        return self.blocks.typed(value, _BYTES[0] if element == _BYTES[1] else element)
 
     def _in_planes(self, data: SpmBlock) -> SpmBlock:
         """A matrix as the engine wants it; its shape is that in memory, and it says whether it is turned."""
-        return replace(self.blocks.planes(self.blocks.as_stored(data)), turned=data.turned)
+        stored = self.blocks.as_stored(data)
+        planes = self.blocks.planes(stored) if data.fmt.is_float else self.blocks.byte_planes(stored)
+        return replace(planes, turned=data.turned)
 
     def _check(self, a: SpmBlock, b: SpmBlock, element: str, precision: str) -> None:
         if len(a.shape) != 2 or len(b.shape) != 2:
             raise UnsupportedOperation(f"a product of {len(a.shape)} axes; supported are 2 and 3")
-        if a.fmt is not b.fmt or a.element not in FLOAT_FORMATS or element not in FLOAT_FORMATS:
-            allowed = ", ".join(FLOAT_FORMATS)
+        floats = a.fmt is b.fmt and a.element in FLOAT_FORMATS and element in FLOAT_FORMATS
+        if not floats and (a.element, b.element, element) != (_BYTES[0], *_BYTES):
+            allowed = f"two of {', '.join(FLOAT_FORMATS)}, and of {_BYTES[0]} with sums in {_BYTES[1]}"
             raise UnsupportedOperation(
-                f"a product of {a.element} and {b.element}; supported are two of {allowed}"
+                f"a product of {a.element} and {b.element} with sums in {element}; supported are {allowed}"
             )
         if precision not in PRECISIONS:
             raise UnsupportedOperation(
@@ -128,6 +145,13 @@ class ProductCode:
             rt=int(not b.turned),
             **start,
         )
+
+
+def _is_zero(value: KernelValue) -> bool:
+    """Returns whether sums begin with a 0 that is known when compiling."""
+    if isinstance(value, Indices):
+        return value.uniform and isinstance(value.offset, int) and value.offset == 0
+    return isinstance(value, Splat) and value.number == 0
 
 
 def _part(data: SpmBlock, index: int) -> SpmBlock:

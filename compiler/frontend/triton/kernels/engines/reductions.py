@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compiler.codegen.slices.tensors import BLOCK
-from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, SpmBlock, UnsupportedOperation
+from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, KernelValue, SpmBlock
 from tx8isa.numbers.layouts import SMALLEST_TAIL
-from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .blocks import BlockCode
+from .exchange import exchange
 
 Blocks = list[SpmBlock]
 Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
@@ -79,15 +80,20 @@ class ReductionCode:
         return made
 
     def _of_columns(self, data: SpmBlock, axis: int, name: str) -> SpmBlock:
-        """A reduction of an axis that is not the last one; the axes after it are channels."""
+        """A reduction of an axis that is not the last one; the axes after it are channels.
+
+        The axes before it are rows of one batch. More than 64 channels take several positions each, which
+        leaves the rows to be batches; these are whole lines then.
+        """
         shape = (*data.shape[:axis], *data.shape[axis + 1 :])
-        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis:])
-        parts, lanes = max(inner // BLOCK, 1), min(inner, BLOCK)
-        extents = (
-            [parts, data.shape[axis], 1, lanes] if data.blocked else [outer, data.shape[axis], parts, lanes]
-        )
+        outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])
         made = self.blocks.empty(data.element, data.fmt, shape, [extent > 1 for extent in shape])
-        self._emit(name, made, data, extents, "h")
+        if data.blocked:
+            self._emit(name, made, data, [1, length, 1, inner], "h")
+        elif inner <= BLOCK:
+            self._emit(name, made, data, [1, outer, length, inner], "w")
+        else:
+            self._emit(name, made, data, [outer, length, inner // BLOCK, BLOCK], "h")
         return made
 
     def _of_rows(self, data: SpmBlock, name: str) -> SpmBlock:
@@ -147,9 +153,8 @@ class ReductionCode:
         outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])
         moved = data
         if outer > 1 and length > 1:
-            self._check(outer, length)
             moved = self.blocks.empty(data.element, data.fmt, (length, outer, inner), (True,) * 3)
-            self.blocks.exchange(moved, data, outer, length, inner)
+            exchange(self.kernel, moved, data, (1, outer, length), inner)
         return moved.viewed((length, *shape), tuple(extent > 1 for extent in (length, *shape)))
 
     def axis_back(self, data: SpmBlock, axis: int) -> SpmBlock:
@@ -159,16 +164,9 @@ class ReductionCode:
         outer, inner = math.prod(rest[:axis]), math.prod(rest[axis:])
         moved = data
         if outer > 1 and length > 1:
-            self._check(outer, length)
             moved = self.blocks.empty(data.element, data.fmt, (outer, length, inner), (True,) * 3)
-            self.blocks.exchange(moved, data, length, outer, inner)
+            exchange(self.kernel, moved, data, (1, length, outer), inner)
         return moved.viewed(shape, tuple(extent > 1 for extent in shape))
-
-    def _check(self, outer: int, length: int) -> None:
-        if max(outer, length) > LARGEST_EXTENT or outer * length > MOST_MOVES * BLOCK:
-            raise UnsupportedOperation(
-                f"a reduction of {length} elements of {outer} rows; at most {LARGEST_EXTENT}"
-            )
 
     def combined(self, combine: Combine, first: Blocks, second: Blocks) -> Blocks:
         """The results of a function as blocks that are written out."""

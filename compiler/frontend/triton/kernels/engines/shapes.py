@@ -19,9 +19,9 @@ from compiler.frontend.triton.kernels.values import (
     UnsupportedOperation,
     everywhere,
 )
-from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .blocks import BlockCode
+from .exchange import exchange
 
 
 def splat(value: KernelValue, shape: Shape) -> KernelValue:
@@ -119,10 +119,6 @@ def _broadcast_region(value: Region, shape: Shape, repeated: Sequence[bool]) -> 
     return Region(tuple(spans), tuple(conditions), shape)
 
 
-_MOST_TRANSPOSES = 64
-"""Instructions for one axis that comes forward."""
-
-
 class ShapeCode:
     """Writes transposes and reshapes with the blocks of a kernel."""
 
@@ -159,16 +155,8 @@ class ShapeCode:
             extents = [data.shape[each] for each in axes]
             outer, rows = math.prod(extents[:place]), math.prod(extents[place:at])
             columns, inner = extents[at], math.prod(extents[at + 1 :])
-            if outer > _MOST_TRANSPOSES or max(rows, columns) > LARGEST_EXTENT:
-                what = f"{outer} transposes of {rows} x {columns}"
-                allowed = f"at most {_MOST_TRANSPOSES}, each side at most {LARGEST_EXTENT}"
-                raise UnsupportedOperation(f"a transpose of {len(order)} axes takes {what}; {allowed}")
             moved = self.blocks.empty(data.element, data.fmt, data.shape, data.stored)
-            step = rows * columns * inner * data.size
-            for index in range(outer):
-                target = replace(moved, address=moved.address + index * step)
-                source = replace(data, address=data.address + index * step)
-                self.blocks.exchange(target, source, rows, columns, inner)
+            exchange(self.blocks.kernel, moved, data, (outer, rows, columns), inner)
             axes.insert(place, axes.pop(at))
             data = moved
         shape = tuple(data.shape[axis] for axis in order)

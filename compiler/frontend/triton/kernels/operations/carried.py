@@ -200,9 +200,7 @@ def put_all(site: KernelSite, places: Sequence[Carried], values: Sequence[Kernel
     for place, value in zip(places, values, strict=True):
         source = place.taken(site, value)
         if isinstance(source, SpmBlock) and any(source.address is address for address in homes):
-            copied = blocks.empty(source.element, source.fmt, source.shape, source.stored, source.blocked)
-            blocks.copy(copied, source)
-            source = copied
+            source = blocks.copied(source)
         pairs.append((place, source))
     for place, source in pairs:
         if source is not None:

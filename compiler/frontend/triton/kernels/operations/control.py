@@ -9,7 +9,6 @@ from compiler.frontend.triton.kernels.engines.elements import BINARY, UNARY
 from compiler.frontend.triton.kernels.integers import add, subtract, sum_before_division, truth_of, uniform
 from compiler.frontend.triton.kernels.site import KernelSite
 from compiler.frontend.triton.kernels.values import (
-    FLOAT_FORMATS,
     Indices,
     KernelValue,
     Pointers,
@@ -176,7 +175,7 @@ class _LoopValues:
         maker = self.makers.get(self.yielded[number])
         if maker is None or not (maker.name in BINARY or maker.name in UNARY or maker.name == "tt.dot"):
             return False
-        if self.yielded.count(self.yielded[number]) > 1 or self.kinds[number].element not in FLOAT_FORMATS:
+        if self.yielded.count(self.yielded[number]) > 1:
             return False
         names, at = {self.names[number]}, self.body.operations.index(maker)
         for place, each in enumerate(self.body.operations):

@@ -147,6 +147,14 @@ for _names, _handler in (
         operation(_name)(_handler)
 
 
+@operation("arith.remf")
+def _float_remainder(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
+    """Computes it on the core in FP32, which holds the remainder of shorter numbers exactly."""
+    wide = tuple(site.elements.in_format(site.blocks.data(value), Format.FP32) for value in operands)
+    made = site.core.block(computed("remf", wide, "f32", "f32"), "f32")
+    return [site.elements.cast(made, _element(found))]
+
+
 @operation("math.fma")
 def _multiply_and_add(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     """The product is rounded before the sum, as the engine has no instruction for both."""
@@ -158,7 +166,10 @@ def _multiply_and_add(site: KernelSite, found: TtirOperation, operands: Values) 
 def _clamp(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     element, (value, low, high) = _element(found), operands
     larger = site.elements.binary("max", value, low, element)
-    return [site.elements.binary("min", larger, high, element)]
+    clamped = site.elements.binary("min", larger, high, element)
+    if found.attributes.get("propagateNan") != "all":
+        return [clamped]
+    return [site.elements.select(site.elements.compare("uno", value, value), value, clamped)]
 
 
 @operation("arith.cmpf")
@@ -169,7 +180,18 @@ def _compare_floats(site: KernelSite, found: TtirOperation, operands: Values) ->
 
 @operation("arith.extf", "arith.truncf", "tt.fp_to_fp")
 def _to_float(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    return [site.elements.cast(operands[0], found.types[-1].element)]
+    return [site.elements.cast(operands[0], found.types[-1].element, _rounding(found))]
+
+
+def _rounding(found: TtirOperation) -> str:
+    """Returns the engine's name of the rounding of a conversion."""
+    name = str(found.attributes.get("rounding", "rtne"))
+    if name not in _ROUNDINGS:
+        raise UnsupportedOperation(f"rounding '{name}'; supported are {', '.join(_ROUNDINGS)}")
+    return _ROUNDINGS[name]
+
+
+_ROUNDINGS = {"rtne": "rne", "rtz": "rtz"}
 
 
 @operation("arith.sitofp", "arith.uitofp")
@@ -290,7 +312,7 @@ def _store(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 def _dot(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     precision = str(found.attributes.get("inputPrecision", "ieee"))
     left, right, start = operands
-    return [site.products.dot(left, right, start, precision)]
+    return [site.products.dot(left, right, start, found.types[-1].element, precision)]
 
 
 @operation("tt.return", "llvm.intr.assume")

@@ -13,6 +13,7 @@ from compiler.frontend.triton.kernels.integers import (
     add,
     compare,
     intersection,
+    multiply,
     truth_of,
     uniform,
 )
@@ -167,7 +168,7 @@ def _integer_cast(site: KernelSite, found: TtirOperation, operands: Values) -> V
 def _bitcast(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     (value,), kind = operands, found.types[-1]
     if isinstance(value, Pointers):
-        return [replace(value, element=kind.element)]
+        return [_to_other_elements(value, kind.element)]
     element, source = kind.element, found.types[0].element
     data = site.blocks.straight(site.blocks.typed(value, source))
     formats = {**FLOAT_FORMATS, **INTEGER_FORMATS}
@@ -182,6 +183,24 @@ def _bitcast(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 # --- pointers -----------------------------------------------------------------------------------------------
 
 
+def _to_other_elements(pointers: Pointers, element: str) -> Pointers:
+    """Returns pointers to the same addresses, as those of elements of another size."""
+    old, new = (ELEMENT_FORMATS[each].bits for each in (pointers.element, element))
+    indices, data, shape = pointers.indices, pointers.data, pointers.shape
+    if old > new:
+        factor = uniform(old // new, shape)
+        indices = multiply(indices, factor)
+        data = None if data is None else two("mul", data, factor, "i64")
+    elif old < new:
+        parts = [indices.offset, *(axis.step for axis in indices.axes)]
+        if data is not None or any(not isinstance(part, int) or part % (new // old) for part in parts):
+            found, times = f"pointers to {pointers.element} as pointers to {element}", new // old
+            raise UnsupportedOperation(f"{found}; supported where all steps are known multiples of {times}")
+        axes = tuple(replace(axis, step=axis.step // (new // old)) for axis in indices.axes)
+        indices = Indices(indices.offset // (new // old), axes, shape)
+    return replace(pointers, element=element, indices=indices, data=data)
+
+
 @operation("tt.int_to_ptr")
 def _as_pointer(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
     """An address that was loaded."""
@@ -189,7 +208,8 @@ def _as_pointer(site: KernelSite, found: TtirOperation, operands: Values) -> Val
     if not isinstance(value, Indices) or value.shape or kind.element not in ELEMENT_FORMATS:
         allowed = ", ".join(ELEMENT_FORMATS)
         raise UnsupportedOperation(f"takes one address of 64 bits, to elements of {allowed}; found {kind}")
-    return [Pointers("", kind.element, Indices(0), base=site.kernel.let(value.offset))]
+    base = site.kernel.let(value.offset)
+    return [Pointers("", kind.element, Indices(0), base=base, room=site.addresses.room(base))]
 
 
 @operation("tt.addptr")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, bounds, highest
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.frontend.triton.kernels.site import KernelSite, RunAhead
-from compiler.frontend.triton.kernels.values import FLOAT_FORMATS, Computed, KernelValue, Pointers, SpmBlock
+from compiler.frontend.triton.kernels.values import ELEMENT_FORMATS, Computed, KernelValue, Pointers, SpmBlock
 from compiler.frontend.triton.operations import Block, TtirOperation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -208,7 +208,7 @@ class Prefetch:
         homes = site.homes
         for product in self.products:
             kind, name = product.operation.types[-1], product.operation.results[0]
-            fmt, columns = FLOAT_FORMATS[kind.element], kind.shape[-1]
+            fmt, columns = ELEMENT_FORMATS[kind.element], kind.shape[-1]
             home = SpmBlock(0, kind.element, fmt, kind.shape, (True, True), columns > BLOCK)
             home = replace(home, address=landing(home.count * home.size))
             site.homes = {**homes, name: home}

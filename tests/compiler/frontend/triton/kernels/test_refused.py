@@ -30,8 +30,8 @@ LOADED = (
     ("lines", "message"),
     [
         (
-            "    %s = arith.remf %v, %v : tensor<8xf32>",
-            "kernel.ttir:7:5: arith.remf: not supported; docs/triton.md lists the operations that are",
+            "    %s = math.powf %v, %v : tensor<8xf32>",
+            "kernel.ttir:7:5: math.powf: not supported; docs/triton.md lists the operations that are",
         ),
         (
             f"    %p = tt.load %xat : {POINTERS}\n    %q = tt.addptr %p, %at : {POINTERS}, tensor<8xi32>",
@@ -40,6 +40,11 @@ LOADED = (
         (
             "    %p = arith.addi %xat, %at : tensor<8xi32>",
             "kernel.ttir:7:5: arith.addi: needs integers, not pointers or floats",
+        ),
+        (
+            "    %b = tt.bitcast %xat : tensor<8x!tt.ptr<f32>> -> tensor<8x!tt.ptr<i64>>",
+            "kernel.ttir:7:5: tt.bitcast: pointers to f32 as pointers to i64; supported where all steps are "
+            "known multiples of 2",
         ),
         (
             "    %w = arith.extf %v : tensor<8xf32> to tensor<8xf64>",
@@ -153,6 +158,28 @@ def test_launches(changes: dict[str, object], message: str) -> None:
     launch = KernelLaunch((1, 1, 1), dict.fromkeys(("x", "y", "out"), (4,)), {"n": 4})
     with pytest.raises(TtirError) as error:
         compile_kernel(kernel, replace(launch, **changes))
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (
+            "x: !tt.ptr<f64>",
+            "kernel: argument 'x' is an array of float64, which the chip does not compute with: pass one of "
+            "float16, bfloat16, float32, int8, int16, int32, int64, bool, such as x.astype('float32')",
+        ),
+        (
+            "x: f64",
+            "kernel: argument 'x' of type f64; supported are pointers and numbers of f16, bf16, f32, i8, "
+            "i16, i32, i64, i1",
+        ),
+    ],
+)
+def test_parameters_of_types_that_no_unit_computes_with(parameter: str, message: str) -> None:
+    given = {"x": draw("fp32", 8)} if "ptr" in parameter else {"x": 1.0}
+    with pytest.raises(TtirError) as error:
+        compiled("", (parameter,), **given)
     assert str(error.value) == message
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.frontend.triton.operations import TtirError
 from paths import ROOT
 from triton_launches import DTYPES, draw, launched, poison
 
@@ -135,6 +136,51 @@ def test_formats_by_the_operation_of_triton(element: str, fmt: str) -> None:
     assert np.array_equal(_floats(lines, x), x.astype(DTYPES[fmt]).astype(np.float32))
 
 
+@pytest.mark.parametrize(("element", "fmt"), [("f16", "fp16"), ("bf16", "bf16")])
+def test_formats_can_be_rounded_to_zero(element: str, fmt: str) -> None:
+    """The nearest number, or the one before it if that is larger."""
+    x = draw("fp32", 64)
+    x[:4] = 1e9, -1e-9, np.inf, 65519
+    lines = (
+        f"    %n = tt.fp_to_fp %a, rounding = rtz : tensor<64xf32> -> tensor<64x{element}>\n"
+        f"    %r = tt.fp_to_fp %n : tensor<64x{element}> -> tensor<64xf32>\n"
+    )
+    with np.errstate(over="ignore"):
+        nearest = x.astype(DTYPES[fmt])
+    larger = np.abs(nearest.astype(np.float32)) > np.abs(x)
+    want = (nearest.view(np.uint16) - larger.astype(np.uint16)).view(DTYPES[fmt])
+    assert larger.any() and np.array_equal(_floats(lines, x), want.astype(np.float32))
+
+
+def test_other_roundings_are_refused() -> None:
+    lines = "    %r = tt.fp_to_fp %a, rounding = rtp : tensor<64xf32> -> tensor<64xf16>\n"
+    with pytest.raises(TtirError, match=r"tt\.fp_to_fp: rounding 'rtp'; supported are rtne, rtz$"):
+        _floats(lines, draw("fp32", 64))
+
+
+@pytest.mark.parametrize(("operation", "function"), [("maximumf", np.maximum), ("minimumf", np.minimum)])
+def test_infinities_of_two_signs_are_numbers(operation: str, function: np.ufunc) -> None:
+    """Their sum is NaN, but the larger of the two is not."""
+    special = np.array([np.inf, -np.inf, np.nan, 0.0, 1.0, -1.0, 3e38, -3e38], np.float32)
+    x, y = (each.ravel().copy() for each in np.meshgrid(special, special))
+    got = _floats(f"    %r = arith.{operation} %a, %b : tensor<64xf32>\n", x, y)
+    assert np.array_equal(got, function(x, y), equal_nan=True)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_clamp_can_keep_nan(kept: bool) -> None:
+    x = draw("fp32", 64)
+    x[:3] = np.nan, np.inf, -np.inf
+    lines = (
+        "    %l = arith.constant dense<-5.000000e-01> : tensor<64xf32>\n"
+        "    %h = arith.constant dense<7.500000e-01> : tensor<64xf32>\n"
+        f"    %r = tt.clampf %a, %l, %h, propagateNan = {'all' if kept else 'none'} : tensor<64xf32>\n"
+    )
+    want = np.clip(x, np.float32(-0.5), np.float32(0.75))
+    want[0] = np.nan if kept else -0.5
+    assert np.array_equal(_floats(lines, x), want, equal_nan=True)
+
+
 def test_two_blocks_one_after_the_other() -> None:
     """The first 32 numbers of two arrays; Triton leaves the order of a ``cat`` open."""
     half = RANGE.replace("%at", "%half").replace("64", "32")
@@ -161,6 +207,24 @@ def test_a_block_of_one_element_is_a_number() -> None:
     )
     x = draw("fp32", 64)
     assert np.array_equal(_floats(lines, x), x * x[0])
+
+
+def test_a_number_is_data_of_two_types() -> None:
+    """One number that the core computes, stored as a byte and in 32 bits."""
+    block = "tensor<1xi8>"
+    text = "".join(
+        f"    %{name}s = tt.splat %{name} : !tt.ptr<{kind}> -> tensor<1x!tt.ptr<{kind}>>\n"
+        for name, kind in (("x", "i8"), ("short", "i8"), ("long", "i32"))
+    )
+    text += (
+        f"    %v = tt.load %xs : tensor<1x!tt.ptr<i8>>\n    %d = arith.subi %v, %v : {block}\n"
+        f"    %e = arith.subi %d, %v : {block}\n    %w = arith.extsi %e : {block} to tensor<1xi32>\n"
+        "    tt.store %longs, %w : tensor<1x!tt.ptr<i32>>\n    tt.store %shorts, %e : tensor<1x!tt.ptr<i8>>"
+    )
+    arrays = {"x": np.array([100], np.int8), "short": np.zeros(1, np.int8), "long": np.zeros(1, np.int32)}
+    parameters = ["x: !tt.ptr<i8>", "short: !tt.ptr<i8>", "long: !tt.ptr<i32>"]
+    got = launched(text, parameters, **arrays)
+    assert got["short"].tolist() == got["long"].tolist() == [-100]
 
 
 def test_every_operation_of_the_page_is_in_a_text_or_a_test() -> None:

@@ -1,0 +1,291 @@
+"""What operators mean in the field, from the specification alone: sums, products, folds, normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from compiler.operators.linear.attention import matrices, result_order
+from compiler.operators.linear.matmul import gemm_sizes
+from compiler.operators.record import Call
+from compiler.operators.reductions.axes import reduced_axes
+from compiler.operators.windows.conv import conv_window
+from compiler.operators.windows.geometry import Window
+from compiler.operators.windows.pool import averaged_counts, pool_window
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.prime_field import Elements, PrimeField
+from tx8isa.numbers.rounding import rounded
+
+
+class NotFollowed(Exception):
+    """A call that has no meaning in the field; the text says what it does."""
+
+
+@dataclass(frozen=True)
+class FieldCall:
+    """A call in the field; ``fmt`` is the format of its numbers."""
+
+    field: PrimeField
+    call: Call
+    fmt: Format
+
+    def like(self, value: float, x: Elements, fmt: Format | None = None) -> Elements:
+        """A number, rounded to a format, that broadcasts to elements."""
+        fmt = self.fmt if fmt is None else fmt
+        number = self.field.of_scalars(np.asarray(rounded(np.asarray(value), fmt), np.float64), fmt)
+        return number.reshape(-1, *(1,) * (x.ndim - 1))
+
+
+Rule = Callable[..., Elements]
+
+
+def _aligned(a: Elements, b: Elements) -> tuple[Elements, Elements]:
+    """Elements whose shapes broadcast, with the residues as the first axis of both."""
+    rank = max(a.ndim, b.ndim)
+    return tuple(x.reshape(x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (a, b))  # type: ignore[return-value]
+
+
+def _binary(function: Callable[[PrimeField, Elements, Elements], Elements]) -> Rule:
+    return lambda work, *operands: reduce(lambda a, b: function(work.field, *_aligned(a, b)), operands)
+
+
+def _matmul(work: FieldCall, a: Elements, b: Elements) -> Elements:
+    a, b = _aligned(a, b)
+    return work.field.product(a, b)
+
+
+def _gemm(work: FieldCall, a: Elements, b: Elements, c: Elements | None = None) -> Elements:
+    gemm_sizes(work.call)
+    a = a.swapaxes(1, 2) if work.call.integer("transA") else a
+    b = b.swapaxes(1, 2) if work.call.integer("transB") else b
+    found = _scaled(work, work.field.product(a, b), "alpha")
+    if c is None:
+        return found
+    return work.field.add(*_aligned(found, _scaled(work, c, "beta")))
+
+
+def _scaled(work: FieldCall, x: Elements, name: str) -> Elements:
+    factor = work.call.number(name)
+    return x if factor == 1.0 else work.field.multiply(x, work.like(factor, x))
+
+
+def _windows(window: Window, x: Elements, outside: float) -> Elements:
+    """The taps of a window [residues, batch, channels, taps, *positions]."""
+    image = window.padded(x.reshape(-1, *x.shape[2:]), outside)
+    taps = [image[place] for place in window.taps()]
+    return np.stack(taps, 2).reshape(x.shape[0], x.shape[1], x.shape[2], len(taps), *taps[0].shape[2:])
+
+
+def _conv(work: FieldCall, x: Elements, w: Elements, b: Elements | None = None) -> Elements:
+    window, group = conv_window(work.call), work.call.integer("group")
+    residues, maps, size = w.shape[0], w.shape[1], int(np.prod(window.output))
+    taps = _windows(window, x, 0.0).reshape(residues, x.shape[1], group, -1, size)
+    weights = w.reshape(residues, 1, group, maps // group, -1)
+    found = work.field.product(weights, taps).reshape(residues, x.shape[1], maps, *window.output)
+    if b is None:
+        return found
+    return work.field.add(found, b.reshape(b.shape[0], 1, -1, *(1,) * len(window.output)))
+
+
+def _max_pool(work: FieldCall, x: Elements) -> Elements:
+    return work.field.extreme(_windows(pool_window(work.call), x, -np.inf), 3)[:, :, :, 0]
+
+
+def _average_pool(work: FieldCall, x: Elements) -> Elements:
+    window = pool_window(work.call)
+    total = work.field.reduced(_windows(window, x, 0.0).sum(axis=3))
+    counts = work.field.of_numbers(averaged_counts(work.call, window))
+    return work.field.multiply(total, work.field.inverse(counts))
+
+
+def _global_average(work: FieldCall, x: Elements) -> Elements:
+    axes = tuple(range(2, x.ndim - 1))
+    return _mean(work.field, x, axes)
+
+
+def _mean(field: PrimeField, x: Elements, axes: Sequence[int]) -> Elements:
+    count = int(np.prod([x.shape[axis + 1] for axis in axes]))
+    total = field.sum(x, axes)
+    return field.multiply(total, field.inverse(np.full_like(total, float(count))))
+
+
+def _reduction(kind: str) -> Rule:
+    def rule(work: FieldCall, x: Elements, *rest: Any) -> Elements:
+        axes, kept = reduced_axes(work.call), bool(work.call.integer("keepdims"))
+        if kind == "sum":
+            found = work.field.sum(x, axes)
+        elif kind == "mean":
+            found = _mean(work.field, x, axes)
+        else:
+            found = x
+            for axis in axes:
+                found = work.field.extreme(found, axis + 1)
+        left = [extent for axis, extent in enumerate(x.shape[1:]) if axis not in axes]
+        return found if kept else found.reshape(found.shape[0], *left)
+
+    return rule
+
+
+def _softmax(work: FieldCall, x: Elements) -> Elements:
+    axis = work.call.integer("axis") % (x.ndim - 1)
+    return _softened(work.field, x, axis)
+
+
+def _softened(field: PrimeField, x: Elements, axis: int) -> Elements:
+    largest = field.extreme(x, axis + 1)
+    powers = field.exp(field.subtract(x, largest))
+    return field.multiply(powers, field.inverse(field.sum(powers, (axis,))))
+
+
+def _layer_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements | None = None) -> Elements:
+    field, rank = work.field, x.ndim - 1
+    axes = tuple(range(work.call.integer("axis") % rank, rank))
+    centred = field.subtract(x, _mean(field, x, axes))
+    found = _standardized(work, centred, axes, scale)
+    return found if shift is None else field.add(*_aligned(found, shift))
+
+
+def _rms_norm(work: FieldCall, x: Elements, scale: Elements) -> Elements:
+    rank = x.ndim - 1
+    return _standardized(work, x, tuple(range(work.call.integer("axis") % rank, rank)), scale)
+
+
+def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elements) -> Elements:
+    """Numbers over the root of their mean square, times a scale.
+
+    That is the root of the sum of n squares and of n epsilon, times a scale of root n: as a constant it is
+    what programs store, a number of FP32.
+    """
+    field, count = work.field, int(np.prod([x.shape[axis + 1] for axis in axes]))
+    total = field.sum(field.multiply(x, x), axes)
+    total = field.add(total, work.like(count * work.call.number("epsilon"), total, Format.FP32))
+    found = field.multiply(x, field.inverse(field.sqrt(total)))
+    value = work.call.values[1]
+    if value is None:
+        factor = field.multiply(scale, work.like(np.sqrt(count), scale, Format.FP32))
+    else:
+        product = np.asarray(value, np.float64) * np.sqrt(count)
+        factor = field.of_numbers(product.astype(np.float32).astype(np.float64))
+    return field.multiply(*_aligned(found, factor))
+
+
+def _group_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements) -> Elements:
+    """Groups of channels, and all positions of an image, less their mean over the root of their variance."""
+    field, groups = work.field, work.call.integer("groups")
+    flat = x.reshape(*x.shape[:2], groups, -1)
+    centred = field.subtract(flat, _mean(field, flat, (2,)))
+    variance = _mean(field, field.multiply(centred, centred), (2,))
+    root = field.sqrt(field.add(variance, work.like(work.call.number("epsilon"), variance, Format.FP32)))
+    found = field.multiply(centred, field.inverse(root)).reshape(x.shape)
+    return _scaled_and_shifted(field, found, scale, shift)
+
+
+def _scaled_and_shifted(field: PrimeField, x: Elements, scale: Elements, shift: Elements) -> Elements:
+    """One scale and one shift for each channel (axis 1)."""
+    columns = [each.reshape(each.shape[0], 1, -1, *(1,) * (x.ndim - 3)) for each in (scale, shift)]
+    return field.add(field.multiply(x, columns[0]), columns[1])
+
+
+def _batch_norm(work: FieldCall, x: Elements, *parameters: Elements) -> Elements:
+    """With constants for mean and variance; a root of constants is a number of FP32, as in the program."""
+    scale, shift, mean = parameters[:3]
+    value = work.call.values[4]
+    if value is None:
+        raise NotFollowed("a variance that is no constant")
+    single = (np.asarray(value, np.float32) + np.float32(work.call.number("epsilon"))).astype(np.float64)
+    factor = work.field.of_numbers((1.0 / np.sqrt(single)).astype(np.float32).astype(np.float64))
+    centred = work.field.subtract(x, mean.reshape(mean.shape[0], 1, -1, *(1,) * (x.ndim - 3)))
+    even = work.field.multiply(centred, factor.reshape(factor.shape[0], 1, -1, *(1,) * (x.ndim - 3)))
+    return _scaled_and_shifted(work.field, even, scale, shift)
+
+
+def _viewed(work: FieldCall, index: int, x: Elements) -> Elements:
+    """A matrix of attention: a view of its operand, by the places of elements."""
+    places = matrices(work.call, index).of(np.arange(x[0].size).reshape(x.shape[1:]))
+    return x.reshape(x.shape[0], -1)[:, places]
+
+
+def _attention(work: FieldCall, *operands: Elements | None) -> Elements:
+    field, call = work.field, work.call
+    if call.number("softcap") or call.integer("zero_rows"):
+        raise NotFollowed("attention with a softcap, or with rows whose keys are all hidden")
+    q, k, v = (_viewed(work, index, x) for index, x in enumerate(operands[:3]) if x is not None)
+    scores = field.product(q, k.swapaxes(-1, -2))
+    scores = field.multiply(scores, work.like(call.number("scale"), scores, Format.FP32))
+    mask = operands[3] if len(operands) > 3 else None
+    if mask is not None:
+        scores = field.add(*_aligned(scores, mask))
+    largest = field.extreme(scores, scores.ndim - 1)
+    powers = field.exp(field.subtract(scores, largest))
+    sums = field.inverse(field.sum(powers, (powers.ndim - 2,)))
+    found = field.product(powers, v)
+    found = field.multiply(found, sums)
+    return found.transpose(0, *(axis + 1 for axis in result_order(call)))
+
+
+def _relu(work: FieldCall, x: Elements) -> Elements:
+    return work.field.larger(x, work.like(0.0, x))
+
+
+def _where(work: FieldCall, condition: Any, a: Elements, b: Elements) -> Elements:
+    """``condition`` holds truth values, or elements that are 1 or 0."""
+    chosen = work.field.truth(condition) if condition.dtype.kind == "f" else condition[None]
+    rank = max(chosen.ndim, a.ndim, b.ndim)
+    parts = [x.reshape(x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (chosen, a, b)]
+    return np.where(*parts)
+
+
+def _relation(name: str) -> Rule:
+    return lambda work, a, b: work.field.holds(name, *_aligned(a, b))
+
+
+def _cast(work: FieldCall, x: Any) -> Elements:
+    """A float in another format is what it was; truth values are 1 and 0."""
+    if x.dtype.kind != "f":
+        raise NotFollowed("a cast of integers")
+    if not work.call.outputs or work.call.attrs.get("to") not in _FLOAT_TYPES:
+        raise NotFollowed("a cast of floats to integers")
+    return np.asarray(x)
+
+
+_FLOAT_TYPES = (1, 10, 16)
+"""ONNX's numbers of float32, float16 and bfloat16."""
+TRUTH = ("Where", "Cast")
+"""Operators that take truth values that follow from elements."""
+RULES: dict[str, Rule] = {
+    "Where": _where,
+    "Cast": _cast,
+    "Equal": _relation("eq"),
+    "Greater": _relation("gt"),
+    "GreaterOrEqual": _relation("ge"),
+    "Less": _relation("lt"),
+    "LessOrEqual": _relation("le"),
+    "Add": _binary(PrimeField.add),
+    "Sum": _binary(PrimeField.add),
+    "Sub": _binary(PrimeField.subtract),
+    "Mul": _binary(PrimeField.multiply),
+    "Div": _binary(lambda field, a, b: field.multiply(a, field.inverse(b))),
+    "Max": _binary(PrimeField.larger),
+    "Min": _binary(lambda field, a, b: field.larger(a, b, -1)),
+    "Neg": lambda work, x: -x,
+    "Relu": _relu,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Conv": _conv,
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _global_average,
+    "ReduceSum": _reduction("sum"),
+    "ReduceMean": _reduction("mean"),
+    "ReduceMax": _reduction("max"),
+    "Softmax": _softmax,
+    "LayerNormalization": _layer_norm,
+    "RMSNormalization": _rms_norm,
+    "NormalizedGroups": _group_norm,
+    "BatchNormalization": _batch_norm,
+    "FusedAttention": _attention,
+}

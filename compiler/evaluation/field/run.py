@@ -1,0 +1,122 @@
+"""Runs a graph, as the rewrites leave it, in prime fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.evaluation.storage import STORAGE, within_range
+from compiler.graph import FLOATS, Array, Graph, Node
+from compiler.operators import OPERATORS, call_of, is_known
+from compiler.operators.boxes.forms import elementwise
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.prime_field import Elements, PrimeField
+from tx8isa.numbers.rounding import rounded
+
+from .rules import RULES, TRUTH, FieldCall, NotFollowed
+
+MOVES = (
+    *("Reshape", "Flatten", "Identity", "Transpose", "Expand", "Pad", "Gather", "GatherElements", "GatherND"),
+    *("Concat", "Slice", "Repeat", "InsertZeros", "RowOrder"),
+)
+"""Operators whose results are elements of their operands, and zeros."""
+Recipe = Callable[[Graph, Node, list[Elements | None]], Elements]
+"""Computes a node, element by element, by the program of this node alone."""
+Value = Any
+"""Elements of floats; an array of integers or truth values, None where they follow from elements."""
+
+
+class FieldGraph:
+    """Computes a graph; ``compute`` is the format of its floats, ``recipe`` is for functions of elements."""
+
+    def __init__(self, graph: Graph, compute: Format, field: PrimeField, recipe: Recipe) -> None:
+        self.graph, self.compute, self.field, self._recipe = graph, compute, field, recipe
+        self.by_recipe: set[str] = set()
+        """Operators that were computed by their own programs."""
+        self.not_followed: dict[str, str] = {}
+        """Nodes without a meaning in the field, and what they do."""
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """Compute every value of the graph, by name; NaN stands for an unknown element."""
+        values: dict[str, Value] = dict(inputs)
+        for node in self.graph.nodes:
+            fmt = Format.FP32 if node.name in self.graph.precise else self.compute
+            operands = [self._operand(node, at, values, fmt) for at in range(len(node.inputs))]
+            try:
+                results = self._computed(node, operands, fmt)
+            except NotFollowed as reason:
+                self.not_followed[node.name] = f"{node.op}: {reason}"
+                results = [self._unknown(name) for name in node.outputs]
+            values |= {name: found for name, found in zip(node.outputs, results, strict=False) if name}
+        return values
+
+    def _unknown(self, name: str) -> Value:
+        tensor = self.graph.tensors[name] if name else None
+        if tensor is None or not tensor.is_float:
+            return None
+        return np.full((self.field.residues, *tensor.shape), np.nan)
+
+    def _operand(self, node: Node, at: int, values: Mapping[str, Value], fmt: Format) -> Value:
+        name = node.inputs[at]
+        if not name or name in values:
+            return values.get(name)
+        array = self.graph.constants[name]
+        if array.dtype.name not in FLOATS:
+            return array
+        stored = fmt if is_known(node, at) else self._stored(name)
+        numbers = _rounded(array, stored)
+        return self.field.of_scalars(numbers, stored) if array.size == 1 else self.field.of_numbers(numbers)
+
+    def _stored(self, name: str) -> Format:
+        """The format of a constant: FP32 if only precise nodes read it."""
+        readers = [node for node in self.graph.nodes if name in node.inputs]
+        return Format.FP32 if all(node.name in self.graph.precise for node in readers) else self.compute
+
+    def _computed(self, node: Node, operands: list[Value], fmt: Format) -> list[Value]:
+        call = call_of(self.graph, node)
+        given = [at for at, name in enumerate(node.inputs) if name]
+        if any(operands[at] is None for at in given):
+            raise NotFollowed("it reads integers that were made of floats")
+        floats = [at for at in given if self.graph.tensors[node.inputs[at]].is_float]
+        made = [at for at in given if at not in floats and operands[at].dtype.kind == "f"]
+        if made and node.op not in TRUTH:
+            raise NotFollowed("it reads truth values that were made of floats")
+        if not floats and not made:
+            return [self._of_numbers(found) for found in OPERATORS[node.op].reference(call, *operands)]
+        if node.op in RULES:
+            return [RULES[node.op](FieldCall(self.field, call, fmt), *operands)]
+        if node.op in MOVES:
+            return self._moved(node, operands, floats)
+        if OPERATORS[node.op].needs is elementwise and floats == given and self._gives_floats(node):
+            self.by_recipe.add(node.op)
+            return [self._recipe(self.graph, node, operands)]
+        raise NotFollowed("no meaning in the field")
+
+    def _gives_floats(self, node: Node) -> bool:
+        return all(self.graph.tensors[name].is_float for name in node.outputs if name)
+
+    def _of_numbers(self, found: Array) -> Value:
+        """A result that follows from integers alone: floats are elements."""
+        return self.field.of_numbers(found) if found.dtype.kind == "f" else found
+
+    def _moved(self, node: Node, operands: list[Value], floats: list[int]) -> list[Value]:
+        """The reference moves the numbers of elements; 0 is the number of a zero."""
+        kept, numbered, following = [np.zeros((self.field.residues, 1))], list(operands), 1
+        for at in floats:
+            shape = operands[at].shape[1:]
+            size = int(np.prod(shape))
+            numbered[at] = np.arange(following, following + size, dtype=np.float64).reshape(shape)
+            following += size
+            kept.append(operands[at].reshape(self.field.residues, -1))
+        elements = np.concatenate(kept, 1)
+        found = OPERATORS[node.op].reference(call_of(self.graph, node), *numbered)
+        return [elements[:, np.asarray(each).astype(np.int64)] for each in found]
+
+
+def _rounded(array: Array, fmt: Format) -> npt.NDArray[np.float64]:
+    """A constant as the program stores it."""
+    storage = STORAGE[fmt.token]
+    return np.asarray(rounded(within_range(array, storage), storage), np.float64)

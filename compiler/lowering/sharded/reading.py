@@ -1,0 +1,194 @@
+"""Works read as the layers of a sharded sequence; ValueError where one cannot be sharded with the others."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.lowering.matmul.matmul import product_of
+from compiler.lowering.pointwise.epilogue import is_per_channel
+from compiler.lowering.pointwise.record import known_number
+from compiler.lowering.record import Step, Work
+from compiler.operators.linear.attention import matrices, result_order
+from compiler.operators.norms.normalization import normalized_axes
+from tx8isa.numbers.formats import Format
+
+from .layers import (
+    ATTENTION,
+    BYTE_PRODUCT,
+    PARTS,
+    PRODUCTS,
+    QUANTISE,
+    SHARDED,
+    AttentionLayer,
+    Layer,
+    Layers,
+    NormalizationLayer,
+    ProductLayer,
+    QuantiseLayer,
+    ResultBytes,
+    read_by,
+)
+
+
+def layers_of(work: Work) -> Layers:
+    """The layers of a sequence; ValueError if one cannot be sharded with the others."""
+    stages = [replace(_layer(stage), stage=at) for at, stage in enumerate(work.stages)]
+    found = Layers(_quantised_at_once(work, stages))
+    if any(layer.rows != found.rows for layer in found.order):
+        raise ValueError("layers of different numbers of rows")
+    wide = {layer.result.symbol for layer in found.order if layer.result.fmt is Format.FP32}
+    for layer in found.order:
+        if layer.source.symbol in wide and not isinstance(layer, QuantiseLayer):
+            raise ValueError("a layer of values in FP32")
+        if isinstance(layer, AttentionLayer):
+            _check_attention(found, layer)
+    return found
+
+
+def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
+    """Its operand must be a product without other users, and without steps after the sums."""
+    name = layer.source.symbol
+    makers = [each for each in layers.order if each.result.symbol == name]
+    users = [each for each in layers.order for tensor in read_by(each) if tensor.symbol == name]
+    maker = makers[0] if makers else None
+    if not isinstance(maker, ProductLayer) or maker.steps or maker.residuals or maker.quantised:
+        raise ValueError("attention without the product of its queries, keys and values")
+    if any(user is not layer for user in users):
+        raise ValueError("queries, keys and values that others use too")
+
+
+def _quantised_at_once(work: Work, stages: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The layers; what is only quantised is so by the layer that makes it."""
+    readers = Counter(tensor.symbol for layer in stages for tensor in read_by(layer))
+    found: dict[str, Layer] = {}
+    for layer in stages:
+        maker = found.get(layer.source.symbol)
+        alone = readers[layer.source.symbol] == 1 and layer.source.symbol != work.output.symbol
+        if isinstance(layer, QuantiseLayer) and maker is not None and alone and maker.result.fmt.is_float:
+            assert not isinstance(maker, QuantiseLayer)
+            del found[layer.source.symbol]
+            found[layer.result.symbol] = replace(maker, quantised=layer.quantised)
+        elif isinstance(layer, QuantiseLayer) and isinstance(maker, AttentionLayer):
+            raise ValueError("attention that is quantised and used as floats too")
+        else:
+            found[layer.result.symbol] = layer
+    return tuple(sorted(found.values(), key=lambda layer: layer.stage))
+
+
+def can_be_sharded(work: Work) -> bool:
+    """Whether the work of a group can be a layer of some sharded sequence."""
+    try:
+        _layer(work)
+    except ValueError:
+        return False
+    return True
+
+
+def _layer(work: Work) -> Layer:
+    if work.op == QUANTISE:
+        return _quantise(work)
+    if work.op == BYTE_PRODUCT:
+        return _byte_product(work)
+    if work.op not in SHARDED or work.arithmetic.bits != 16:
+        raise ValueError(f"{work.op} in {'FP32' if work.op in SHARDED else 'a sharded sequence'}")
+    if work.op in PRODUCTS:
+        return _product(work)
+    return _attention(work) if work.op == ATTENTION else _normalization(work)
+
+
+def _product(work: Work) -> ProductLayer:
+    if len(work.input(1).shape) != 2 or not work.input(0).fmt.is_float:
+        raise ValueError("a product with another operand than a matrix")
+    product = product_of(work)
+    if not product.packed or not product.left.along_k:
+        raise ValueError("a product without constant matrix")
+    sums, steps = _leading_sums(work)
+    if work.op == "Gemm":
+        sums = (*_addend(work), *sums)
+    return ProductLayer(work, product.m, product.k, product.n, sums, steps)
+
+
+def _byte_product(work: Work) -> ProductLayer:
+    """A product of bytes; sums as they are would be integers that no other layer takes."""
+    if not work.has(3):
+        raise ValueError("a product of bytes without scale")
+    inner, columns = work.spec.shape(1)
+    sums, steps = _leading_sums(work)
+    return ProductLayer(work, math.prod(work.spec.shape(0)[:-1]), inner, columns, sums, steps)
+
+
+def _quantise(work: Work) -> QuantiseLayer:
+    """Floats quantised with one scale and one zero point."""
+    source, scale = work.input(0), known_number(work.input(1))
+    zero = known_number(work.input(2)) if work.has(2) else 0.0
+    if scale is None or zero is None or scale <= 0.0 or not np.isfinite(scale) or not source.fmt.is_float:
+        raise ValueError("floats that are not quantised by one known scale and zero point")
+    if not source.shape:
+        raise ValueError("a single number, which has no rows")
+    rows = math.prod(source.shape[:-1])
+    return QuantiseLayer(work, rows, source.shape[-1], ResultBytes(scale, zero, work.output))
+
+
+def _addend(work: Work) -> list[DdrTensor]:
+    """The third operand of a Gemm, a constant vector."""
+    call = work.spec
+    if call.number("alpha") != 1.0 or (work.has(2) and call.number("beta") != 1.0):
+        raise ValueError("a Gemm with factors")
+    if not work.has(2):
+        return []
+    addend = work.input(2)
+    if addend.value is None or addend.size not in (1, work.output.shape[-1]):
+        raise ValueError("a Gemm with an addend that is not a constant vector")
+    return [addend]
+
+
+def _leading_sums(work: Work) -> tuple[tuple[DdrTensor, ...], tuple[Step, ...]]:
+    """The tensors that the first steps add, and the steps after those."""
+    sums: list[DdrTensor] = []
+    for at, step in enumerate(work.steps):
+        others = [tensor for tensor in step.operands if tensor is not None]
+        if step.op != "Add" or len(others) != 1 or not _is_sum(others[0], work.output):
+            return tuple(sums), work.steps[at:]
+        sums.append(others[0])
+    return tuple(sums), ()
+
+
+def _is_sum(tensor: DdrTensor, result: DdrTensor) -> bool:
+    if tensor.value is None:
+        return tensor.size == result.size and tensor.shape[-1] == result.shape[-1]
+    return tensor.size == 1 or is_per_channel(tensor, result)
+
+
+def _normalization(work: Work) -> NormalizationLayer:
+    shape, axes = work.input(0).shape, normalized_axes(work.spec)
+    columns = math.prod(shape[axes[0] :])
+    parameters = [work.input(at) for at in (1, 2) if work.has(at)]
+    if len(axes) != 1 or any(each.value is None or each.size != columns for each in parameters):
+        raise ValueError("a normalization of several axes, or with parameters that are computed")
+    return NormalizationLayer(work, math.prod(shape[:-1]), columns)
+
+
+def _attention(work: Work) -> AttentionLayer:
+    call, source = work.spec, work.input(0)
+    views = [matrices(call, index) for index in range(PARTS)]
+    if work.has(3) or call.number("softcap") or call.integer("zero_rows") or len(views[0].shape) != 4:
+        raise ValueError("attention with a mask or a bound")
+    batch, heads, rows, depth = views[0].shape
+    pitch = PARTS * heads * depth
+    regular = all(
+        work.input(index).symbol == source.symbol
+        and view.shape == views[0].shape
+        and tuple(view.strides[1:]) == (depth, pitch, 1)
+        and view.offset % (heads * depth) == 0
+        for index, view in enumerate(views)
+    )
+    if batch != 1 or not regular or source.shape[-1] != pitch or result_order(call) != (0, 2, 1, 3):
+        raise ValueError("attention of views that are not the columns of one matrix")
+    parts = [view.offset // (heads * depth) for view in views]
+    return AttentionLayer(work, rows, heads, depth, (parts[0], parts[1], parts[2]))

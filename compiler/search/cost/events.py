@@ -1,0 +1,117 @@
+"""The events of a phase on one tile, and what each does to the time of the tile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tx8isa.records.meaning import Action
+from tx8isa.records.record import Engine
+
+from .demand import Demand
+from .pricing import Pricing
+from .timeline import ByteRange, Timeline
+
+ALIKE = 2
+"""Turns of a loop that stand for those that are not walked."""
+
+
+class Command(NamedTuple):
+    """An instruction for an engine, with the ranges of the scratchpad that it reads and writes."""
+
+    engine: Engine
+    demand: Demand
+    reads: list[ByteRange]
+    writes: list[ByteRange]
+    worker: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.issue(self.engine, pricing.price(self.demand), self.reads, self.writes, self.worker)
+
+
+class Copy(NamedTuple):
+    """A copy to other tiles. ``senders`` of them send to the same few; None if teams send to themselves."""
+
+    demand: Demand
+    senders: int | None
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.send(pricing.price(self.demand), self.senders)
+
+
+class CoreTime(NamedTuple):
+    """Instructions of the kernel core."""
+
+    instructions: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.execute(self.instructions)
+
+
+class NewCode(NamedTuple):
+    """Bytes of code that the tile executes for the first time."""
+
+    size: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.fetch(self.size)
+
+
+class NewKind(NamedTuple):
+    """The first command of its kind in the phase."""
+
+    kind: str
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.meet(self.kind)
+
+
+class Wait(NamedTuple):
+    """The core waits for what ``action`` says; ``worker`` is the one of a wait for engines."""
+
+    action: Action
+    worker: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        if self.action is Action.WAIT:
+            timeline.join(self.worker)
+        elif self.action is Action.BARRIER:
+            timeline.barrier()
+        else:
+            timeline.await_sent()
+
+
+class Sharing(NamedTuple):
+    """From here on, ``tiles`` tiles use DDR at the same time, on average."""
+
+    tiles: float
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.sharing = self.tiles
+
+
+class EndOfConstants(NamedTuple):
+    """All instructions so far only load constants, or work on them."""
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.ahead = timeline.now
+
+
+class TurnBegin(NamedTuple):
+    """The turn begins that stands for those that are not walked."""
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.mark()
+
+
+class MoreTurns(NamedTuple):
+    """The loop goes on for ``turns`` turns that take as long as the one that ends here."""
+
+    turns: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.repeat(self.turns, ALIKE)
+
+
+Event = (
+    Command | Copy | CoreTime | NewCode | NewKind | Wait | Sharing | EndOfConstants | TurnBegin | MoreTurns
+)

@@ -1,0 +1,255 @@
+"""Proves a program: it computes its graph in prime fields, element for element (docs/proving.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.driver import Program
+from compiler.evaluation.field.run import MOVES, FieldGraph
+from compiler.evaluation.field.twin import twin_of
+from compiler.evaluation.storage import compute_format
+from compiler.graph import Graph, GraphError, Node, Tensor
+from compiler.operators import is_known
+from compiler.passes import PIPELINE
+from compiler.passes.compilation import context_of
+from compiler.tools.run import random_inputs
+from tx8isa.numbers.prime_field import Elements, PrimeField
+from tx8isa.tools.command_line import one_line
+
+from .field_run import run_in_field
+
+Compile = Callable[[Graph], Program]
+Compiler = Callable[..., Program]
+
+_REWRITES = 2
+"""The passes up to the one that rewrites the graph."""
+_RECIPE = 4096
+"""Elements of a program that computes one function."""
+_SAMPLE = 32
+"""Elements of a value that are looked for among the results of instructions."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element of an output that is not what the graph computes."""
+
+    output: str
+    index: tuple[int, ...]
+    count: int
+    """How many elements differ."""
+    size: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a proof has found."""
+
+    proved: Mapping[str, int]
+    """Outputs that are right, with their elements."""
+    differences: tuple[Difference, ...]
+    unknown: Mapping[str, int]
+    """Outputs with elements of which nothing is known, with how many."""
+    reserves: Mapping[str, int]
+    """Instructions that were executed in real numbers alone, with how often."""
+    not_followed: Mapping[str, str]
+    """Nodes without a meaning in the field, and what they do."""
+    by_recipe: frozenset[str]
+    """Operators whose meaning is that of their own programs."""
+    same_code: bool
+    """Whether the twin's program, which was run, has the instructions of the given one."""
+    blamed: Node | None = None
+    """The first node whose result no instruction computes, though its operands are there."""
+
+    @property
+    def holds(self) -> bool:
+        return self.same_code and not self.differences and not self.unknown
+
+
+def rewritten(program: Program) -> Graph:
+    """The graph of a program as the rewrites leave it."""
+    context, module = context_of(program.graph, program.dtype, program.tiles, program.machine), ModuleOp([])
+    for step in PIPELINE[:_REWRITES]:
+        step.run(context, module)
+    return context.graph
+
+
+def prove(program: Program, compile_: Compile, compile_alone: Compiler, seed: int = 1) -> Proof:
+    """Compare a program with its graph in prime fields.
+
+    ``compile_`` compiles a graph as this one was, ``compile_alone(graph, dtype)`` for one tile. GraphError
+    for programs of ranges and of several chips; RunFault when a program stops with a fault.
+    """
+    if program.spread is not None or program.image.shapes is not None:
+        raise GraphError(["--prove takes programs of one size on one chip"])
+    compute = compute_format(program.dtype)
+    graph = twin_of(rewritten(program), compute)
+    twin = compile_(graph)
+    field = PrimeField(seed, exponentials=has_exponentials(twin))
+    elements = {t.name: field.random(t.name, t.shape) for t in graph.inputs if t.is_float}
+    real = random_inputs(program.graph, {}, seed)
+    recipes = _Recipes(field, program.dtype, compile_alone)
+    wanted = FieldGraph(graph, compute, field, recipes.computed)
+    got = run_in_field(twin, field, elements, real)
+    values = wanted.run({**real, **elements})
+    found = _compared(graph, field, got.outputs, values)
+    proof = replace(
+        found,
+        reserves=got.not_followed,
+        not_followed=wanted.not_followed,
+        by_recipe=frozenset(wanted.by_recipe),
+        same_code=code_of(program) == code_of(twin),
+    )
+    if not proof.differences:
+        return proof
+    results = run_in_field(twin, field, elements, real, keep_results=True).computed
+    assert results is not None
+    return replace(proof, blamed=_blamed(graph, field, values, results))
+
+
+def has_exponentials(program: Program) -> bool:
+    """Whether a program has exponentials."""
+    return any(line.lstrip().startswith("ct.exp") for line in program.text.splitlines())
+
+
+def code_of(program: Program) -> list[str]:
+    """The instructions of a program."""
+    lines = (line.partition("#")[0].strip() for line in program.text.splitlines())
+    return [line for line in lines if line and not line.startswith(".")]
+
+
+def _compared(
+    graph: Graph, field: PrimeField, got: Mapping[str, Elements], values: Mapping[str, Any]
+) -> Proof:
+    proved, unknown, differences = dict[str, int](), dict[str, int](), list[Difference]()
+    for tensor in graph.outputs:
+        if not tensor.is_float or not tensor.size:
+            continue
+        found, wanted = (
+            field.canonical(each)[: field.primes] for each in (got[tensor.name], values[tensor.name])
+        )
+        nothing = np.isnan(found).any(0) | np.isnan(wanted).any(0)
+        wrong = (found != wanted).any(0) & ~nothing
+        if nothing.any():
+            unknown[tensor.name] = int(nothing.sum())
+        if wrong.any():
+            index = tuple(int(at) for at in np.argwhere(wrong)[0])
+            differences.append(Difference(tensor.name, index, int(wrong.sum()), tensor.size))
+        elif not nothing.any():
+            proved[tensor.name] = tensor.size
+    return Proof(proved, tuple(differences), unknown, {}, {}, frozenset(), True)
+
+
+def _blamed(graph: Graph, field: PrimeField, values: Mapping[str, Any], results: Any) -> Node | None:
+    """The first node whose result is computed nowhere although its operands are."""
+    there = {tensor.name for tensor in graph.inputs} | set(graph.constants)
+    for node in graph.nodes:
+        made = [name for name in node.outputs if name and graph.tensors[name].is_float]
+        if node.op in MOVES or all(_is_there(field, values[name], results) for name in made):
+            there.update(node.outputs)
+        elif all(not name or name in there or is_known(node, at) for at, name in enumerate(node.inputs)):
+            return node
+    return None
+
+
+def _is_there(field: PrimeField, value: Elements, results: Any) -> bool:
+    """Whether instructions have computed elements of a value, as far as a sample says it."""
+    flat = value.reshape(value.shape[0], -1)
+    step = max(1, flat.shape[1] // _SAMPLE)
+    return bool(np.isin(field.keys(flat[:, ::step]), results).all())
+
+
+class _Recipes:
+    """Programs of single functions, which say what these mean in the field."""
+
+    def __init__(self, field: PrimeField, dtype: str, compile_alone: Compiler) -> None:
+        self._field, self._dtype, self._compile = field, dtype, compile_alone
+        self._programs: dict[Any, Program] = {}
+
+    def computed(self, graph: Graph, node: Node, operands: Sequence[Elements | None]) -> Elements:
+        """The result of a node, a part of its elements at a time."""
+        shape = graph.tensors[node.outputs[0]].shape
+        program = self._program(graph, node)
+        varied = [None if is_known(node, at) else x for at, x in enumerate(operands)]
+        flat = [None if x is None else _spread(x, shape) for x in varied]
+        size = int(np.prod(shape))
+        parts = [
+            self._part(program, [None if x is None else x[:, at : at + _RECIPE] for x in flat])
+            for at in range(0, size, _RECIPE)
+        ]
+        return np.concatenate(parts, 1).reshape(-1, *shape)
+
+    def _part(self, program: Program, operands: Sequence[Elements | None]) -> Elements:
+        inputs, count = dict[str, Elements](), 0
+        for at, operand in enumerate(operands):
+            if operand is not None:
+                count = operand.shape[1]
+                inputs[f"x{at}"] = np.zeros((operand.shape[0], _RECIPE))
+                inputs[f"x{at}"][:, :count] = operand
+        found = run_in_field(program, self._field, inputs, random_inputs(program.graph, {}, 1))
+        return found.outputs["y"][:, :count]
+
+    def _program(self, graph: Graph, node: Node) -> Program:
+        precise = node.name in graph.precise
+        known = tuple(graph.constants[name].tobytes() for name in _known(node).values())
+        key = node.op, repr(sorted(node.attrs.items())), len(node.inputs), precise, known
+        if key not in self._programs:
+            self._programs[key] = self._compile(_alone(graph, node), "fp32" if precise else self._dtype)
+        return self._programs[key]
+
+
+def _spread(operand: Elements, shape: Sequence[int]) -> Elements:
+    """Elements broadcast to a shape, side by side."""
+    filled = operand.reshape(operand.shape[0], *(1,) * (len(shape) + 1 - operand.ndim), *operand.shape[1:])
+    return np.broadcast_to(filled, (operand.shape[0], *shape)).reshape(operand.shape[0], -1)
+
+
+def _known(node: Node) -> dict[str, str]:
+    """The operands that must be known when compiling, by their names in the graph of the node alone."""
+    return {f"x{at}": name for at, name in enumerate(node.inputs) if name and is_known(node, at)}
+
+
+def _alone(graph: Graph, node: Node) -> Graph:
+    """The graph of one node, for vectors; what must be known when compiling stays a constant."""
+    names = [f"x{at}" if name else "" for at, name in enumerate(node.inputs)]
+    known = {own: graph.constants[name] for own, name in _known(node).items()}
+    vector = Tensor("", "float32", (_RECIPE,))
+    tensors = {name: replace(vector, name=name) for name in (*names, "y") if name}
+    tensors |= {name: Tensor(name, array.dtype.name, array.shape) for name, array in known.items()}
+    return replace(
+        graph,
+        inputs=tuple(tensors[name] for name in names if name and name not in known),
+        outputs=(tensors["y"],),
+        nodes=(replace(node, inputs=tuple(names), outputs=("y",)),),
+        tensors=tensors,
+        constants=known,
+        precise=frozenset(),
+        states=(),
+        replaceable=frozenset(),
+    )
+
+
+def lines(proof: Proof) -> list[str]:
+    """What a proof says, for people."""
+    found = [f"proved: {name}, {count:,} elements" for name, count in proof.proved.items()]
+    for each in proof.differences:
+        place = f"{each.output}[{', '.join(map(str, each.index))}]"
+        found.append(
+            f"WRONG: {each.count:,} of {each.size:,} elements of {each.output}; the first is {place}"
+        )
+    if proof.blamed is not None:
+        found.append(f"{proof.blamed}: no instruction computes its result, though all its operands are there")
+    found += [
+        f"open: {name}, nothing is known of {count:,} elements" for name, count in proof.unknown.items()
+    ]
+    found += [f"node '{name}' is not followed: {what}" for name, what in proof.not_followed.items()]
+    found += [f"but for {what}, {count:,} times" for what, count in proof.reserves.items()]
+    if proof.by_recipe:
+        found.append(f"functions as their own programs compute them: {', '.join(sorted(proof.by_recipe))}")
+    if not proof.same_code:
+        found.append("open: with short constants the program has other instructions")
+    return [one_line(line) for line in found]

@@ -1,0 +1,119 @@
+"""What a tile has done that takes its core longer than its instructions: a row of the log counts it.
+
+Compiled code counts loads, divisions and maintenance of the cache in the tile's state. What is new to the
+tile is found here, from the program counters of the rows: lines of code, and kinds of commands.
+"""
+
+from __future__ import annotations
+
+from emulator.core.predecode import ENGINE, PARCEL
+from emulator.memory import state
+from emulator.native import compile_once
+from emulator.native.primitives.memory import get, put, view_u8
+from emulator.tile.tile import Tile
+from tx8isa.numbers.primitives import u64
+
+from . import layout
+
+EFFORTS = [state.LOADS, state.UNCACHED_LOADS, state.DIVISIONS, state.CACHE_LINES, state.CACHES]
+"""What a tile counts for the next row of efforts."""
+
+
+def new_lines(tile_state: int, head: int, retired: int) -> int:
+    """Note the lines of code that lead to the program counter; how many of them the tile executes first.
+
+    They are those from the last row to here, if so many instructions were executed, else those before here.
+    """
+    pc, base = get(tile_state, state.PC), get(tile_state, state.CODE_BASE)
+    index = (pc - base) // PARCEL
+    if index < 0 or index >= get(tile_state, state.CODE_WORDS):
+        return 0
+    begin = pc - min(4 * (retired - get(head, layout.T_BEFORE)), layout.MOST_LINES << layout.CODE_LINE_SHIFT)
+    if get(head, layout.T_FROM) <= pc:
+        begin = max(begin, get(head, layout.T_FROM))
+    word = get(get(tile_state, state.PLAIN) + 8 * index, 0)
+    end = pc + (PARCEL * ((word >> 8) & 255) if word & 255 == ENGINE else 1) - 1
+    put(head, layout.T_FROM, pc)
+    put(head, layout.T_BEFORE, retired)
+    first = (max(begin, base) >> layout.CODE_LINE_SHIFT) - (base >> layout.CODE_LINE_SHIFT)
+    last = (end >> layout.CODE_LINE_SHIFT) - (base >> layout.CODE_LINE_SHIFT)
+    known, found = get(head, layout.T_LINES), 0
+    for line in range(first, last + 1):
+        found += first_time(known, line)
+    return found
+
+
+def first_time(known: int, place: int) -> int:
+    """1 when a byte is still 0, which then becomes 1; else 0."""
+    seen = view_u8(known, place + 1)
+    if seen[u64(place)] != 0:
+        return 0
+    seen[u64(place)] = 1
+    return 1
+
+
+def log_effort(tile_state: int, head: int, record: int) -> int:
+    """Write a row of what the core has done that takes longer than its instructions, if there was anything.
+
+    ``record`` is that of the engine instruction at the program counter, or -1. Returns the words used.
+    """
+    at = get(head, layout.T_AT)
+    retired = get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED)
+    lines = new_lines(tile_state, head, retired)
+    kinds = first_time(get(head, layout.T_KINDS), record) if record >= 0 else 0
+    loads, uncached = get(tile_state, state.LOADS), get(tile_state, state.UNCACHED_LOADS)
+    divisions = get(tile_state, state.DIVISIONS)
+    cached, caches = get(tile_state, state.CACHE_LINES), get(tile_state, state.CACHES)
+    if lines + kinds + loads + uncached + divisions + cached + caches == 0:
+        return at
+    row = get(head, layout.T_LOG) + 8 * at
+    put(row, layout.L_KIND, layout.EFFORT | layout.EFFORT_ROW << layout.LENGTH_SHIFT)
+    put(row, layout.L_RETIRED, retired)
+    put(row, layout.L_PC, get(tile_state, state.PC))
+    put(row, layout.L_WORKER, 0)
+    put(row, layout.L_EFFORT, lines)
+    put(row, layout.L_EFFORT + 1, kinds)
+    put(row, layout.L_EFFORT + 2, loads)
+    put(row, layout.L_EFFORT + 3, uncached)
+    put(row, layout.L_EFFORT + 4, divisions)
+    put(row, layout.L_EFFORT + 5, cached)
+    put(row, layout.L_EFFORT + 6, caches)
+    put(tile_state, state.LOADS, 0)
+    put(tile_state, state.UNCACHED_LOADS, 0)
+    put(tile_state, state.DIVISIONS, 0)
+    put(tile_state, state.CACHE_LINES, 0)
+    put(tile_state, state.CACHES, 0)
+    put(head, layout.T_EFFORT, get(head, layout.T_EFFORT) + layout.EFFORT_ROW)
+    put(head, layout.T_AT, at + layout.EFFORT_ROW)
+    return at + layout.EFFORT_ROW
+
+
+def note_effort(tile_state: int, ended: int) -> int:
+    """Write the row of efforts where the program is, unless it is at an engine instruction.
+
+    ``ended``: 1 after the ecall that ends the program. Its place is meant: compiled code is still there.
+    """
+    pc, retired = get(tile_state, state.PC), get(tile_state, state.RETIRED)
+    put(tile_state, state.PC, pc - 4 * ended)
+    put(tile_state, state.RETIRED, retired - ended)
+    log_effort(tile_state, get(tile_state, state.TIMING), -1)
+    put(tile_state, state.PC, pc)
+    put(tile_state, state.RETIRED, retired)
+    return 0
+
+
+def effort_kernel() -> int:
+    """Address of the compiled ``note_effort``."""
+    return compile_once(note_effort, "efforts of simulated time", 2)
+
+
+def lines_of_code(tile: Tile) -> int:
+    """Lines that the code of a tile is in at most, wherever in a line it begins and ends."""
+    return (int(tile.words[state.CODE_WORDS]) * PARCEL >> layout.CODE_LINE_SHIFT) + 2
+
+
+USED = (
+    *(log_effort, new_lines, first_time, get, put, view_u8, PARCEL, ENGINE),
+    *(state.CODE_BASE, state.CODE_WORDS, state.PLAIN, *EFFORTS),
+)
+"""What the text of a function depends on that calls ``log_effort``."""

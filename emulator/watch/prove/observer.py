@@ -1,0 +1,131 @@
+"""Executes a run once more in the field, instruction by instruction."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines import queues, tables
+from emulator.memory import state
+from emulator.memory.areas import Bytes
+from emulator.native.primitives.memory import view_i64
+from emulator.tile.engines import Engines
+from emulator.tile.events import Copy, Pieces, Side
+from emulator.tile.observer import Observer
+from emulator.tile.tile import Tile
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.prime_field import PrimeField
+from tx8isa.records.meaning import CountBits, CountNonZero, Extreme
+from tx8isa.records.record import Instruction
+
+from . import matrix, tensors, transfers, vectors
+from .memory import FieldMemory, Places
+from .step import FieldStep, NotFollowed
+
+RULES: dict[type, Callable[[FieldStep], None]] = {
+    **vectors.RULES,
+    **tensors.RULES,
+    **matrix.RULES,
+    **transfers.RULES,
+}
+_READS_ONLY = (CountBits, CountNonZero, Extreme)
+"""Meanings whose results the core reads: they are those of the real numbers."""
+_HOOK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class FieldRun(Observer):
+    """Observes the tiles of a chip, from before they run. They run on one host thread."""
+
+    def __init__(self, tiles: Sequence[Tile], engines: Engines, ddr: Bytes, field: PrimeField) -> None:
+        self.field, self._engines = field, engines
+        self.ddr = FieldMemory(ddr, field)
+        self.scratchpads = [FieldMemory(tile.spm.data, field) for tile in tiles]
+        self.not_followed: Counter[str] = Counter()
+        """What was executed in real numbers alone, with how often."""
+        self.keep_results = False
+        """Whether to keep what instructions have computed."""
+        self._failure: BaseException | None = None
+        self._results: list[npt.NDArray[np.uint64]] = []
+        self._tiles = {tile.words.ctypes.data: tile for tile in tiles}
+        self._records = tables.records()
+        self._hook = _HOOK(self._executed)  # kept: compiled code calls it
+        for tile in tiles:
+            tile.words[state.SANITIZER_HOOK] = ctypes.cast(self._hook, ctypes.c_void_p).value
+
+    def _executed(self, what: int, address: int) -> int:
+        """An instruction was issued: all before it are executed, in the order of the program."""
+        if what < 16 or self._failure is not None:
+            return 0
+        try:
+            self._follow(self._tiles[address], what)
+        except BaseException as error:  # an exception does not pass through compiled code
+            self._failure = error
+        return 0
+
+    def _follow(self, tile: Tile, entry: int) -> None:
+        record = self._records[_word(entry, queues.E_RECORD)]
+        names = [operand.name for operand in record.operands]
+        words = view_i64(entry + 8 * queues.E_FIELDS, len(names))
+        values = dict(zip(names, words.tolist(), strict=True))
+        fmt = Format(values["format"]) if record.formats else None
+        step = FieldStep(record, fmt, values, self.scratchpads[tile.number], self.ddr, self.field)
+        rule = RULES.get(type(record.meaning))
+        try:
+            if rule is not None:
+                rule(step)
+                self._keep(step)
+            elif not isinstance(record.meaning, _READS_ONLY):
+                raise NotFollowed("no rule")
+        except NotFollowed as reason:
+            self._unknown(step, record, str(reason))
+        self._engines.finish(tile)
+
+    def _unknown(self, step: FieldStep, record: Instruction, reason: str) -> None:
+        """The results of an instruction that is not followed are those of the real numbers."""
+        self.not_followed[f"{record.mnemonic}: {reason}"] += 1
+        for operand in record.operands:
+            if operand.role in ("write", "update"):
+                tensors.clear(step, operand.name)
+
+    def check(self) -> None:
+        """Raise what went wrong while an instruction was executed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _keep(self, step: FieldStep) -> None:
+        if self.keep_results and step.written is not None:
+            self._results.append(np.unique(self.field.keys(step.written)))
+
+    def results(self) -> npt.NDArray[np.uint64]:
+        """The keys of everything that instructions have computed."""
+        return np.unique(np.concatenate([np.zeros(0, np.uint64), *self._results]))
+
+    def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
+        if error or copy.away:
+            return
+        sources = [(self._memory(tile.number, side), _blocks(copy.pieces, side)) for side in copy.sources]
+        taken = [memory.taken(places, copy.pieces.size) for memory, places in sources]
+        for number, target in enumerate(copy.targets):
+            places = _blocks(copy.pieces, target.side)
+            self._memory(target.tile, target.side).put(
+                places, copy.pieces.size, taken[copy.source_of(number)]
+            )
+
+    def _memory(self, tile: int, side: Side) -> FieldMemory:
+        return self.ddr if side.in_ddr else self.scratchpads[tile]
+
+
+def _word(entry: int, at: int) -> int:
+    return int(view_i64(entry + 8 * at, 1)[0])
+
+
+def _blocks(pieces: Pieces, side: Side) -> Places:
+    """The first bytes of the pieces of a side."""
+    inner, middle, outer = (
+        np.arange(trips) * stride for trips, stride in zip(pieces.trips, side.strides, strict=True)
+    )
+    return side.start + (outer.reshape(-1, 1, 1) + middle.reshape(-1, 1) + inner).ravel()

@@ -1,0 +1,196 @@
+"""What vector instructions mean in the field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tx8isa.insns.ct.activation import LEAKY_SLOPE, SATRELU_LIMIT
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.prime_field import RELATIONS, Elements, PrimeField
+from tx8isa.records.meaning import Bitwise, Convert, Elementwise, Form, MaskedCopy, Relation, Unpack
+
+from .memory import Places
+from .step import FieldStep, NotFollowed
+
+Unary = Callable[[PrimeField, Elements], Elements]
+Binary = Callable[[PrimeField, Elements, Elements], Elements]
+
+
+def _constant(field: PrimeField, value: float, like: Elements) -> Elements:
+    """A number that broadcasts to elements."""
+    return field.of_scalars(np.asarray(value), Format.FP32).reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def _rectified(field: PrimeField, x: Elements) -> Elements:
+    return field.larger(x, _constant(field, 0.0, x))
+
+
+def _saturated(field: PrimeField, x: Elements) -> Elements:
+    return field.larger(_rectified(field, x), _constant(field, SATRELU_LIMIT, x), -1)
+
+
+def _leaky(field: PrimeField, x: Elements) -> Elements:
+    zero = _constant(field, 0.0, x)
+    below = field.multiply(field.larger(x, zero, -1), _constant(field, LEAKY_SLOPE, x))
+    return field.add(field.larger(x, zero), below)
+
+
+_UNARY: dict[str, Unary] = {
+    "abs": lambda field, x: field.subtract(field.larger(x, -x), np.zeros_like(x)),
+    "recip": PrimeField.inverse,
+    "square": lambda field, x: field.multiply(x, x),
+    "sqrt": PrimeField.sqrt,
+    "rsqrt": lambda field, x: field.inverse(field.sqrt(x)),
+    "neg": lambda field, x: -x,
+    "exp": PrimeField.exp,
+    "exp_lp": PrimeField.exp,
+    "relu": _rectified,
+    "satrelu": _saturated,
+    "leakyrelu": _leaky,
+}
+"""Functions with an algebra; any other one is hashed by its name."""
+_BINARY: dict[str, Binary] = {
+    "max": PrimeField.larger,
+    "min": lambda field, a, b: field.larger(a, b, -1),
+    "add": PrimeField.add,
+    "sub": PrimeField.subtract,
+    "mul": PrimeField.multiply,
+    "div": lambda field, a, b: field.multiply(a, field.inverse(b)),
+}
+
+
+def applied(field: PrimeField, name: str, *operands: Elements) -> Elements:
+    """A function of a record by its name: ``add``, ``exp``, ``tanh``."""
+    if len(operands) == 2:
+        return _BINARY[name](field, *operands)
+    (x,) = operands
+    return _UNARY[name](field, x) if name in _UNARY else field.hashed(name, x)
+
+
+def _second(step: FieldStep, form: Form, count: int) -> Places:
+    """The places of the second operand."""
+    at, values = np.arange(count), step.values
+    if form is Form.VUV:
+        at = at % values["unit"]
+    elif form is Form.VUV_LOOP:
+        at = at // values["n"] * values["unit"] + at % values["n"] % values["unit"]
+    return values["src1"] + at * step.size
+
+
+def _operands(step: FieldStep, form: Form, count: int) -> list[Elements] | None:
+    """The operands as elements; None if they are literals alone."""
+    first = step.vector("src0", count)
+    if form in (Form.V, Form.VS):
+        if step.literal(first):
+            return None
+        if form is Form.V:
+            return [step.read(first)]
+        return [step.read(first), step.scalar("src1")]
+    second = _second(step, form, count)
+    if step.literal(first, second):
+        return None
+    return [step.read(first), step.read(second)]
+
+
+def _count(step: FieldStep, form: Form) -> int:
+    return step.values["full" if form is Form.VUV_LOOP else "n"]
+
+
+def elementwise(step: FieldStep) -> None:
+    form = step.meaning.form
+    count = _count(step, form)
+    operands, result = _operands(step, form, count), step.vector("dst", count)
+    if operands is None:
+        step.spm.clear_places(result, step.size)
+        return
+    name = step.instruction.mnemonic.split(".")[1]
+    step.write(result, applied(step.field, name, *operands))
+
+
+def relation(step: FieldStep) -> None:
+    """1 or 0 by the keyed order."""
+    form = step.meaning.form
+    count = _count(step, form)
+    operands = _operands(step, form, count)
+    if step.meaning.packed:
+        step.spm.clear(step.values["dst"], -(-count // 8))
+        if operands is not None:
+            raise NotFollowed("packed bits of a condition on elements")
+        return
+    result = step.vector("dst", count)
+    if operands is None:
+        step.spm.clear_places(result, step.size)
+        return
+    step.write(result, holds(step.field, step.instruction.mnemonic.split(".")[1], operands))
+
+
+_LOGIC: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+    "not": np.logical_not,
+}
+
+
+def holds(field: PrimeField, name: str, operands: list[Elements]) -> Elements:
+    """A relation of elements, or of their truth: 1 or 0."""
+    if name in RELATIONS:
+        return field.holds(name, *operands)
+    if name not in _LOGIC:
+        raise NotFollowed(f"the condition {name} on elements")
+    return _LOGIC[name](*map(field.truth, operands)).astype(np.float64)
+
+
+def convert(step: FieldStep) -> None:
+    """Floats in another format are what they were; rounding to integers is a hash that keeps integers."""
+    source, target = step.meaning.source, step.meaning.target
+    count = step.values["n"]
+    places = step.values["src0"] + np.arange(count) * (source.bits // 8)
+    result = step.values["dst"] + np.arange(count) * (target.bits // 8)
+    if step.literal(places):
+        step.spm.clear_places(result, target.bits // 8)
+        return
+    elements = step.read(places, source)
+    if step.meaning.zero_point and step.values["zero"]:
+        elements = step.field.subtract(elements, _constant(step.field, step.values["zero"], elements))
+    if source.is_float and not target.is_float:
+        elements = step.field.whole(elements)
+    step.write(result, elements, target.bits // 8)
+
+
+def masked_copy(step: FieldStep) -> None:
+    count = step.values["n"]
+    source, mask, result = (step.vector(name, count) for name in ("src0", "src1", "dst"))
+    if not step.literal(mask):
+        chosen_by = step.field.truth(step.read(mask))
+        step.write(result, np.where(chosen_by, step.read(source), step.read(result)))
+        return
+    chosen = step.spm.patterns(mask, step.form) << 1 & (1 << step.form.bits) - 1 != 0
+    if step.literal(source[chosen]):
+        step.spm.clear_places(result[chosen], step.size)
+    else:
+        step.write(result[chosen], step.read(source[chosen]))
+
+
+def unpack(step: FieldStep) -> None:
+    """Bits are literals."""
+    step.spm.clear_places(step.vector("dst", step.values["n"]), step.size)
+
+
+def bitwise(step: FieldStep) -> None:
+    """Packed bits are literals."""
+    form = step.meaning.form
+    step.spm.clear(step.values["dst"], -(-_count(step, form) // 8))
+
+
+RULES: dict[type, Callable[[FieldStep], None]] = {
+    Elementwise: elementwise,
+    Relation: relation,
+    Convert: convert,
+    MaskedCopy: masked_copy,
+    Unpack: unpack,
+    Bitwise: bitwise,
+}

@@ -1,0 +1,17 @@
+# The same with its line invalidated after the wait.
+        .bss
+        .balign 64
+data:   .space  64
+        .text
+_start: csrr    t0, mhartid
+        bnez    t0, done
+        td.memset.fp32 dst=0x10000, value=1.5, n=1
+        wdma.fp32 dst=%ncc(data), src=0x10000, n=1
+        ncc.wait
+        la      t1, data
+        th.dcache.iva t1
+        fence
+        lw      t2, 0(t1)
+done:   li      a0, 0
+        li      a7, 93
+        ecall

@@ -1,0 +1,43 @@
+"""What phases pay of the first command of each kind, and what that does to the choice of sequences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compiler.driver import compile_graph
+from compiler.search.cost import KindUse, added
+from compiler.tools.run import Watch, check, random_inputs
+from sliced_nets import windows
+from time_bench import changed
+from tx8isa.machine.description import load_machine
+
+
+def test_shares_of_all_groups_are_the_price() -> None:
+    use = KindUse()
+    groups = [({"ct.add.vv", "rdma"}, 1), ({"rdma", "ct.mul.vv"}, 3)]
+    for kinds, count in groups:
+        use.count(kinds, count)
+    total = added(use.shares(sorted(kinds)) for kinds, count in groups for _ in range(count))
+    assert total == pytest.approx({"ct.add.vv": 1, "rdma": 1, "ct.mul.vv": 1})
+
+
+def test_groups_that_are_one_pay_what_they_paid() -> None:
+    """A kind that none of them used has the share of a group."""
+    use = KindUse()
+    use.count(["rdma"], 4)
+    use.count(["wdma"], 2)
+    alone = added([use.shares(["rdma"]), use.shares(["rdma"])])
+    assert use.shares(["rdma", "wdma", "ct.exp.v"], alone) == {"rdma": 2 / 4, "wdma": 1 / 2, "ct.exp.v": 1}
+
+
+def test_a_network_of_few_commands_takes_less_time_with_fewer_kinds() -> None:
+    """It is divided otherwise where first commands are free, which takes more cycles where they are not."""
+    network, cycles, cold = windows(32, height=16), [], load_machine(None)
+    for machine in (cold, changed(cold, "issue", "kind", 0.0)):
+        program = replace(compile_graph(network, "fp16", machine=machine), machine=cold)
+        found = check(program, random_inputs(network, {}, 1), Watch(timed=True))
+        assert found.cycles is not None and all(verdict.ok for verdict in found.verdicts.values())
+        cycles.append(found.cycles)
+    assert cycles[0] < cycles[1]

@@ -1,0 +1,245 @@
+"""Programs proved in prime fields: right ones are, and every kind of mistake in one is found and named."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import emulator
+from compiler.cli import main
+from compiler.driver import Program, compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.tools.run import RunFault, execute, random_inputs
+from compiler.tools.verification.prove import Proof, lines, prove
+from compiler_harness import draw, graph, one
+from float_nets import mlp, small_cnn
+from network_draws import drawn as drawn_network
+from onnx_models import imported
+from program_mutants import Mutant, drawn, mutants
+
+SMALL = {"w": draw(24, 16), "b": draw(16), "s": draw(24), "h": draw(24)}
+"""Constants of a network of a normalization, a product, a bias and a ReLU."""
+
+
+def proof(made: Graph, dtype: str = "fp16", program: Program | None = None) -> Proof:
+    program = program or compile_graph(made, dtype)
+    return prove(program, partial(compile_graph, dtype=dtype), compile_alone)
+
+
+def compile_alone(made: Graph, dtype: str) -> Program:
+    return compile_graph(made, dtype, 1)
+
+
+def small() -> Graph:
+    return graph(
+        [
+            ("LayerNormalization", ["x", "s", "h"], ["n"], {"axis": -1}),
+            ("MatMul", ["n", "w"], ["m"], {}),
+            ("Add", ["m", "b"], ["a"], {}),
+            ("Relu", ["a"], ["y"], {}),
+        ],
+        {"x": (40, 24)},
+        SMALL,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
+@pytest.mark.parametrize("made", [mlp(), small_cnn()], ids=["mlp", "cnn"])
+def test_networks_are_proved(made: Graph, dtype: str) -> None:
+    found = proof(made, dtype)
+    assert found.holds, lines(found)
+    assert found.proved == {made.outputs[0].name: made.outputs[0].size}
+    assert not found.reserves
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs"),
+    [
+        ("Conv", [(1, 3, 9, 11), (5, 3, 3, 3)], {"pads": (1, 1, 1, 1), "strides": (2, 2)}),
+        ("MaxPool", [(1, 3, 9, 11)], {"kernel_shape": (3, 3), "pads": (1, 0, 1, 0), "ceil_mode": 1}),
+        ("AveragePool", [(1, 3, 9, 11)], {"kernel_shape": (3, 2), "strides": (2, 1)}),
+        ("MatMul", [(3, 70, 33), (33, 65)], {}),
+        ("Gemm", [(9, 33), (17, 33), (17,)], {"transB": 1, "alpha": 0.5}),
+        ("Softmax", [(5, 130)], {"axis": -1}),
+        ("Transpose", [(3, 70, 5)], {"perm": (2, 0, 1)}),
+        ("Concat", [(3, 7), (3, 9)], {"axis": 1}),
+        ("Gelu", [(3, 70)], {}),
+        ("Tanh", [(3, 70)], {}),
+        ("Max", [(3, 70), (1, 70)], {}),
+        ("Div", [(3, 70), (3, 1)], {}),
+    ],
+)
+def test_operators_are_proved(op: str, shapes: list[tuple[int, ...]], attrs: dict[str, int]) -> None:
+    found = proof(one(op, shapes, **attrs))
+    assert found.holds, lines(found)
+
+
+def test_the_result_does_not_depend_on_the_order_of_sums() -> None:
+    """A program of one tile and one of sixteen add up in different orders."""
+    made = one("MatMul", [(40, 600)], {"w": draw(600, 50)})
+    for tiles in (1, 16):
+        program = compile_graph(made, "fp16", tiles)
+        found = prove(program, partial(compile_graph, dtype="fp16", tiles=tiles), compile_alone)
+        assert found.holds, lines(found)
+
+
+def test_every_output_is_compared() -> None:
+    made = graph(
+        [("Relu", ["x"], ["r"], {}), ("MatMul", ["r", "w"], ["m"], {}), ("Neg", ["m"], ["n"], {})],
+        {"x": (8, 24)},
+        {"w": SMALL["w"]},
+        outputs=("n", "r", "m"),
+    )
+    assert proof(made).proved == {"n": 128, "r": 192, "m": 128}
+
+
+@pytest.mark.parametrize("seed", [0, 6, *(pytest.param(at, marks=pytest.mark.long) for at in range(7, 200))])
+def test_random_networks_are_never_wrong(seed: int, tmp_path: Path) -> None:
+    found = proof(imported(drawn_network(seed)[1], tmp_path))
+    assert not found.differences, lines(found)
+
+
+def test_selections_and_comparisons_are_followed() -> None:
+    nodes = [("Greater", ["a", "b"], ["c"], {}), ("Where", ["c", "a", "b"], ["y"], {})]
+    found = proof(graph(nodes, {"a": (4, 64), "b": (4, 64)}))
+    assert found.holds, lines(found)
+    assert not found.reserves
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------
+
+
+def proof_of(mutant: Mutant, program: Program) -> Proof:
+    """The proof of a program with a mistake, which its twin has too."""
+    return prove(mutant.of(program), lambda twin: mutant.of(compile_graph(twin, "fp16")), compile_alone)
+
+
+def outcome(mutant: Mutant, program: Program) -> str:
+    """Who finds a mistake: the assembler, a fault, the proof, the sanitizer; or nobody."""
+    try:
+        found = proof_of(mutant, program)
+    except GraphError:
+        return "assembler"
+    except RunFault:
+        return "fault"
+    if not found.holds:
+        return "proof"
+    return "sanitizer" if hazards(mutant.of(program)) else "nobody"
+
+
+def hazards(program: Program) -> bool:
+    loaded = emulator.Program(program.image, program.machine)
+    try:
+        loaded.run(random_inputs(program.graph, {}, 1), strict=True)
+    except emulator.Fault:
+        return True
+    return bool(loaded.hazards)
+
+
+def same_results(first: Program, second: Program) -> bool:
+    """Whether two programs give the same bytes for two draws of inputs."""
+    for seed in (1, 2):
+        inputs = random_inputs(first.graph, {}, seed)
+        left, right = (execute(each, inputs)[0] for each in (first, second))
+        if any(left[name].tobytes() != right[name].tobytes() for name in left):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("made", [small(), small_cnn()], ids=["rows", "cnn"])
+def test_mistakes_in_programs_are_found(made: Graph) -> None:
+    program = compile_graph(made, "fp16")
+    assert proof(made, program=program).holds, "without a mistake"
+    ends = Counter[str]()
+    for mutant in drawn(program, 16, seed=3):
+        end = outcome(mutant, program)
+        ends[end] += 1
+        if end == "nobody":
+            assert same_results(mutant.of(program), program), f"{mutant} is a mistake that nobody finds"
+    assert ends["proof"] > 4, ends
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("made", [small(), small_cnn(), mlp()], ids=["rows", "cnn", "mlp"])
+def test_every_mistake_that_changes_results_is_found(made: Graph) -> None:
+    program = compile_graph(made, "fp16")
+    assert proof(made, program=program).holds, "without a mistake"
+    for mutant in drawn(program, 350, seed=5):
+        if outcome(mutant, program) == "nobody":
+            assert same_results(mutant.of(program), program), f"{mutant} is a mistake that nobody finds"
+
+
+def test_the_node_whose_result_is_wrong_is_named() -> None:
+    made = small()
+    program = compile_graph(made, "fp16")
+    line = next(each for each in program.text.splitlines() if "ct.relu" in each or "relu" in each)
+    number = program.text.splitlines().index(line) + 1
+    left_out = Mutant("left out", number, "")
+    found = proof_of(left_out, program)
+    assert not found.holds
+    assert found.differences[0].output == "y"
+    assert found.blamed is not None
+    assert found.blamed.name == "n3"
+    wanted = "node 'n3' (Relu): no instruction computes its result, though all its operands are there"
+    assert lines(found)[-1] == wanted
+
+
+def test_what_a_fault_of_the_program_says_is_raised() -> None:
+    made = small()
+    program = compile_graph(made, "fp16")
+    moved = next(
+        each for each in mutants(program) if each.kind == "address moved by a line" and "wdma" in each.text
+    )
+    beyond = replace(moved, text=moved.text.replace("+256", "+0x7fffffff"))
+    with pytest.raises((RunFault, GraphError)):
+        proof_of(beyond, program)
+
+
+# --- what is not proved -----------------------------------------------------------------------------------
+
+
+def test_what_has_no_meaning_in_the_field_leaves_outputs_open() -> None:
+    nodes = [("TopK", ["x", "k"], ["best", "places"], {}), ("Relu", ["x"], ["r"], {})]
+    found = proof(graph(nodes, {"x": (4, 6)}, {"k": np.array([2], np.int64)}, outputs=("best", "r")))
+    assert not found.holds
+    assert found.proved == {"r": 24}
+    assert found.unknown == {"best": 8}
+    assert any("TopIndices" in what for what in found.not_followed.values())
+
+
+def test_programs_of_ranges_and_chips_are_refused() -> None:
+    made = small()
+    program = compile_graph(made, "fp16")
+    with pytest.raises(GraphError, match="--prove takes programs of one size on one chip"):
+        prove(replace(program, spread=object()), compile_graph, compile_alone)  # type: ignore[arg-type]
+
+
+def test_other_code_is_not_proved() -> None:
+    made = small()
+    other = compile_graph(made, "fp16", 4)
+    found = prove(other, partial(compile_graph, dtype="fp16"), compile_alone)
+    assert not found.holds
+    assert lines(found)[-1] == "open: with short constants the program has other instructions"
+
+
+def test_the_command_proves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(TINY))
+    assert main([str(path), "-q", "--prove", "-o", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "proved: y, 12 elements\n"
+
+
+TINY = {
+    "name": "tiny",
+    "opset": 20,
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [3, 4]}],
+    "outputs": ["y"],
+    "nodes": [{"op": "Relu", "name": "relu", "inputs": ["x"], "outputs": ["y"]}],
+}
+"""A graph in a file."""

@@ -1,0 +1,87 @@
+"""Programs with one mistake each: an instruction left out, an operand moved, exchanged or one too small."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import asm
+from asm.diagnostics import AsmError
+from compiler.driver import Program
+from compiler.graph import GraphError
+
+ENGINE = re.compile(r"^\s+(rdma|wdma|ct|ne|td|dte|ncc)\b\S*")
+"""The lines with engine instructions."""
+_ADDRESS = re.compile(r"\b(dst|src|src0|src1|a|b|w|out|psum)=([^,]+)")
+_COUNT = re.compile(r"\b(n|iter0|iter1|src_iter0|m|k)=(\d+)\b")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of one line of a program's text."""
+
+    kind: str
+    line: int
+    """From 1."""
+    text: str
+    """What takes the place of the line; empty where it is left out."""
+
+    def of(self, program: Program) -> Program:
+        """The program with the mistake; GraphError when it does not assemble."""
+        found = program.text.splitlines()
+        found[self.line - 1] = self.text
+        text = "".join(f"{line}\n" for line in found)
+        try:
+            image = asm.assemble(
+                text, "prog.s", machine=program.machine, given={"prog.const": program.constants}
+            )
+        except AsmError as error:
+            raise GraphError([str(error)]) from None
+        return replace(program, text=text, image=image)
+
+
+def mutants(program: Program) -> Iterator[Mutant]:
+    """All mistakes of single engine instructions, in the order of the lines."""
+    for number, line in enumerate(program.text.splitlines(), 1):
+        match = ENGINE.match(line)
+        if match is None:
+            continue
+        mnemonic = match[0].strip()
+        yield Mutant(_WAITS.get(mnemonic, "left out"), number, "")
+        for address in _ADDRESS.finditer(line):
+            moved = f"{line[: address.end()]}+256{line[address.end() :]}"
+            yield Mutant("address moved by a line", number, moved)
+        for count in _COUNT.finditer(line):
+            if int(count[2]) > 1:
+                less = f"{line[: count.start(2)]}{int(count[2]) - 1}{line[count.end(2) :]}"
+                yield Mutant("count less one", number, less)
+        exchanged = _exchanged(line)
+        if exchanged is not None:
+            yield Mutant("operands exchanged", number, exchanged)
+
+
+_WAITS = {"ncc.wait": "wait left out", "ncc.barrier": "barrier left out", "dte.wait": "wait left out"}
+
+
+def _exchanged(line: str) -> str | None:
+    """A line with its two sources exchanged; None without two different ones."""
+    first, second = re.search(r"\bsrc0=([^,]+)", line), re.search(r"\bsrc1=(p[^,]+)", line)
+    if first is None or second is None or first[1] == second[1]:
+        return None
+    swapped = line.replace(first[0], "\0").replace(second[0], f"src1={first[1]}")
+    return swapped.replace("\0", f"src0={second[1]}")
+
+
+def drawn(program: Program, count: int, seed: int) -> list[Mutant]:
+    """Some mutants, as many of each kind as there are, drawn at random."""
+    rng, kinds = random.Random(seed), dict[str, list[Mutant]]()
+    for each in mutants(program):
+        kinds.setdefault(each.kind, []).append(each)
+    for own in kinds.values():
+        rng.shuffle(own)
+    found: list[Mutant] = []
+    while len(found) < count and any(kinds.values()):
+        found += [own.pop() for own in kinds.values() if own]
+    return found[:count]

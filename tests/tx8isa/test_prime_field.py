@@ -1,0 +1,176 @@
+"""Arithmetic in prime fields, against Python's integers and fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.prime_field import MOST_TERMS, Elements, PrimeField
+from tx8isa.numbers.rounding import rounded
+from tx8isa.numbers.simple_fractions import simple_fractions
+
+FIELD = PrimeField(7, exponentials=True)
+PRIMES = [int(prime) for prime in FIELD.moduli]
+
+
+def element(value: Fraction | int) -> list[int]:
+    """A fraction in each of the fields."""
+    number = Fraction(value)
+    return [number.numerator * pow(number.denominator, -1, prime) % prime for prime in PRIMES]
+
+
+def residues(x: Elements) -> list[list[int]]:
+    """Elements [residues, n] as residues from 0 up, for each of the n elements."""
+    found = FIELD.canonical(x)
+    return [[int(found[at, k]) % prime for at, prime in enumerate(PRIMES)] for k in range(x.shape[1])]
+
+
+def draw(name: str, count: int = 50) -> tuple[Elements, list[list[int]]]:
+    x = FIELD.random(name, (count,))
+    return x, residues(x)
+
+
+def test_the_moduli_are_primes_and_exponents_belong_to_them() -> None:
+    for prime in PRIMES:
+        assert all(prime % factor for factor in range(2, 2100))
+    assert [2 * half + 1 for half in PRIMES[3:]] == PRIMES[:3]
+
+
+def test_sums_differences_and_products() -> None:
+    (a, left), (b, right) = draw("a"), draw("b")
+    for found, function in (
+        (FIELD.add(a, b), lambda x, y: x + y),
+        (FIELD.subtract(a, b), lambda x, y: x - y),
+        (FIELD.multiply(a, b), lambda x, y: x * y),
+    ):
+        wanted = [
+            [function(x, y) % p for x, y, p in zip(*pair, PRIMES, strict=True)]
+            for pair in zip(left, right, strict=True)
+        ]
+        assert residues(found) == wanted
+
+
+def test_products_of_matrices_of_more_terms_than_are_exact_at_once() -> None:
+    terms = 2 * MOST_TERMS + 3
+    a, b = FIELD.random("a", (2, terms)), FIELD.random("b", (terms, 3))
+    found = FIELD.canonical(FIELD.product(a, b))
+    for at, prime in enumerate(PRIMES):
+        row = [int(x) for x in a[at, 1]]
+        column = [int(x) for x in b[at, :, 2]]
+        assert int(found[at, 1, 2]) % prime == sum(x * y for x, y in zip(row, column, strict=True)) % prime
+
+
+def test_inverses() -> None:
+    a, left = draw("a")
+    assert residues(FIELD.inverse(a)) == [
+        [pow(x, -1, p) for x, p in zip(xs, PRIMES, strict=True)] for xs in left
+    ]
+    zero_and_infinity = np.array([[0.0, np.inf]] * len(PRIMES))
+    assert (FIELD.inverse(zero_and_infinity) == np.array([np.inf, 0.0])).all()
+
+
+def test_an_exponential_of_a_sum_is_the_product_of_exponentials() -> None:
+    (a, _), (b, _) = draw("a"), draw("b")
+    together = FIELD.canonical(FIELD.exp(FIELD.add(a, b)))[: FIELD.primes]
+    apart = FIELD.canonical(FIELD.multiply(FIELD.exp(a), FIELD.exp(b)))[: FIELD.primes]
+    assert (together == apart).all()
+    assert (FIELD.exp(np.zeros((6, 1)))[: FIELD.primes] == 1.0).all()
+    assert (FIELD.exp(np.full((6, 1), -np.inf))[: FIELD.primes] == 0.0).all()
+
+
+def test_roots_are_multiplicative_and_their_squares_are_the_element_or_its_opposite() -> None:
+    (a, left), (b, _) = draw("a"), draw("b")
+    both = FIELD.canonical(FIELD.sqrt(FIELD.multiply(a, b)))
+    assert (both == FIELD.canonical(FIELD.multiply(FIELD.sqrt(a), FIELD.sqrt(b)))).all()
+    squares = residues(FIELD.multiply(FIELD.sqrt(a), FIELD.sqrt(a)))
+    for found, own in zip(squares, left, strict=True):
+        assert all(x in (y, -y % p) for x, y, p in zip(found, own, PRIMES, strict=True))
+
+
+def test_a_maximum_is_associative_commutative_and_idempotent() -> None:
+    a, b, c = (draw(name, 200)[0] for name in "abc")
+    assert (FIELD.larger(a, FIELD.larger(b, c)) == FIELD.larger(FIELD.larger(a, b), c)).all()
+    assert (FIELD.larger(a, b) == FIELD.larger(b, a)).all()
+    assert (FIELD.larger(a, a) == a).all()
+    assert (FIELD.larger(a, np.full_like(a, -np.inf)) == a).all()
+    assert (FIELD.larger(FIELD.larger(a, b, -1), a) == a).all(), "absorption"
+    stacked = np.stack([a, b, c], 1)
+    assert (FIELD.extreme(stacked, 1)[:, 0] == FIELD.larger(a, FIELD.larger(b, c))).all()
+
+
+def test_some_elements_come_before_zero_and_more_after_it() -> None:
+    x = FIELD.random("x", (4000,))
+    chosen = FIELD.larger(x, np.zeros((6, 1)))
+    kept = float((chosen[0] == x[0]).mean())
+    assert 0.8 < kept < 0.95
+
+
+def test_hashes_depend_on_name_element_and_seed_and_are_never_zero() -> None:
+    x, _ = draw("x", 2000)
+    found = FIELD.canonical(FIELD.hashed("tanh", x))
+    assert (found != 0).all()
+    assert (found == FIELD.canonical(FIELD.hashed("tanh", x))).all()
+    for other in (FIELD.hashed("sin", x), PrimeField(8, True).hashed("tanh", x), FIELD.hashed("tanh", x + 1)):
+        assert (found == FIELD.canonical(other)).mean() < 0.01
+
+
+def test_rounding_to_integers_keeps_integers() -> None:
+    x, _ = draw("x", 500)
+    once = FIELD.whole(x)
+    assert (FIELD.whole(once) == once).all()
+    assert (FIELD.whole(np.full((6, 1), -17.0)) == -17.0).all()
+
+
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.FP32, Format.INT8])
+def test_stored_numbers_are_exactly_what_they_mean(fmt: Format) -> None:
+    rng = np.random.default_rng(3)
+    if fmt is Format.INT8:
+        values = np.arange(-128, 128).astype(np.int8)
+        patterns = values.view(np.uint8).astype(np.int64)
+    else:
+        values = rounded(rng.standard_normal(60) * 10.0 ** rng.integers(-6, 4, 60), fmt)
+        patterns = values.view(f"u{fmt.bits // 8}").astype(np.int64)
+    wanted = [element(Fraction(float(value))) for value in values]
+    assert residues(FIELD.of_patterns(patterns, fmt)) == wanted
+
+
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.FP32])
+@pytest.mark.parametrize("fraction", ["1/3", "-1/49", "1/10", "3/7", "5", "0.5", "1/300", "-0.75"])
+def test_a_number_of_an_instruction_is_the_fraction_that_was_rounded(fmt: Format, fraction: str) -> None:
+    value = np.asarray(rounded(np.array([float(Fraction(fraction))]), fmt), np.float64)
+    assert residues(FIELD.of_scalars(value, fmt)) == [element(Fraction(fraction))]
+
+
+def test_both_numbers_around_a_fraction_stand_for_it() -> None:
+    """The weights of a mean are the numbers below and above 1/n."""
+    for count in (3, 24, 100, 384, 500):
+        near = np.float16(1 / count)
+        for each in (near, np.nextafter(near, np.float16(0)), np.nextafter(near, np.float16(1))):
+            if abs(float(each) - 1 / count) < float(np.spacing(near)):
+                found = FIELD.of_scalars(np.array([float(each)]), Format.FP16)
+                assert residues(found) == [element(Fraction(1, count))], count
+
+
+def test_no_simpler_fraction_is_beside_a_value() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.uniform(0.01, 3, 40).astype(np.float16).astype(np.float64)
+    above, below, power = simple_fractions(values, 10)
+    for value, a, b, exponent in zip(values, above, below, power, strict=True):
+        if exponent or value == round(value):
+            assert Fraction(int(a)) * Fraction(2) ** int(exponent) == Fraction(value)
+            continue
+        step = 2.0 ** (np.floor(np.log2(value)) - 10)
+        simpler = [q for q in range(1, int(b)) if abs(round(value * q) / q - value) < 0.99 * step]
+        assert not simpler, (value, a, b, simpler)
+
+
+def test_infinities_hide_and_stay() -> None:
+    a, _ = draw("a", 3)
+    low = np.full_like(a, -np.inf)
+    assert (FIELD.add(a, low) == -np.inf).all()
+    assert (FIELD.multiply(low, a) == -np.inf).all()
+    largest = FIELD.of_scalars(np.array([-65504.0]), Format.FP16)
+    assert (largest == -np.inf).all()

@@ -1,0 +1,370 @@
+"""Arithmetic in prime fields in place of floats: what proofs of programs compute with (docs/proving.md).
+
+An element is one residue for each of ``PRIMES``. Where exponentials occur it has one more for each prime of
+the order of its squares, so that ``exp(a + b) = exp(a) * exp(b)`` holds: the power of a generator has its
+exponent there. Residues are binary64 numbers of at most half the prime: products and sums of ``MOST_TERMS``
+of them are exact, in any order. Arrays of elements have the residues as their first axis.
+
+Infinities stay infinities: they start maxima and hide what a mask excludes. NaN is an element of which
+nothing is known. What has no algebra is a keyed hash of its operands. A maximum is the operand that comes
+later in a keyed order, so it is associative, commutative and idempotent.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
+from .packing import storage_dtype
+from .simple_fractions import simple_fractions
+
+Elements = npt.NDArray[np.float64]
+"""Shape [residues, ...]."""
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+
+PRIMES = (4194287, 4194167, 4193279)
+"""Safe primes p = 2 q + 1, the largest below 2**22."""
+_GENERATORS = (5, 5, 19)
+"""One of all residues but 0 of each prime."""
+_HALVES = tuple(prime // 2 for prime in PRIMES)
+"""The primes q."""
+MOST_TERMS = 2048
+"""Products of two residues that add up exactly in binary64."""
+RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+}
+_ZERO_AT = 1 << 60
+"""Where 0 stands in the keyed order: an eighth of the elements come before it."""
+
+
+@cache
+def _powers(prime: int, generator: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The powers 0 .. p - 2 of a generator, and the exponent of each residue 1 .. p - 1."""
+    powers = np.ones(prime - 1, np.int64)
+    known = 1
+    while known < prime - 1:
+        count = min(known, prime - 1 - known)
+        powers[known : known + count] = powers[:count] * pow(generator, known, prime) % prime
+        known += count
+    exponents = np.zeros(prime, np.int32)
+    exponents[powers] = np.arange(prime - 1, dtype=np.int32)
+    return powers.astype(np.int32), exponents
+
+
+class PrimeField:
+    """The fields that a proof computes in; ``seed`` makes its keys."""
+
+    def __init__(self, seed: int, exponentials: bool) -> None:
+        self.seed = seed
+        self.primes = len(PRIMES)
+        moduli = (*PRIMES, *_HALVES) if exponentials else PRIMES
+        self.moduli = np.array(moduli, np.float64)
+        """The prime of each residue; those of exponents last."""
+        self._tables: dict[Format, Elements] = {}
+
+    @property
+    def residues(self) -> int:
+        return self.moduli.size
+
+    def _moduli(self, x: Elements) -> Elements:
+        return self.moduli.reshape(-1, *(1,) * (x.ndim - 1))
+
+    # -- algebra ------------------------------------------------------------------------------------------
+
+    def reduced(self, x: Elements) -> Elements:
+        """Whole numbers below 2**53 as residues of about half the prime; infinities and NaN stay."""
+        moduli = self._moduli(x)
+        found: Elements = x * (1.0 / moduli)
+        np.rint(found, out=found)
+        found *= moduli
+        with np.errstate(invalid="ignore"):
+            np.subtract(x, found, out=found)
+        if not _all_finite(found):
+            np.copyto(found, x, where=np.isinf(x))
+        return found
+
+    def canonical(self, x: Elements) -> Elements:
+        """The one residue of at most half the prime that stands for an element."""
+        found, half = self.reduced(x), (self._moduli(x) - 1) / 2
+        above, below = found > half, found < -half
+        if above.any() or below.any():
+            finite = np.isfinite(found)
+            found -= self._moduli(x) * (above & finite)
+            found += self._moduli(x) * (below & finite)
+        found += 0.0  # no zero is negative
+        return found
+
+    def add(self, a: Elements, b: Elements) -> Elements:
+        with np.errstate(invalid="ignore"):
+            return self.reduced(a + b)
+
+    def subtract(self, a: Elements, b: Elements) -> Elements:
+        with np.errstate(invalid="ignore"):
+            return self.reduced(a - b)
+
+    def multiply(self, a: Elements, b: Elements) -> Elements:
+        """Products; that of an infinity is this infinity. Of an exponential they get a new exponent."""
+        with np.errstate(invalid="ignore"):
+            product = self.reduced(a * b)
+        if not _all_finite(product):
+            product = self._with_exponents(np.where(np.isinf(a), a, np.where(np.isinf(b), b, product)))
+        return product
+
+    def _with_exponents(self, x: Elements) -> Elements:
+        """Elements whose exponents, where they are unknown, follow from their other residues."""
+        exponents = x[self.primes :]
+        if not np.isnan(exponents).any():
+            return x
+        own = self.canonical(x)[: self.primes]
+        made = self._hashed("exponent", own, self.moduli[self.primes :])
+        return np.concatenate([x[: self.primes], np.where(np.isnan(exponents), made, exponents)])
+
+    def product(self, a: Elements, b: Elements) -> Elements:
+        """Products of matrices [residues, ..., m, k] and [residues, ..., k, n]."""
+        total: Elements | None = None
+        for first in range(0, a.shape[-1], MOST_TERMS):
+            end = first + MOST_TERMS
+            part = self.reduced(np.matmul(a[..., first:end], b[..., first:end, :]))
+            total = part if total is None else self.reduced(total + part)
+        if total is None:
+            return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+        return total
+
+    def sum(self, x: Elements, axes: Sequence[int]) -> Elements:
+        """Sums over axes, which stay with extent 1; axis 0 is the first after that of the residues."""
+        return self.reduced(x.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True))
+
+    def inverse(self, x: Elements) -> Elements:
+        """1 / x; that of 0 is an infinity, and that of an infinity 0."""
+        found = self.canonical(x)
+        for at, (prime, generator) in enumerate(self._fields()):
+            powers, exponents = _powers(prime, generator)
+            residues = self._whole(found[at]) % prime
+            inverse = powers[(-exponents[residues]) % (prime - 1)].astype(np.float64)
+            found[at] = np.where(residues == 0, np.inf, np.where(np.isinf(found[at]), 0.0, inverse))
+        return self.reduced(found)
+
+    def _fields(self) -> list[tuple[int, int]]:
+        """The prime and a generator of each residue."""
+        pairs = list(zip(PRIMES, _GENERATORS, strict=True))
+        if self.residues > self.primes:
+            pairs += [(half, _generator(half)) for half in _HALVES]
+        return pairs
+
+    def exp(self, x: Elements) -> Elements:
+        """An exponential: a power of the square of a generator. It has no exponent itself: NaN."""
+        found = np.full_like(x, np.nan)
+        exponents = self.canonical(self._with_exponents(x))[self.primes :]
+        for at, (prime, generator) in enumerate(zip(PRIMES, _GENERATORS, strict=True)):
+            exponent = self._whole(exponents[at]) % (prime // 2)
+            power = _powers(prime, generator)[0][2 * exponent].astype(np.float64)
+            power = np.where(power > prime // 2, power - prime, power)
+            found[at] = np.where(
+                np.isneginf(exponents[at]), 0.0, np.where(np.isposinf(exponents[at]), np.inf, power)
+            )
+        return found
+
+    def sqrt(self, x: Elements) -> Elements:
+        """A power whose square is the element or its opposite; it is multiplicative, as roots are."""
+        found = self.canonical(x)
+        for at, (prime, generator) in enumerate(self._fields()):
+            powers, exponents = _powers(prime, generator)
+            residues = self._whole(found[at]) % prime
+            root = powers[exponents[residues].astype(np.int64) * ((prime + 1) // 4) % (prime - 1)]
+            found[at] = np.where(residues == 0, 0.0, np.where(np.isfinite(found[at]), root, found[at]))
+        return self.reduced(found)
+
+    # -- what has no algebra ------------------------------------------------------------------------------
+
+    @staticmethod
+    def _whole(x: Elements) -> npt.NDArray[np.int64]:
+        """Residues as integers; infinities as numbers that no residue is."""
+        if _all_finite(x):
+            return x.astype(np.int64)
+        return np.nan_to_num(x, nan=2.0**40, posinf=2.0**41, neginf=-(2.0**41)).astype(np.int64)
+
+    def _mixed(self, name: str, *operands: Elements) -> Words:
+        """64 bits that depend on a name, the seed and all operands."""
+        word = np.uint64(zlib.crc32(name.encode()) | self.seed << 32 & 0xFFFFFFFFFFFFFFFF)
+        found: Words = np.asarray(word)
+        with np.errstate(over="ignore"):
+            for operand in operands:
+                found = _spread(found ^ self._whole(operand).astype(np.uint64))
+        return found
+
+    def hashed(self, name: str, x: Elements) -> Elements:
+        """A keyed hash of elements, residue by residue, never 0; unknown exponents stay unknown."""
+        return np.where(np.isnan(x), np.nan, self._hashed(name, self.canonical(x), self.moduli))
+
+    def _hashed(self, name: str, own: Elements, moduli: Elements) -> Elements:
+        modulus = moduli.reshape(-1, *(1,) * (own.ndim - 1))
+        mixed = self._mixed(name, own) >> np.uint64(12)
+        found = (mixed % (modulus - 1).astype(np.uint64)).astype(np.float64) + 1.0
+        return np.where(found > (modulus - 1) / 2, found - modulus, found)
+
+    def whole(self, x: Elements) -> Elements:
+        """An element as an integer: a hash into a small part of the residues, whose elements stay."""
+        most = np.floor(self._moduli(x) / 64)
+        own = self.canonical(x)
+        inside = self.hashed("whole", own)
+        return np.where((np.abs(own) <= most) | np.isinf(own), own, inside - most * np.rint(inside / most))
+
+    def order(self, x: Elements) -> Words:
+        """The places of elements in the keyed order [primes, ...]: infinities at its ends."""
+        own = self.canonical(x)[: self.primes]
+        mixed = self._mixed("order", own)
+        mixed >>= np.uint64(1)
+        mixed += np.uint64(1)
+        mixed[own == 0] = np.uint64(_ZERO_AT)
+        if not _all_finite(own):
+            mixed[np.isposinf(own)] = np.uint64(0xFFFFFFFFFFFFFFFF)
+            mixed[np.isneginf(own)] = np.uint64(0)
+        return mixed
+
+    def larger(self, a: Elements, b: Elements, sign: int = 1) -> Elements:
+        """The operand that comes later in the keyed order, with ``sign`` -1 the earlier one."""
+        first = self.order(a) >= self.order(b) if sign > 0 else self.order(a) <= self.order(b)
+        return _unknown_where(np.isnan(a) | np.isnan(b), np.where(self._in_all(first), a, b))
+
+    def extreme(self, x: Elements, axis: int, sign: int = 1) -> Elements:
+        """The element along an axis that comes last in the keyed order, or first; the axis has extent 1."""
+        order = self.order(x)
+        place = order.argmax(axis) if sign > 0 else order.argmin(axis)
+        found = np.take_along_axis(x, np.expand_dims(self._in_all(place), axis), axis)
+        return _unknown_where(np.asarray(np.isnan(x).any(axis, keepdims=True)), found)
+
+    def holds(self, name: str, a: Elements, b: Elements) -> Elements:
+        """A relation by the keyed order: 1 where it holds, else 0."""
+        first, second = self.order(a), self.order(b)
+        found = self._in_all(RELATIONS[name](first, second)).astype(np.float64)
+        return _unknown_where(np.isnan(a) | np.isnan(b), found)
+
+    def truth(self, x: Elements) -> npt.NDArray[np.bool_]:
+        """Whether elements are not 0, prime by prime."""
+        return self._in_all(self.canonical(x)[: self.primes] != 0)
+
+    def _in_all(self, of_primes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What holds for the primes, for all residues: exponents go with the prime that they belong to."""
+        return of_primes if self.residues == self.primes else np.concatenate([of_primes, of_primes])
+
+    def keys(self, x: Elements) -> Words:
+        """A word for each element, from its residues by the primes."""
+        found = np.zeros(x.shape[1:], np.uint64)
+        for residue in self.canonical(x)[: self.primes]:
+            found = _spread(found ^ self._whole(residue).astype(np.uint64))
+        return found
+
+    # -- numbers ------------------------------------------------------------------------------------------
+
+    def of_numbers(self, values: npt.NDArray[np.float64]) -> Elements:
+        """Numbers as elements, exactly."""
+        flat = np.asarray(values, np.float64)
+        significand, exponent = np.frexp(np.where(np.isfinite(flat), flat, 0.0))
+        whole = np.ldexp(significand, 53).astype(np.int64)
+        return self._of_fractions(whole, np.ones_like(whole), exponent.astype(np.int64) - 53, flat)
+
+    def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
+        """Numbers that instructions hold, as elements: each is the simplest fraction beside it.
+
+        The largest finite numbers of a format stand for infinities, as programs use them.
+        """
+        flat = np.asarray(values, np.float64)
+        flat = np.where(np.abs(flat) >= _largest(fmt), np.copysign(np.inf, flat), flat)
+        above, below, power = simple_fractions(np.where(np.isfinite(flat), flat, 0.0), MANTISSA_BITS[fmt])
+        return self._of_fractions(above, below, power, flat)
+
+    def _of_fractions(self, above: Integers, below: Integers, power: Integers, numbers: Elements) -> Elements:
+        """``above / below * 2**power`` as elements; infinities and NaN of ``numbers`` stay."""
+        found = np.zeros((self.residues, *numbers.shape))
+        for at, (prime, generator) in enumerate(self._fields()):
+            powers, exponents = _powers(prime, generator)
+            logarithm = power * exponents[2].astype(np.int64) - exponents[below % prime]
+            factor = powers[logarithm % (prime - 1)].astype(np.int64)
+            found[at] = (above % prime * factor % prime).astype(np.float64)
+        return np.where(np.isfinite(numbers), self.reduced(found), numbers)
+
+    def of_patterns(self, patterns: npt.NDArray[np.int64], fmt: Format) -> Elements:
+        """Stored numbers as elements; those of 8 and 16 bits by a table."""
+        if fmt.bits > 16:
+            different, places = np.unique(patterns, return_inverse=True)
+            return self._of_stored(different, fmt)[:, places.reshape(patterns.shape)]
+        if fmt not in self._tables:
+            self._tables[fmt] = self._of_stored(np.arange(1 << fmt.bits), fmt)
+        return self._tables[fmt][:, patterns]
+
+    def _of_stored(self, patterns: npt.NDArray[np.int64], fmt: Format) -> Elements:
+        return self.of_numbers(stored_numbers(patterns, fmt))
+
+    def random(self, name: str, shape: tuple[int, ...]) -> Elements:
+        """Random elements, which depend on a name and the seed."""
+        key = zlib.crc32(name.encode()) | self.seed << 32
+        with np.errstate(over="ignore"):
+            words = _spread(
+                np.arange(int(np.prod(shape)), dtype=np.uint64) + _spread(np.asarray(np.uint64(key)))
+            )
+        found = np.empty((self.residues, words.size))
+        for at, prime in enumerate(self.moduli):
+            words = _spread(words + np.uint64(at + 1))
+            found[at] = ((words >> np.uint64(12)) % np.uint64(prime)).astype(np.float64)
+        return self.reduced(found.reshape(self.residues, *shape))
+
+
+def _unknown_where(unknown: npt.NDArray[np.bool_], x: Elements) -> Elements:
+    """Elements of which nothing is known where this is so of an operand: NaN."""
+    return np.where(unknown, np.nan, x) if unknown.any() else x
+
+
+def _all_finite(x: Elements) -> bool:
+    """Whether there is neither an infinity nor a NaN; sums of residues are finite."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.isfinite(x.sum()))
+
+
+@cache
+def _generator(prime: int) -> int:
+    """The smallest generator of the residues of a prime."""
+    rest, factors, factor = prime - 1, set[int](), 2
+    while factor * factor <= rest:
+        while rest % factor == 0:
+            factors.add(factor)
+            rest //= factor
+        factor += 1
+    factors |= {rest} - {1}
+    return next(g for g in range(2, prime) if all(pow(g, (prime - 1) // f, prime) != 1 for f in factors))
+
+
+def _largest(fmt: Format) -> float:
+    """The largest finite number of a float format."""
+    bias = 2 ** (EXPONENT_BITS[fmt] - 1) - 1
+    return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0**bias)
+
+
+def _spread(words: Words) -> Words:
+    """A bijection of 64-bit words that mixes all bits: splitmix64."""
+    x = np.asarray(words + np.uint64(0x9E3779B97F4A7C15))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x ^= x >> np.uint64(shift)
+        x *= np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def stored_numbers(patterns: Integers, fmt: Format) -> Elements:
+    """The numbers that unsigned patterns mean; the low bits that TF32 does not use are ignored."""
+    if fmt is Format.BF16:
+        patterns, fmt = patterns << 16, Format.FP32
+    used = patterns & -(1 << 13) if fmt is Format.TF32 else patterns
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return used.astype(f"u{fmt.bits // 8}").view(storage_dtype(fmt)).astype(np.float64)

@@ -1,0 +1,65 @@
+"""The simplest fraction that rounds to a number: what a rounded constant was before it was rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_STEPS = 12
+"""Most terms of a continued fraction."""
+_MOST = 2.0**31
+"""Numerators and denominators are below this."""
+
+
+def simple_fractions(values: Floats, mantissa_bits: int) -> tuple[Integers, Integers, Integers]:
+    """The fractions with the smallest denominators beside values: numerators, denominators, powers of two.
+
+    They are less than the distance of two numbers of a format away, whose significand has ``mantissa_bits``
+    stored bits: programs use both numbers around 1/n, so that their sum is right. A whole number and a power
+    of two are themselves; so is a value without such a fraction. Whole numbers are below 2**53.
+    """
+    magnitude = np.abs(values)
+    above, below = _within(magnitude, mantissa_bits)
+    simple = (below > 0) & (magnitude > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        simple &= np.abs(above / below - magnitude) <= _step(magnitude, mantissa_bits)
+    simple &= (np.rint(magnitude) != magnitude) & (np.frexp(magnitude)[0] != 0.5)
+    significand, exponent = np.frexp(values)
+    whole = np.where(simple, np.copysign(above, values), np.ldexp(significand, 53))
+    fraction = np.where(simple, below, 1.0)
+    power = np.where(simple, 0, exponent.astype(np.int64) - 53)
+    return whole.astype(np.int64), fraction.astype(np.int64), power
+
+
+def _step(magnitude: Floats, mantissa_bits: int) -> Floats:
+    """The distance to the next numbers of the format, a little less so that bounds round inside."""
+    exponent = np.frexp(magnitude)[1] - 1
+    step: Floats = np.ldexp(0.998, exponent - mantissa_bits)
+    return step
+
+
+def _within(magnitude: Floats, mantissa_bits: int) -> tuple[Floats, Floats]:
+    """The simplest fractions in the intervals around magnitudes, by continued fractions; 0, 0 without one."""
+    step = _step(magnitude, mantissa_bits)
+    low, high = magnitude - step, magnitude + step
+    before, last = (np.zeros_like(low), np.ones_like(low)), (np.ones_like(low), np.zeros_like(low))
+    found = np.zeros_like(low), np.zeros_like(low)
+    open_ = low > 0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(_STEPS):
+            whole = np.floor(low)
+            ends = open_ & (np.floor(high) > whole)
+            term = np.where(ends, whole + 1, whole)
+            following = term * last[0] + before[0], term * last[1] + before[1]
+            fits = ends & (following[0] < _MOST) & (following[1] < _MOST)
+            found = np.where(fits, following[0], found[0]), np.where(fits, following[1], found[1])
+            open_ &= ~ends
+            if not open_.any():
+                break
+            before, last = last, following
+            low, high = 1.0 / (high - whole), 1.0 / (low - whole)
+            open_ &= np.isfinite(high)
+    return found
