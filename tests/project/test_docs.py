@@ -43,6 +43,7 @@ MANUAL = sorted((ROOT / "docs/isa").glob("*.md"))
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/decisions").glob("*.md")),
     *MANUAL,
     ROOT / "examples/assembly/README.md",
     ROOT / "examples/writer/README.md",
@@ -432,6 +433,23 @@ def test_a_wrong_listing_is_seen(tmp_path: Path) -> None:
 )
 def test_a_wrong_citation_is_seen(text: str, count: int) -> None:
     assert len(uncited(text, ["Layouts", "GEMM"])) == count
+
+
+DECISIONS = ("Question", "Decision", "Why", "Turned down", "Cost", "What would change our mind")
+"""What each record of a decision says, in this order."""
+
+
+def test_records_of_decisions_are_complete_and_listed() -> None:
+    records = sorted((ROOT / "docs/decisions").glob("0*.md"))
+    index = read("docs/decisions/README.md")
+    assert len(records) >= 12
+    assert [int(path.name[:3]) for path in records] == list(range(1, len(records) + 1))
+    for path in records:
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith(f"# {path.name[:3]} ")
+        assert f"]({path.name})" in index
+        headings = re.findall(r"^\*\*([^*]+)\.\*\*", text.replace("?**", ".**"), re.MULTILINE)
+        assert tuple(name for name in headings if name != "State") == DECISIONS, path.name
 
 
 def test_headings_become_anchors() -> None:
