@@ -67,12 +67,14 @@ def check_mistyped(seed: int) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::asm.diagnostics.AsmWarning")
 def test_mistyped_programs_are_refused_or_come_back() -> None:
     verdicts = [check_mistyped(seed) for seed in range(300)]
     assert 5 < sum(verdicts) < 295
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::asm.diagnostics.AsmWarning")
 def test_many_mistyped_programs_are_refused_or_come_back() -> None:
     assert sum(check_mistyped(seed) for seed in range(300, 20_000))
 
