@@ -13,7 +13,7 @@ NETWORKS := examples/networks
 WRITER := examples/writer
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo demo-chips test long jax triton zoo fuzz prove bench coverage site constraints clean
+.PHONY: help demo demo-chips test long jax triton zoo fuzz prove replay bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make zoo       trained networks on real data, their metrics beside those of onnxruntime; fills docs/zoo.md'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make demo-chips  a transformer block on four chips over two processes, and the bytes of one process'
+	@echo 'make replay    what a change does to some fifty programs, beside REV=HEAD'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'
@@ -97,6 +98,10 @@ prove: $(VENV)/test.stamp
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/summary.py
+
+REV ?= HEAD
+replay: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/replay.py $(REV)
 
 # Compiled code is invisible to coverage, so the kernels run as the plain Python they are written in.
 coverage: $(VENV)/test.stamp

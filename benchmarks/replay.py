@@ -1,0 +1,243 @@
+"""What a change does to programs: compiled and run by this tree and by another revision, side by side.
+
+    python benchmarks/replay.py REV [NAME ...]     the programs that differ, with what differs
+    python benchmarks/replay.py REV --same         the same; exit status 1 if a program differs
+    python benchmarks/replay.py --list             the names of the programs
+
+REV is a revision, which gets an environment of its own in build/replay, or the folder of a checkout that
+has one in ``.venv``. Each tree compiles, assembles and simulates with its own tools. What a revision makes
+is kept in build/replay, so that the second comparison with it takes half the time. Hazards are counted in
+programs that differ, in this tree alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from _programs import ROOT, Program, programs
+
+KEPT = ROOT / "build" / "replay"
+_SECONDS = 900
+"""The longest that a tool may take; then its exit status is 124."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a tree makes of a program: digests, sizes and counts; or the line with which a tool refused it."""
+
+    image: str = ""
+    """Digest of everything that is loaded."""
+    code: int = 0
+    """Bytes of instructions."""
+    cycles: float = 0
+    least: float = 0
+    most: float = 0
+    moved: int = 0
+    """Bytes that DDR moves."""
+    commands: int = 0
+    """Instructions of the engines."""
+    results: str = ""
+    """Digest of the outputs for random inputs."""
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A checkout, the folder of its tools, and the file that keeps what it makes, if it never changes."""
+
+    root: Path
+    tools: Path
+    kept: Path | None = None
+
+    def run(self, tool: str, *words: object) -> subprocess.CompletedProcess[str]:
+        command = ["timeout", str(_SECONDS), str(self.tools / tool), *map(str, words)]
+        return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
+
+    def made(self, program: Program, model: Path) -> Made:
+        """Compile, run, and look at both."""
+        with tempfile.TemporaryDirectory() as made:
+            image, results = Path(made) / "prog.bin", Path(made) / "results"
+            done = self._compile(program, model, image)
+            if done.returncode:
+                return Made(refused=_said(done))
+            words = ("--random", "0", *program.run, "--stats=json", "-q", "--output-dir", results)
+            done = self.run("tx8emu", image, *words)
+            if done.returncode:
+                return Made(*_loaded(image), refused=_said(done))
+            return _measured(image, json.loads(done.stdout), results)
+
+    def _compile(self, program: Program, model: Path, image: Path) -> subprocess.CompletedProcess[str]:
+        return self.run("tx8cc", model, *program.options, "--no-cache", "-q", "-o", image.parent)
+
+    def hazards(self, program: Program, model: Path) -> str:
+        """How many hazards a run has, as a word for the table."""
+        with tempfile.TemporaryDirectory() as made:
+            image = Path(made) / "prog.bin"
+            self._compile(program, model, image)
+            done = self.run("tx8emu", image, "--random", "0", *program.run, "--strict", "--json", "-q")
+        found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+        return str(len(found["hazards"])) if "hazards" in found else _said(done)
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    """The first line of what a tool said, without the folder that is its own, or how it ended."""
+    line = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
+    return re.sub(rf"{re.escape(tempfile.gettempdir())}/tmp\w+/", "", line)
+
+
+def _loaded(image: Path) -> tuple[str, int]:
+    """The digest of an image's loaded sections, and the bytes of its instructions."""
+    digest, code = hashlib.sha256(), 0
+    with image.open("rb") as file:
+        for section in ELFFile(file).iter_sections():
+            if section["sh_flags"] & SH_FLAGS.SHF_ALLOC:
+                digest.update(f"{section.name} {section['sh_addr']}\n".encode())
+                digest.update(b"" if section["sh_type"] == "SHT_NOBITS" else section.data())
+            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR:
+                code += section["sh_size"]
+    return digest.hexdigest(), code
+
+
+def _measured(image: Path, stats: Mapping[str, Any], results: Path) -> Made:
+    outputs = hashlib.sha256()
+    for path in sorted(results.rglob("*.npy")):
+        outputs.update(f"{path.relative_to(results)}\n".encode() + path.read_bytes())
+    ends = stats["cycles_range"]
+    moved = sum(path["bytes"] for path in stats["paths"] if path["path"].startswith("DDR, all engines"))
+    return Made(
+        *_loaded(image),
+        stats["cycles"],
+        ends["least"],
+        ends["most"],
+        moved,
+        stats["engine_instructions"],
+        outputs.hexdigest(),
+    )
+
+
+def this_tree() -> Tree:
+    return Tree(ROOT, Path(sys.executable).parent)
+
+
+def tree_of(revision: str) -> Tree:
+    """A checkout that is there, or that of a revision, made if need be; SystemExit if there is none."""
+    folder = Path(revision)
+    if (folder / ".venv").is_dir():
+        return Tree(folder.resolve(), folder.resolve() / ".venv" / "bin")
+    found = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if found.returncode:
+        sys.exit(
+            f"replay.py: {revision!r} is no revision of {ROOT} and no checkout with an environment in .venv"
+        )
+    commit = found.stdout.strip()
+    root = KEPT / commit
+    if not (root / ".venv" / "test.stamp").exists():
+        print(f"an environment for {commit[:12]} is made in {root}", flush=True)
+        _extract(commit, root)
+        if subprocess.run(["make", "-s", ".venv/test.stamp"], cwd=root, check=False).returncode:
+            sys.exit(f"replay.py: no environment for {revision!r}: what make said stands above")
+    return Tree(root, root / ".venv" / "bin", KEPT / f"{commit}.json")
+
+
+def _extract(commit: str, root: Path) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    found = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
+        archive.extractall(root, filter="data")
+
+
+def _key(program: Program) -> str:
+    return hashlib.sha256(repr(program).encode()).hexdigest()
+
+
+def model_of(program: Program) -> Path:
+    """The model as a file, which is written once and always has the same name."""
+    folder = KEPT / "models" / _key(program)[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    return program.write(folder)
+
+
+def made_by(tree: Tree, chosen: Sequence[Program]) -> Iterable[Made]:
+    """What a tree makes of programs, in their order; what is kept is not made again."""
+    kept = json.loads(tree.kept.read_text("utf-8")) if tree.kept is not None and tree.kept.exists() else {}
+    for program in chosen:
+        key = _key(program)
+        if key not in kept:
+            kept[key] = asdict(tree.made(program, model_of(program)))
+            if tree.kept is not None:
+                tree.kept.write_text(json.dumps(kept), encoding="utf-8")
+        yield Made(**kept[key])
+
+
+def difference(before: Made, after: Made) -> list[str]:
+    """What differs, in words with figures; nothing if all is the same."""
+    if before.refused or after.refused:
+        return (
+            [] if before == after else [f"before: {before.refused or 'made'}; now: {after.refused or 'made'}"]
+        )
+    found = []
+    if before.image != after.image:
+        found.append(f"code {before.code:,} -> {after.code:,} B")
+    for what in ("cycles", "least", "most", "moved", "commands"):
+        old, new = getattr(before, what), getattr(after, what)
+        if old != new:
+            found.append(f"{what} {old:,.0f} -> {new:,.0f} ({new / old if old else float('inf'):.3f})")
+    if before.results != after.results:
+        found.append("other results")
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("replay.py", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("revision", nargs="?", help="a revision, or the folder of a checkout")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs (default: all)")
+    parser.add_argument("--same", action="store_true", help="exit status 1 if a program differs")
+    parser.add_argument("--list", action="store_true", help="print the names of the programs")
+    options = parser.parse_args(arguments)
+    known = {program.name: program for program in programs()}
+    if options.list:
+        print("\n".join(known))
+        return 0
+    if options.revision is None:
+        parser.error("name a revision or a checkout to compare with")
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"no program is named {unknown[0]!r}; --list prints the names")
+    chosen = [known[name] for name in options.names] or list(known.values())
+    differing = _compared(tree_of(options.revision), chosen)
+    return int(options.same and differing > 0)
+
+
+def _compared(other: Tree, chosen: Sequence[Program]) -> int:
+    """Print a line for each program; how many differ."""
+    this, differing = this_tree(), 0
+    for program, before, after in zip(chosen, made_by(other, chosen), made_by(this, chosen), strict=True):
+        found = difference(before, after)
+        if before.image != after.image and not after.refused:
+            found.append(f"hazards {this.hazards(program, model_of(program))}")
+        differing += bool(found)
+        refused = f"refused: {after.refused}" if after.refused else "the same"
+        print(f"{program.name:<22} {'; '.join(found) or refused}", flush=True)
+    print(f"{len(chosen)} programs, {differing} differ")
+    return differing
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
