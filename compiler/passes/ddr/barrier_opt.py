@@ -6,13 +6,14 @@ were read or written since then: tiles may still be executing the phases before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 
 from compiler.dialect.ops import ControlOperation, InputOp, TensorOperation
 from compiler.passes.base import Context, computes, operations
+from compiler.passes.groups.views import on_core
 
 from .placement import DdrRange, range_of
 
@@ -24,10 +25,7 @@ class BarrierOptPass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         phases = [operation for operation in operations(module) if computes(operation)]
-        accesses = (
-            ([range_of(value) for value in phase.operands], [range_of(value) for value in phase.results])
-            for phase in phases
-        )
+        accesses = (accesses_of(context, phase, range_of) for phase in phases)
         for phase, waits in zip(phases, barriers(accesses, _condition(context, module)), strict=True):
             if waits or isinstance(phase, ControlOperation):
                 phase.attributes["barrier"] = UnitAttr()
@@ -44,6 +42,16 @@ def _condition(context: Context, module: ModuleOp) -> list[DdrRange]:
 
 Accesses = tuple[list[DdrRange], list[DdrRange]]
 """What a phase reads and what it writes."""
+
+
+def accesses_of(
+    context: Context, operation: TensorOperation, place: Callable[[SSAValue], DdrRange]
+) -> Accesses:
+    """What an operation reads and writes; the kernel core writes whole lines of its cache."""
+    writes = [place(value) for value in operation.results]
+    if on_core(context, operation):
+        writes = [each.lines for each in writes]
+    return [place(value) for value in operation.operands], writes
 
 
 def barriers(phases: Iterable[Accesses], before: Iterable[DdrRange] = ()) -> Iterator[bool]:

@@ -22,10 +22,11 @@ from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
 from compiler.passes.extents import most_bytes
-from compiler.passes.groups.views import View, concat_offsets, slice_view, stays_in_place
+from compiler.passes.groups.views import View, concat_offsets, on_core, slice_view, stays_in_place
+from tx8isa.numbers.limits import CACHE_LINE
 from tx8isa.riscv.registers import REGISTERS
 
-from .barrier_opt import Accesses, barriers
+from .barrier_opt import Accesses, accesses_of, barriers
 from .group_order import layers
 from .live_ranges import LiveRange, best_fit
 from .placement import VARIABLES, DdrRange, Place, set_ranges
@@ -142,9 +143,11 @@ class _Placer:
         if operands is None:
             return
         free: set[SSAValue] = set()
-        for value, _ in operands:
+        _, first = self.root(operation.results[0])
+        for value, offset in operands:
             root, _ = self.root(value)
-            if self._is_free(root) and stored_bytes(root.type) == stored_bytes(value.type):
+            whole = self._is_free(root) and stored_bytes(root.type) == stored_bytes(value.type)
+            if whole and self._may_begin(root, first + offset):
                 free.add(root)
         if 2 * len(free) < len(operands):
             return
@@ -156,6 +159,17 @@ class _Placer:
                 root = self._copied(value, operation, operation.node.data)
             self.views[root] = (operation.results[0], offset)
         self.in_place.add(operation)
+
+    def _may_begin(self, value: SSAValue, offset: int) -> bool:
+        """Whether what computes a value may store it from an offset on.
+
+        Cores store whole lines of their caches, each of them others than those of other cores (isa/timing.md
+        15.15, board), and deal the lines as if the value began with one.
+        """
+        owner = value.owner
+        return offset % CACHE_LINE == 0 or not (
+            isinstance(owner, TensorOperation) and on_core(self.context, owner)
+        )
 
     def _take_slice(self, operation: TensorOperation) -> None:
         """Make the result of a Slice a view of its operand, unless it has another place already."""
@@ -200,9 +214,7 @@ class _Placer:
         """What the phases read and write with these places."""
         for operation in found:
             if computes(operation) and operation not in self.in_place:
-                values = operation.operands, operation.results
-                reads, writes = ([self._range(value, places) for value in each] for each in values)
-                yield reads, writes
+                yield accesses_of(self.context, operation, lambda value: self._range(value, places))
 
     def _range(self, value: SSAValue, places: Mapping[SSAValue, _Offset]) -> DdrRange:
         root, offset = self.root(value)

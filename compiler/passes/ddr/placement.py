@@ -10,12 +10,14 @@ of the operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from compiler.dialect.tensor import TensorOperation
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.limits import CACHE_LINE
 
 VARIABLES = "v.all"
 """The symbol of the memory that is shared by values which are not alive at the same time."""
@@ -32,6 +34,12 @@ class DdrRange:
     @property
     def size(self) -> int:
         return self.end - self.begin
+
+    @property
+    def lines(self) -> DdrRange:
+        """The whole lines of a core's cache that have a byte of the range; memories begin with a line."""
+        end = round_up(self.end, CACHE_LINE)
+        return replace(self, begin=self.begin // CACHE_LINE * CACHE_LINE, end=end)
 
     def overlaps(self, other: DdrRange) -> bool:
         """Whether two ranges have a byte in common."""

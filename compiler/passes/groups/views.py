@@ -17,6 +17,7 @@ from compiler.dialect.orders import Order
 from compiler.dialect.planes import BLOCK, image_bytes
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
 from compiler.graph import Shape
+from compiler.lowering.record import LOWERINGS
 from compiler.operators.domains.chips.collectives import SEND, TAKE
 from compiler.operators.domains.chips.stages import in_background, taken_ranges
 from compiler.operators.record import Call
@@ -79,6 +80,17 @@ def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int
     if at != len(stored) - 1 or stored[0] != 1 or not whole:
         return None
     return begin * positions * bits // 8
+
+
+def on_core(context: Context, operation: TensorOperation) -> bool:
+    """Whether the kernel core computes an operation, or an operator of a group: it stores through a cache."""
+    members = operation.members if isinstance(operation, GroupOp) else (operation,)
+    return any(
+        isinstance(member, NodeOperation)
+        and (on_core := LOWERINGS[member.op].on_core) is not None
+        and on_core(_call(context, operation, member))
+        for member in members
+    )
 
 
 def _slicing_member(operation: TensorOperation) -> NodeOperation | None:

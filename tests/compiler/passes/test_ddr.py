@@ -280,7 +280,21 @@ SHARED: list[Graph] = [
         {"w": draw(70, 64, 1, 1), "s": ints(64), "t": ints(192), "i": ints(1)},
         outputs=("y", "e", "b"),
     ),
+    graph(
+        [
+            ("BitwiseAnd", ["x", "x"], ["a"], {}),
+            ("BitwiseXor", ["a", "x"], ["b"], {}),
+            ("Concat", ["a", "x", "b"], ["c"], {"axis": 0}),
+            ("BitwiseNot", ["c"], ["d"], {}),
+            ("Concat", ["b", "d"], ["e"], {"axis": 0}),
+            ("Concat", ["d", "e", "d"], ["y"], {"axis": 0}),
+        ],
+        {"x": (25, 7)},
+        outputs=("y", "c", "e"),
+        dtype="int64",
+    ),
 ]
+"""The last one is of integers, which cores store through their caches, at places that no line begins with."""
 
 
 def test_pieces_and_slices_of_planes_need_no_code() -> None:
@@ -290,7 +304,7 @@ def test_pieces_and_slices_of_planes_need_no_code() -> None:
     assert "GlobalAveragePool" in phases
 
 
-@pytest.mark.parametrize("made", SHARED, ids=["rows", "channels"])
+@pytest.mark.parametrize("made", SHARED, ids=["rows", "channels", "integers"])
 @pytest.mark.parametrize("tiles", [1, 16])
 def test_programs_that_share_memory_compute_right_and_have_no_hazard(made: Graph, tiles: int) -> None:
     program = assert_right(made, "fp16", tiles)
