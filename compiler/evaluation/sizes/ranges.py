@@ -25,8 +25,8 @@ _SAMPLES = 3
 def ranges_of(given: Mapping[str, Sequence[int] | str | int], states: bool = False) -> Ranges:
     """The ranges of dimensions by name: least, usual and most size, or a sum of others as ``"past+new"``.
 
-    One size, or a range of one size, is a constant. GraphError for anything else. ``states``: there are some,
-    whose length may be 0 at first.
+    Of two sizes the usual one is the most. One size, or a range of one size, is a constant. GraphError for
+    anything else. ``states``: there are some, whose length may be 0 at first.
     """
     found: dict[str, Sequence[int]] = {}
     sums: dict[str, str] = {}
@@ -37,11 +37,11 @@ def ranges_of(given: Mapping[str, Sequence[int] | str | int], states: bool = Fal
             sums[name] = SUM.join(part.strip() for part in sizes.split("+"))
         elif isinstance(sizes, int):
             found[name] = (sizes,) * 3
-        elif len(sizes) != 3 or not all(isinstance(size, int) for size in sizes):
-            wanted = "one size, or three numbers: least, usual, most"
+        elif len(sizes) not in (1, 2, 3) or not all(isinstance(size, int) for size in sizes):
+            wanted = "one size, least and most, or least, usual and most"
             raise GraphError([f"dimension {name}: {list(sizes)}; expected {wanted}"])
         else:
-            found[name] = sizes
+            found[name] = (sizes[0], sizes[len(sizes) // 2], sizes[-1])
     for name, text in sums.items():
         for part in text.split(SUM):
             if part not in found and not part.isdigit():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 
-def dimension(text: str) -> tuple[str, tuple[int, int, int] | str]:
-    """The name of a dimension and what it is: a range, from ``seq=1:128:512``, one size, from ``seq=128``, or
-    a sum, from ``total=past+new``."""
+def dimension(text: str) -> tuple[str, tuple[int, ...] | str]:
+    """The name of a dimension and what it is: a range, from ``seq=1:128:512`` or ``seq=1:512``; one size,
+    from ``seq=128``; or a sum, from ``total=past+new``."""
     name, _, sizes = text.rpartition("=")
     if name and "+" in sizes:
         return name, sizes
@@ -18,7 +18,7 @@ def dimension(text: str) -> tuple[str, tuple[int, int, int] | str]:
     if not name or len(numbers) not in (1, 2, 3):
         wanted = "NAME=LEAST:USUAL:MOST, such as seq=1:128:512, nor NAME=SIZE, such as seq=128"
         raise argparse.ArgumentTypeError(f"'{text}' is neither {wanted}")
-    return name, (numbers[0], numbers[-2] if len(numbers) == 3 else numbers[-1], numbers[-1])
+    return name, tuple(numbers)
 
 
 _RUNS = ("--run", "--verify-nodes", "--prove")
@@ -48,7 +48,7 @@ def check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
     others |= {"--chips": options.chips}
     wrong = next((name for name, value in others.items() if value), None)
-    if any(isinstance(sizes, str) or sizes[0] < sizes[2] for _, sizes in options.dim) and wrong is not None:
+    if any(isinstance(sizes, str) or sizes[0] < sizes[-1] for _, sizes in options.dim) and wrong is not None:
         parser.error(
             f"--dim and {wrong} exclude each other: a program that runs a range of sizes has no {wrong}"
         )

@@ -275,6 +275,13 @@ def test_a_range_of_one_size_is_a_constant(
         assert sizes["total"] == sizes["past"] + sizes["new"]
 
 
+def test_of_two_sizes_the_usual_one_is_the_most() -> None:
+    assert dimension("n=2:9") == ("n", (2, 9))
+    assert [(each.least, each.usual, each.most) for each in ranges_of({"n": (2, 9)}).dimensions] == [
+        (2, 9, 9)
+    ]
+
+
 @pytest.mark.parametrize("text", ["n", "n=", "=8", "n=a", "n=1:2:3:4", "n=1:", "n=1.5"])
 def test_what_is_no_size_of_a_dimension(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is neither NAME=LEAST:USUAL:MOST"):

@@ -208,8 +208,8 @@ def test_control_flow_has_one_size() -> None:
         ({"row": (1, 2, 3)}, "no free dimension 'row'; its free dimensions: rows; did you mean 'rows'"),
         ({"rows": (4, 2, 3)}, "dimension rows: 4:2:3; expected least, usual, most, from 1 on"),
         (
-            {"rows": (1, 2)},
-            r"dimension rows: \[1, 2\]; expected one size, or three numbers: least, usual, most",
+            {"rows": (1, 2, 3, 4)},
+            r"dimension rows: \[1, 2, 3, 4\]; expected one size, least and most, or least, usual and most",
         ),
         ({"rows": (1, 2, 1 << 20)}, "combinations of sizes; at most 65,536 are possible"),
     ],
