@@ -135,7 +135,7 @@ def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("maps", "width", "wide"),
-    [(128, 6, True), (192, 6, True), (256, 6, True), (64, 6, False), (128, 56, False)],
+    [(128, 6, True), (192, 6, True), (256, 6, True), (64, 6, False), (128, 112, False)],
 )
 def test_planes_that_the_matrix_engine_writes_together(
     maps: int, width: int, wide: bool, tmp_path: Path
