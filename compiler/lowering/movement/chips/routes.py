@@ -162,6 +162,8 @@ class LinkPrice:
     def cycles(self, way: str) -> float:
         """The rounds with what a tile needs for its own messages; other tiles send meanwhile.
 
+        The first execution of its code is not in it.
+
         A round takes as long as the busiest link carries messages, or as a tile needs to send its own, have
         them arrive and add what comes, if that is longer. Then come the first load and the last store, with
         the latencies of what allows to write and of what says that it was done.
