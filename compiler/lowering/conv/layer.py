@@ -146,6 +146,11 @@ class ConvLayer:
     def taps(self) -> int:
         return self.geometry.kernel[0] * self.geometry.kernel[1]
 
+    def weight_bytes(self, maps: int | None = None) -> int:
+        """Scratchpad bytes of the weights of some maps, or of all, padding left out."""
+        inputs = 0 if not self.kind.weighted else 1 if self.channelwise else self.groups.channels
+        return self.taps * inputs * (self.groups.maps if maps is None else maps) * self.fmt.bits // 8
+
     @property
     def grain(self) -> int:
         """Slices of maps begin at multiples of this number."""

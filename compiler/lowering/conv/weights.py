@@ -86,13 +86,13 @@ class PackedWeights:
     def load(self, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1) -> None:
         """Load the parts of a volume to their places, or only what lies between two fractions of each."""
         for (tensor, first), address in zip(self.runs(volume), addresses, strict=True):
-            low, high = (_line(tensor, fraction) for fraction in (begin, end))
+            low, high = (line_at(tensor, fraction) for fraction in (begin, end))
             if low < high:
                 target, source = address + low * tensor.bytes_each, tensor.at(first + low)
                 self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, n=high - low)
 
 
-def _line(tensor: DdrTensor, fraction: float) -> int:
+def line_at(tensor: DdrTensor, fraction: float) -> int:
     """The element at a fraction of a run, where a line of the scratchpad begins; or its end."""
     elements = LINE_BYTES // tensor.bytes_each
     return tensor.size if fraction == 1 else int(fraction * tensor.size) // elements * elements

@@ -5,9 +5,11 @@ The stages between two exchanges of rows are a *step*.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.lowering.conv.weights import line_at
 from tx8isa.numbers.division import ceil_div
 
 from .stages import NeededRows, Stage, Stages
@@ -128,3 +130,33 @@ def steps_of(stages: Stages, exchanges: Mapping[str, int]) -> list[HaloStep]:
             steps.append(HaloStep(found))
         steps[-1].stages.append(stage)
     return steps
+
+
+@dataclass(frozen=True)
+class WeightSend:
+    """What tiles send of the weights of a step at a time: what is between two fractions of them."""
+
+    step: int
+    begin: float = 0.0
+    end: float = 1.0
+
+    def elements(self, run: DdrTensor) -> tuple[int, int]:
+        """The first element of the contiguous run of weights, and how many."""
+        first, end = (line_at(run, fraction) for fraction in (self.begin, self.end))
+        return first, end - first
+
+
+def weight_sends(steps: Sequence[HaloStep], ahead: int) -> list[list[WeightSend]]:
+    """What tiles send before the first step, and when each step but the last begins.
+
+    These are the weights of the step after. With ``ahead`` 2, those of a step that has over twice as many as
+    the one before are sent in two parts, so that they take both steps equally long.
+    """
+    sizes = [sum(stage.layer.weight_bytes() for stage in step.stages) for step in steps]
+    sends = [[WeightSend(number)] for number in range(len(steps))]
+    for number in range(2, len(steps) if ahead > 1 else 0):
+        if sizes[number] > 2 * sizes[number - 1]:
+            part = (sizes[number] - sizes[number - 1]) / 2 / sizes[number]
+            sends[number - 1].append(WeightSend(number, 0.0, part))
+            sends[number] = [WeightSend(number, part, 1.0)]
+    return sends

@@ -19,6 +19,8 @@ from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.quantised.int8 import engine_stretches
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
 from compiler.lowering.record import Work
+from tx8isa.cost.busy import busy_cycles
+from tx8isa.machine.description import Machine
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, Layout
@@ -182,6 +184,16 @@ class BiasRun:
         """The biases, keyed by the symbols of the stages' results."""
         places = self.stored.places.items()
         return {name: Bias(self.base + 4 * at, in_parts, self.base) for name, (at, in_parts) in places}
+
+
+def repeating_cycles(machine: Machine, positions: int, channels: int, in_parts: bool) -> float:
+    """Cycles of the instruction that repeats a bias at positions: a product, or a copy by the TDMA engine."""
+    if in_parts:
+        sizes = {"m": positions, "k": BIAS_PARTS, "n": channels, "out_format": int(Format.FP32)}
+        return busy_cycles("ne.gemm.tf32", machine, **sizes)
+    planes = ceil_div(channels, BLOCK)
+    loops = {"src_iter0": positions, "src_iter1": planes, "dst_iter0": positions * planes}
+    return busy_cycles("td.gatherscatter", machine, n=WORD * BLOCK, **loops)
 
 
 def shared_biases(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.teams.team import CONTENTION
-from compiler.lowering.conv.layer import ConvLayer
 from compiler.lowering.conv.plan import OWN, TEAM_LOADS, WEIGHTS
 from compiler.lowering.record import Cut, Work
 from tx8isa.cost.instructions import link_rate
@@ -26,6 +25,10 @@ BETWEEN = "between"
 """The choice in a cut that says what tiles give each other between stages."""
 GATHER, HALO = "gather", "halo"
 """Their channels of a result, to all; rows at the edges of their bands, to the tiles beside them."""
+AHEAD = "ahead"
+"""The size in a cut that says how many steps before their use tiles send weights, if it is not one."""
+_LONG_COPY = 4000
+"""Cycles of copies of weights that a step of a stack in bands may not hide: it is about as long."""
 _FAR = 2
 """How many times as long a way of loading must take for it not to be tried."""
 
@@ -53,12 +56,13 @@ def stack_plan(cut: Cut) -> StackPlan:
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Divided by channels, then by rows, large blocks first; nothing where neither is possible.
 
-    The last cut has bands on half of the tiles: higher bands, and every tile sends weights to fewer.
+    The last cuts have bands on half of the tiles: higher bands, and every tile sends weights to fewer; and
+    weights that are sent two steps before their use.
     """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
         yield gathered_cut(target)
-    weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
+    weights = sum(stage.layer.weight_bytes() for stage in stages.order)
     halves = [bands_of(stages, tiles) for tiles in (target.tiles, target.tiles // 2)]
     cuts = [
         halo_cut(bands)
@@ -69,6 +73,14 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
     yield from cuts[1:]
+    if cuts and halves[0] is not None and _has_long_copy(target, stages):
+        yield halo_cut(halves[0], ahead=2)
+
+
+def _has_long_copy(target: Target, stages: Stages) -> bool:
+    """Whether the weights of a stage may still be on their way when its step begins."""
+    largest = max(stage.layer.weight_bytes() for stage in stages.order)
+    return CONTENTION * largest / link_rate(target.machine) > _LONG_COPY
 
 
 def gathered_cut(target: Target) -> Cut:
@@ -76,14 +88,15 @@ def gathered_cut(target: Target) -> Cut:
     return Cut((("channels", target.tiles),), (), ((BETWEEN, GATHER),))
 
 
-def halo_cut(bands: Bands) -> Cut:
+def halo_cut(bands: Bands, ahead: int = 1) -> Cut:
     """The rows divided into bands, whose tiles give each other the rows at their edges."""
-    return Cut((("rows", bands.count),), (("rows", bands.size),), ((BETWEEN, HALO),))
+    sizes = (("rows", bands.size), *(((AHEAD, ahead),) if ahead > 1 else ()))
+    return Cut((("rows", bands.count),), sizes, ((BETWEEN, HALO),))
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
     """The plans that the cuts of a stack stand for."""
-    weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
+    weights = sum(stage.layer.weight_bytes() for stage in stages.order)
     if weights > target.spm_bytes:
         return
     batch, rows, ways = stages.last.layer.batch, stages.last.layer.geometry.rows, _ways(target, weights)
@@ -107,17 +120,6 @@ def _ways(target: Target, weights: int) -> tuple[str, ...]:
     if own > _FAR * shared:
         return (WEIGHTS,)
     return (OWN,) if shared > _FAR * own else (WEIGHTS, OWN)
-
-
-def _weight_bytes(layer: ConvLayer) -> int:
-    """Scratchpad bytes of the weights, padding left out."""
-    return bytes_of_maps(layer, layer.groups.maps)
-
-
-def bytes_of_maps(layer: ConvLayer, maps: int) -> int:
-    """Scratchpad bytes of the weights of some maps, padding left out."""
-    inputs = 0 if not layer.kind.weighted else 1 if layer.channelwise else layer.groups.channels
-    return layer.taps * inputs * maps * layer.fmt.bits // 8
 
 
 def _addressable(stages: Stages, size: int) -> Iterator[bool]:

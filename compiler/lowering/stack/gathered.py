@@ -55,7 +55,6 @@ from .byte_products import (
     sums_of_bytes,
 )
 from .constants import shared_biases, weight_runs
-from .cuts import bytes_of_maps
 from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
 from .stages import Stage, Stages
@@ -95,7 +94,7 @@ class _Phase:
         """Addresses at which the shares of all tiles of a value arrive."""
         exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
         self.exchanged = {each.symbol for each in exchanges}
-        sizes = [bytes_of_maps(stage.layer, self._share(stage).width) for stage in stages.order]
+        sizes = [stage.layer.weight_bytes(self._share(stage).width) for stage in stages.order]
         if any(map(of_bytes, stages.order)):
             machine, tiles = kernel.target.machine, kernel.target.tiles
             self.ahead = in_turns(even_groups(sizes, machine, tiles, work.early), sizes, machine, tiles)

@@ -23,7 +23,7 @@ from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
-from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of
+from .bands import Bands, Halo, HaloStep, WeightSend, bands_of, owned_stages, steps_of, weight_sends
 from .constants import (
     BiasRun,
     StackWeights,
@@ -33,7 +33,7 @@ from .constants import (
     stored_biases,
     weights_run,
 )
-from .cuts import halo_cut
+from .cuts import AHEAD, halo_cut
 from .placement import exchanges_of_halos, order_at
 from .rows import RowPhase
 from .stages import NeededRows, Stage, Stages
@@ -51,7 +51,8 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     bands = bands_of(stages, work.cut.parts("rows"))
     if bands is None:
         raise ValueError("the rows of a stack cannot be divided among neighbours")
-    if work.cut != halo_cut(bands):
+    ahead = dict(work.cut.sizes).get(AHEAD, 1)
+    if ahead not in (1, 2) or work.cut != halo_cut(bands, ahead):
         raise ValueError(f"the rows are divided into {bands.count} bands of {bands.size}")
     kernel.busiest = (bands.count - 1) // 2
     owned = owned_stages(stages)
@@ -59,7 +60,7 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     steps = steps_of(owned, {each.symbol: order_at(work, owned, each.before) for each in exchanges})
     loaded, gathered = (bias_runs(kernel, stored) for stored in _divided_biases(steps, bands.size))
     phase = RowPhase(kernel, work, owned, loaded_biases(kernel, loaded, gathered))
-    _Phase(kernel, bands, phase, steps, gathered).run()
+    _Phase(kernel, bands, phase, steps, gathered, weight_sends(steps, ahead)).run()
 
 
 def _divided_biases(steps: Sequence[HaloStep], rows: int) -> tuple[StoredBiases, StoredBiases]:
@@ -91,9 +92,15 @@ class _Inbox:
 
 class _Phase:
     def __init__(
-        self, kernel: Kernel, bands: Bands, phase: RowPhase, steps: list[HaloStep], biases: list[BiasRun]
+        self,
+        kernel: Kernel,
+        bands: Bands,
+        phase: RowPhase,
+        steps: list[HaloStep],
+        biases: list[BiasRun],
+        sends: list[list[WeightSend]],
     ) -> None:
-        self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
+        self.kernel, self.bands, self.phase, self.steps, self.sends = kernel, bands, phase, steps, sends
         self.gathered_biases = biases
         """Biases of which each tile loads a part for all."""
         everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
@@ -103,7 +110,9 @@ class _Phase:
         if bands.rows % bands.size:
             count = kernel.let(within(minimum(bands.size, bands.rows - begin), 1, bands.size))
         self.block = StackBlock(0, begin, count, bands.size)
-        self.weights: dict[int, tuple[StackWeights, Gather]] = {}
+        self.weights: dict[int, StackWeights | None] = {}
+        self.parts: dict[int, list[Gather]] = {}
+        """What this tile sends of the weights, by the step that begins with it; -1 is before the first."""
         self.inboxes: dict[str, _Inbox] = {}
         self.being_read: list[Value] = []
         """Buffers that engines may read until the next wait for them, though all tiles meet before."""
@@ -111,17 +120,16 @@ class _Phase:
     def run(self) -> None:
         """Compute all stages, exchange by exchange."""
         kernel = self.kernel
-        self._load_weights(0)
+        self._load_weights(-1)
         biases = [self._gather(each.run, each.base) for each in self.gathered_biases]
         enter(kernel)
         # Not before: nothing orders this worker with what another one still does for the phase before.
-        with kernel.on_worker(_BACKGROUND):
-            self._load_weights(1)
+        self._load_ahead(0)
         self._reserve(0)
         for gather in biases:
             kernel.receive(gather.target)
             gather.send()
-        gathers = biases + self._send_weights(0)
+        gathers = biases + self._send_weights(-1)
         with self._taking_part():
             self.phase.load(self.block)
             self._begin_sums(self.steps[0].stages[:1])
@@ -132,14 +140,14 @@ class _Phase:
                 self._exchange(number)
             self._reserve(number + 1)
             if number == 0:
-                self._load_ahead(2)
+                self._load_ahead(1)
             self._compute(number)
 
     def _compute(self, number: int) -> None:
         """The stages of a step; the weights of the next are on their way meanwhile."""
         kernel, step = self.kernel, self.steps[number]
         first, *others = step.stages
-        self._send_weights(number + 1)
+        self._send_weights(number)
         with self._taking_part():
             for halo in step.halos:
                 with kernel.computing(self._maker(halo).work.name):
@@ -152,13 +160,18 @@ class _Phase:
     # --- constants --------------------------------------------------------------------------------------
 
     def _load_weights(self, number: int) -> None:
-        """Load this tile's part of the weights of a step."""
-        if number < len(self.steps):
-            convolutions = [stage for stage in self.steps[number].stages if stage.layer.kind.weighted]
-            weights = weights_run(self.kernel, convolutions)
+        """Load this tile's part of the weights that are sent when a step begins."""
+        for send in self.sends[number + 1] if number + 1 < len(self.sends) else ():
+            if send.step not in self.weights:
+                stages = [stage for stage in self.steps[send.step].stages if stage.layer.kind.weighted]
+                self.weights[send.step] = weights_run(self.kernel, stages)
+            weights = self.weights[send.step]
             if weights is not None:
                 self.phase.weights |= weights.addresses
-                self.weights[number] = weights, self._gather(weights.run, weights.base)
+                first, size = send.elements(weights.run)
+                target = weights.base + first * weights.run.bytes_each
+                gather = Gather(self.kernel, self.team, (weights.run, first, size), target)
+                self.parts.setdefault(number, []).append(gather)
 
     def _gather(self, run: DdrTensor, base: Value) -> Gather:
         """Load this tile's part of what all tiles get."""
@@ -169,20 +182,19 @@ class _Phase:
             self._load_weights(number)
 
     def _send_weights(self, number: int) -> list[Gather]:
-        """Send the parts of the weights of a step to all tiles."""
-        if number not in self.weights:
-            return []
-        gather = self.weights[number][1]
-        gather.send()
-        return [gather]
+        """Send the parts of weights that are sent when a step begins to all tiles."""
+        gathers = self.parts.get(number, [])
+        for gather in gathers:
+            gather.send()
+        return gathers
 
     def _reserve(self, number: int) -> None:
         """Give what arrives with the exchange of a step its buffers: from here on other tiles write there."""
         if number >= len(self.steps):
             return
         kernel = self.kernel
-        if number in self.weights:
-            kernel.receive(self.weights[number][0].base)
+        for gather in self.parts.get(number - 1, []):
+            kernel.receive(gather.target)
         for halo in self.steps[number].halos:
             maker = self._maker(halo)
             with kernel.computing(maker.work.name):
@@ -238,20 +250,20 @@ class _Phase:
         for halo in step.halos:
             self._send(halo)
             self.being_read.append(self._own(halo).base)
-        if number + 1 in self.weights:
+        if number in self.parts:
             kernel.await_worker(_BACKGROUND)
         with self._taking_part():
             for halo in step.halos:
                 with kernel.computing(self._maker(halo).work.name):
                     self._assemble_own(halo)
             self._begin_sums(step.stages)
-        self._load_ahead(number + 2)
+        self._load_ahead(number + 1)
         kernel.emit("dte.wait")
         kernel.meet()
         for source in self.being_read:
             kernel.keep_alive(source)
-        if number in self.weights:
-            kernel.keep_alive(self.weights[number][1].staged)
+        for gather in self.parts.get(number - 1, []):
+            kernel.keep_alive(gather.staged)
 
     def _maker(self, halo: Halo) -> Stage:
         """The first stage that computes a value, or a piece of it."""

@@ -24,6 +24,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
+from compiler.evaluation.sizes import here
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
@@ -37,13 +38,12 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
 
 from .byte_products import ByteImage, map_vectors, multiply_bytes, of_bytes, sum_matrices, sums_of_bytes
-from .constants import BIAS_PARTS, Bias, Biases
+from .constants import BIAS_PARTS, Bias, Biases, repeating_cycles
 from .stages import NeededRows, Stage, Stages, added_early, after_pools, last_pieces
 from .values import Held, StackBlock, move
 
-_TOGETHER = 64
-"""The part of the scratchpad up to which the biases of several stages are repeated by one instruction, while
-they wait for it: that takes no longer than a barrier."""
+_TOGETHER = 16
+"""The part of the scratchpad that the biases of several stages may fill which one instruction repeats."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RowPhase:
     def _spread(self, stage: Stage, block: StackBlock) -> None:
         """The bias at every position of a stage's rows, where its sums begin.
 
-        The stages after it that have as many positions get theirs by the same instruction, if that is short.
+        The stages after it that have as many positions get theirs by the same instruction, if that pays.
         """
         kernel = self.kernel
         with kernel.registers.scope(), kernel.computing(stage.work.name):
@@ -109,8 +109,7 @@ class RowPhase:
             together, channels = [(stage, 0)], stage.layer.groups.maps
             for other in self._alike(stage):
                 place, maps = round_up(channels, BLOCK), other.layer.groups.maps
-                size = aligned_bytes(grid.room * grid.width, place + maps, Format.FP32)
-                if size > kernel.target.spm_bytes // _TOGETHER:
+                if not self._pays(stage, grid, place + maps, len(together)):
                     break
                 together.append((other, place))
                 channels = place + maps
@@ -122,6 +121,22 @@ class RowPhase:
                 spread(kernel, start, bias.base)
         for each, place in together:
             self.starts[each.result.symbol] = _Start(start.base, place * Format.FP32.bits // 8)
+
+    def _pays(self, stage: Stage, grid: Grid, channels: int, saved: int) -> bool:
+        """Whether a stage's bias is repeated together with others, ``channels`` in all, by one instruction.
+
+        The stage waits for the others: no longer than for a barrier, or than it takes to submit the ``saved``
+        instructions.
+        """
+        target, positions = self.kernel.target, here(grid.room * grid.width)
+        if aligned_bytes(positions, channels, Format.FP32) > target.spm_bytes // _TOGETHER:
+            return False
+        in_parts = self.biases[stage.result.symbol].in_parts
+        waits = repeating_cycles(target.machine, positions, channels, in_parts)
+        waits -= repeating_cycles(target.machine, positions, stage.layer.groups.maps, in_parts)
+        timing = target.machine.timing
+        issue = timing.issue.of("ne" if in_parts else "tdma").value
+        return waits <= max(timing.barrier.fixed.value, saved * issue)
 
     def _multiply(self, start: Aligned, bias: Bias) -> None:
         """Repeat a bias by a product with ones, in an eighth of the time of a copy by the TDMA engine.

@@ -155,6 +155,38 @@ def test_tiles_load_parts_of_the_later_biases_for_all(
     assert_same_bits(made, program, monkeypatch, dtype, tiles)
 
 
+def growing() -> Graph:
+    """A last convolution with over twice as many weights as the one before."""
+    net, value = Net(1, 24, 22, 9), "x"
+    for number, maps in enumerate((40, 48, 160)):
+        before = (24, 40, 48)[number]
+        value = net.conv(value, "y" if maps == 160 else f"c{number}", (maps, before, 3, 3), **PADDED)
+    return net.graph()
+
+
+@pytest.mark.parametrize(("dtype", "tiles"), [("fp16", 16), ("bf16", 5)])
+def test_weights_that_are_sent_in_two_steps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dtype: str, tiles: int
+) -> None:
+    made = growing()
+    cut = cut_into_bands(made, tiles)
+    cut["sizes"]["ahead"] = 2
+    plan = plan_with_cut(made, dtype, tiles, "stacked", cut, tmp_path)
+    program = compile_graph(made, dtype, tiles, plan=plan)
+    at_once = planned(made, dtype, tiles, tmp_path)
+    assert program.text.count("dte.broadcast") == at_once.text.count("dte.broadcast") + 1
+    assert_same_bits(made, program, monkeypatch, dtype, tiles)
+
+
+def test_weights_cannot_be_sent_three_steps_ahead(tmp_path: Path) -> None:
+    made = growing()
+    cut = cut_into_bands(made, 16)
+    cut["sizes"]["ahead"] = 3
+    plan = plan_with_cut(made, "fp16", 16, "stacked", cut, tmp_path)
+    with pytest.raises(GraphError, match="the rows are divided into 11 bands of 2"):
+        compile_graph(made, "fp16", 16, plan=plan)
+
+
 def bias_bytes(program: Program) -> list[int]:
     """Bytes of the biases of a program, run by run."""
     return [
