@@ -6,11 +6,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from emulator.chip.system import System
 from tx8isa.c import header
 from tx8isa.c.tsm.pages import HEADERS, LIBRARY
 from tx8isa.errors import Tx8Error
+from tx8isa.machine.timing import Flow
 from tx8isa.tools.files import write_whole
 from tx8isa.tools.suggestions import hint
+
+if TYPE_CHECKING:
+    from .stats import Stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,7 +59,6 @@ class Kernel:
         if len(arguments) + _AXES > _SLOTS:
             raise Tx8Error(f"{self.name}: {len(arguments)} arguments, expected at most {_SLOTS - _AXES}")
         written: list[bytes] = []
-        system = self._program.start({}, threads=threads, show=lambda _, data: written.append(data))
         address = _aligned(self._engine_address("__heap_end"))
         slots, arrays = [], []
         for place, argument in enumerate(arguments):
@@ -65,17 +68,24 @@ class Kernel:
                 address = _aligned(address + argument.nbytes)
             else:
                 slots.append(_scalar(argument, place))
-        for array, at in arrays:
-            _put(system, at, array.tobytes())
-        _put(system, self._engine_address("tsm_grid"), np.array(extents, "<u4").tobytes())
+        memory = [(at, array.tobytes()) for array, at in arrays]
+        memory.append((self._engine_address("tsm_grid"), np.array(extents, "<u4").tobytes()))
         buffer = np.array([*slots, *extents], "<u8").tobytes()
-        _put(system, self._engine_address("tsm_arguments"), buffer)
-        system.run()
+        memory.append((self._engine_address("tsm_arguments"), buffer))
+
+        def execute(**options: Any) -> System:
+            system = self._program.start({}, threads=threads, **options)
+            for at, data in memory:
+                _put(system, at, data)
+            system.run()
+            return system
+
+        system = execute(show=lambda _, data: written.append(data))
         for array, at in arrays:
             stored = np.frombuffer(system.ddr_range(at, array.nbytes).tobytes(), array.dtype)
             np.copyto(array, stored.reshape(array.shape))
         retired = sum(tile.retired for tile in system.tiles)
-        return Launch(retired, b"".join(written).decode(errors="replace"))
+        return Launch(retired, b"".join(written).decode(errors="replace"), self._program, execute)
 
     def _engine_address(self, symbol: str) -> int:
         windows = self._program.machine.windows
@@ -90,14 +100,39 @@ class Launch:
     """How many instructions all tiles have executed."""
     printed: str
     """What the programs wrote to their standard output."""
+    _program: emulator.Program
+    _execute: Callable[..., System]
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Where the time went, as of a ``Run``. The launch is repeated when somebody asks."""
+        from .stats import Stats, all_sinks, watched
+
+        sink = watched(self._program)
+        return Stats(sink, self._execute(sinks=all_sinks(sink)).tiles)
+
+    @property
+    def cycles(self) -> float:
+        """Simulated cycles, a command as long as the vendor's C runtime takes (docs/crt.md)."""
+        return self.stats.cycles
+
+    @property
+    def cycles_range(self) -> tuple[float, float]:
+        """The least and the most cycles: where figures of the model have the ends of their ranges."""
+        return self.stats.cycles_range
 
 
 def c_kernel(
-    sources: str | Path | Sequence[str | Path], function: str, *, flags: Sequence[str] = ()
+    sources: str | Path | Sequence[str | Path],
+    function: str,
+    *,
+    flags: Sequence[str] = (),
+    issue: Flow = "c-runtime",
 ) -> Kernel:
     """Compile and link a kernel: a C function that gets a pointer to its arguments, 64 bits for each.
 
-    ``sources``: C files, object files and archives; ``flags``: further ones for the compiler. Tx8Error
+    ``sources``: C files, object files and archives; ``flags``: further ones for the compiler. ``issue``:
+    whether simulated time has the vendor's library, or the one here as it is executed (``text``). Tx8Error
     without GCC, for what it refuses, and for a function that the sources do not define.
     """
     paths = [Path(p) for p in ([sources] if isinstance(sources, str | Path) else sources)]
@@ -116,7 +151,8 @@ def c_kernel(
         target = Path(folder) / "kernel.elf"
         linked = [*_LINK, f"-Wl,--defsym=tsm_kernel={function}", *map(str, [*objects, *library])]
         _run("gcc", *_COMMON, *linked, "-lm", "-o", str(target))
-        return Kernel(function, _loaded(target, ", ".join(map(str, paths))))
+        program = _loaded(target, ", ".join(map(str, paths)))
+        return Kernel(function, emulator.Program(program.image, program.machine.issued_by(issue)))
 
 
 @cache

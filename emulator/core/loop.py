@@ -11,8 +11,8 @@ instructions do. ``{NAME}`` is a number, see ``_numbers``; ``s`` is a view of th
 ``loop`` contains what is frequent and calls nothing else: every value that is needed after a call costs all
 other instructions a register. ``run`` calls ``loop`` (from more than one place: LLVM would inline it
 otherwise, which makes it a quarter slower), translated code (``translate``), the floating-point unit, and the
-registers of the NCC. It also reads mhartid, with which every program begins: sixteen tiles would leave
-compiled code one by one.
+registers of the NCC, and what is told of hints. It also reads mhartid, with which every program begins:
+sixteen tiles would leave compiled code one by one.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from .predecode import (
     FIRST_COMPRESSED,
     FLOAT,
     FULL,
+    HINT,
     PARCEL,
     RD_BYTE,
     TRANSLATED,
@@ -91,6 +92,8 @@ _LOOP_TAIL = """        elif op == {float}:
             break
         elif op == {translated}:
             break
+        elif op == {hint}:
+            break
         index += u64({full})
         n += 1
     s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * {parcel}
@@ -107,6 +110,8 @@ def leave(op):
         return {stop_illegal}
     if op == {translated}:
         return {stop_translated}
+    if op == {hint}:
+        return {stop_hint}
 """
 """The reason for which the loop was left at an operation."""
 
@@ -128,7 +133,8 @@ def run(address):
                     reason = call_kernel(w >> 8, s64(place), address)
                 else:
                     reason = loop(address)
-        if reason != {stop_float} and reason != {stop_memory} and reason != {stop_csr}:
+        handled = reason == {stop_float} or reason == {stop_memory} or reason == {stop_csr}
+        if not handled and reason != {stop_hint}:
             return reason
         place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> {shift}
         w = s64(view_i64(s64(s[u64({PLAIN})]), u64(s[u64({CODE_WORDS})]))[place])
@@ -139,6 +145,9 @@ def run(address):
             if w & {not_rd} != {reads_hart}:
                 return reason
             s[u64(w >> 8) & u64(255)] = s64(s[u64({HART})])
+        elif reason == {stop_hint}:
+            if s64(s[u64({HINT_HOOK})]) != 0:
+                call_kernel(s64(s[u64({HINT_HOOK})]), w >> 32, address)
         else:
             host = window_address(s, s64(s[u64({DETAIL})]), s64(s[u64({DETAIL}) + u64(1)]))
             if host == 0 or access(s, w, host) == 0:
@@ -309,11 +318,11 @@ USED = (
 def _numbers() -> dict[str, int]:
     """The numbers in braces in the templates above."""
     used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
-    numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART")}
-    numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED}
+    numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART", "HINT_HOOK")}
+    numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED, "hint": HINT}
     numbers |= {"parcel": PARCEL, "shift": _SHIFT, "full": FULL}
     numbers |= {"compressed": FIRST_COMPRESSED, "compressed_end": FIRST_COMPRESSED + len(shortened())}
-    stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED", "CSR")
+    stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED", "CSR", "HINT")
     numbers |= {f"stop_{name.lower()}": getattr(stop, name) for name in stops}
     return numbers | {"stop_near": stop.NEAR_LIMIT, "not_rd": ~RD_BYTE, "reads_hart": reads_hart()}
 

@@ -27,6 +27,7 @@ from tx8isa.records.record import Instruction
 from tx8isa.riscv.compressed import COMPRESSED_BYTES, FULL_LENGTH
 from tx8isa.riscv.float_arithmetic import DYN
 from tx8isa.riscv.format import RESERVED_ROUNDING, SCALAR_BYTES, Encoding, Field, Scalar
+from tx8isa.riscv.hints import ENTERS, LEAVES, hint
 from tx8isa.riscv.registers import CSR_NAMES, CSRS
 from tx8isa.table import compressed as rvc
 from tx8isa.table import encoding
@@ -38,6 +39,7 @@ from .float_unit import float_records, host_groups, on_host
 NOTHING = 0  # no instruction begins here
 FIRST_SCALAR = 1  # and the following ones: the scalar records in their order
 FIRST_COMPRESSED = FIRST_SCALAR + len(rv.scalar_instructions())  # and the following ones: ``shortened``
+HINT = 252  # a hint of ``tx8isa.riscv.hints``, its number in the immediate
 TRANSLATED = 253  # an entrance to translated code, whose address is in all bits above
 FLOAT = 254  # an operation of the floating-point unit
 ENGINE = 255  # an engine instruction
@@ -91,6 +93,8 @@ def predecode(text: bytes) -> Words:
     _decode_compressed(halves, np.flatnonzero(~full), decoded)
     full[-1:] = False  # the end cuts it off
     _decode_scalars(words, np.flatnonzero(full), decoded)
+    for number in (ENTERS, LEAVES):
+        decoded[full & (words == hint(number))] = HINT | number << 32
     wide = np.flatnonzero(words & encoding.MARK == encoding.MARK)
     end = 0
     for at in wide.tolist():

@@ -92,7 +92,9 @@ DIVISIONS = 138
 CACHE_LINES = 139  # lines of the data cache that were cleaned or invalidated
 CACHES = 140  # how often all of it was
 
-SIZE = 141
+HINT_HOOK = 141  # address of the function that is told of hints, or 0
+
+SIZE = 142
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name
 before it looks at the operation, and the word of a translation or of an engine instruction names any."""

@@ -25,4 +25,5 @@ LOG_FULL = 21  # the log of simulated time has to be worked off (Simulator.advan
 # Never seen outside compiled code.
 FLOAT = 18  # an operation of the floating-point unit
 TRANSLATED = 19  # control reached or left translated code
+HINT = 22  # at a hint
 NEAR_LIMIT = 20  # translated code has no block short enough

@@ -12,6 +12,7 @@ from emulator.native import compile_once
 from emulator.native.primitives.memory import get, put, view_u8
 from emulator.tile.tile import Tile
 from tx8isa.numbers.primitives import u64
+from tx8isa.riscv.hints import ENTERS
 
 from . import layout
 
@@ -19,18 +20,33 @@ EFFORTS = [state.LOADS, state.UNCACHED_LOADS, state.DIVISIONS, state.CACHE_LINES
 """What a tile counts for the next row of efforts."""
 
 
+def leave_out(tile_state: int, head: int) -> None:
+    """Let what the core has done since it came to the library, or to a row there, take no time."""
+    retired = get(tile_state, state.RETIRED)
+    put(head, layout.T_SKIPPED, get(head, layout.T_SKIPPED) + retired - get(head, layout.T_LIBRARY))
+    put(head, layout.T_LIBRARY, retired)
+    put(head, layout.T_FROM, get(tile_state, state.PC))
+    put(head, layout.T_BEFORE, retired - get(head, layout.T_SKIPPED))
+    put(tile_state, state.LOADS, 0)
+    put(tile_state, state.UNCACHED_LOADS, 0)
+    put(tile_state, state.DIVISIONS, 0)
+    put(tile_state, state.CACHE_LINES, 0)
+    put(tile_state, state.CACHES, 0)
+
+
 def new_lines(tile_state: int, head: int, retired: int) -> int:
     """Note the lines of code that lead to the program counter; how many of them the tile executes first.
 
-    They are those from the last row to here, if so many instructions were executed, else those before here.
+    They are those from the last row to here, if so many instructions were executed, else some before here.
     """
     pc, base = get(tile_state, state.PC), get(tile_state, state.CODE_BASE)
     index = (pc - base) // PARCEL
     if index < 0 or index >= get(tile_state, state.CODE_WORDS):
         return 0
-    begin = pc - min(4 * (retired - get(head, layout.T_BEFORE)), layout.MOST_LINES << layout.CODE_LINE_SHIFT)
-    if get(head, layout.T_FROM) <= pc:
-        begin = max(begin, get(head, layout.T_FROM))
+    came, most = get(head, layout.T_FROM), 4 * (retired - get(head, layout.T_BEFORE))
+    begin = came
+    if came > pc or came + most < pc:
+        begin = pc - min(most, layout.MOST_LINES << layout.CODE_LINE_SHIFT)
     word = get(get(tile_state, state.PLAIN) + 8 * index, 0)
     end = pc + (PARCEL * ((word >> 8) & 255) if word & 255 == ENGINE else 1) - 1
     put(head, layout.T_FROM, pc)
@@ -58,8 +74,12 @@ def log_effort(tile_state: int, head: int, record: int) -> int:
     ``record`` is that of the engine instruction at the program counter, or -1. Returns the words used.
     """
     at = get(head, layout.T_AT)
+    lines = 0
+    if get(head, layout.T_LIBRARY) >= 0:
+        leave_out(tile_state, head)
+    else:
+        lines = new_lines(tile_state, head, get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED))
     retired = get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED)
-    lines = new_lines(tile_state, head, retired)
     kinds = first_time(get(head, layout.T_KINDS), record) if record >= 0 else 0
     loads, uncached = get(tile_state, state.LOADS), get(tile_state, state.UNCACHED_LOADS)
     divisions = get(tile_state, state.DIVISIONS)
@@ -102,6 +122,30 @@ def note_effort(tile_state: int, ended: int) -> int:
     return 0
 
 
+def note_hint(number: int, tile_state: int) -> int:
+    """Where the program enters or leaves the library that builds packets.
+
+    A command's published time through the C runtime (``issue.c_runtime``) stands for what is between.
+    """
+    head = get(tile_state, state.TIMING)
+    interrupt(tile_state, head, log_effort(tile_state, head, -1))
+    put(head, layout.T_LIBRARY, get(tile_state, state.RETIRED) if number == ENTERS else -1)
+    return 0
+
+
+def interrupt(tile_state: int, head: int, used: int) -> None:
+    """Note how many words are used, and interrupt the quantum when too few are left."""
+    put(head, layout.T_AT, used)
+    if used > get(head, layout.T_SIZE) - layout.LOG_MARGIN and get(tile_state, state.LIMIT) != 0:
+        put(head, layout.T_FULL, get(tile_state, state.LIMIT))
+        put(tile_state, state.LIMIT, 0)
+
+
+def hint_kernel() -> int:
+    """Address of the compiled ``note_hint``."""
+    return compile_once(note_hint, "hints of the C runtime's library", 2)
+
+
 def effort_kernel() -> int:
     """Address of the compiled ``note_effort``."""
     return compile_once(note_effort, "efforts of simulated time", 2)
@@ -113,7 +157,7 @@ def lines_of_code(tile: Tile) -> int:
 
 
 USED = (
-    *(log_effort, new_lines, first_time, get, put, view_u8, PARCEL, ENGINE),
+    *(log_effort, leave_out, new_lines, first_time, interrupt, get, put, view_u8, PARCEL, ENGINE),
     *(state.CODE_BASE, state.CODE_WORDS, state.PLAIN, *EFFORTS),
 )
 """What the text of a function depends on that calls ``log_effort``."""

@@ -29,11 +29,13 @@ T_LINES = 8  # host address of a byte for each line of the code: whether the til
 T_FROM = 9  # program counter at the last row that its program has written
 T_BEFORE = 10  # instructions before that row
 T_EFFORT = 11  # words of EFFORT rows
-T_WORDS = 12
+T_LIBRARY = 12  # in the C runtime's library: instructions that were dealt with; else -1
+T_WORDS = 13
 CODE_LINE_SHIFT = 6
 """Lines of code have 64 bytes."""
-MOST_LINES = 64
-"""Lines before an instruction that a tile is taken to come from at most."""
+MOST_LINES = 8
+"""Lines before an instruction that a tile which has jumped is taken to come from at most: what took longer
+went round a loop."""
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
 LOG_PART = 1 << 16

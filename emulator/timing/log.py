@@ -25,16 +25,8 @@ from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 
 from . import layout
-from .efforts import EFFORTS, USED, effort_kernel, lines_of_code, log_effort
+from .efforts import EFFORTS, USED, effort_kernel, hint_kernel, interrupt, lines_of_code, log_effort
 from .saved import LogState
-
-
-def interrupt(tile_state: int, head: int, used: int) -> None:
-    """Note how many words are used, and interrupt the quantum when too few are left."""
-    put(head, layout.T_AT, used)
-    if used > get(head, layout.T_SIZE) - layout.LOG_MARGIN and get(tile_state, state.LIMIT) != 0:
-        put(head, layout.T_FULL, get(tile_state, state.LIMIT))
-        put(tile_state, state.LIMIT, 0)
 
 
 def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
@@ -128,7 +120,7 @@ def generate_log() -> Callable[[int, int], int]:
 @cache
 def _meaning() -> FixedMeaning:
     """The parts that the text of the hook is made of."""
-    functions = (*cost.FUNCTIONS, log_instruction, log_event, interrupt, gather, gather_arguments, *USED)
+    functions = (*cost.FUNCTIONS, log_instruction, log_event, gather, gather_arguments, *USED)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
@@ -166,7 +158,10 @@ def log_kernel() -> int:
     return compile_generated(generate_log, (_meaning(),), "log of simulated time", 2)
 
 
-_SAVED = [layout.T_SKIPPED, layout.T_DROPPED, layout.T_EFFORT, layout.T_FROM, layout.T_BEFORE]
+_SAVED = [
+    *(layout.T_SKIPPED, layout.T_DROPPED, layout.T_EFFORT, layout.T_FROM, layout.T_BEFORE),
+    layout.T_LIBRARY,
+]
 
 
 class TileLog:
@@ -186,11 +181,12 @@ class TileLog:
         self._note_effort = effort_kernel()
         head[layout.T_KINDS], head[layout.T_LINES] = self.kinds.ctypes.data, self.lines.ctypes.data
         head[layout.T_LOG], head[layout.T_SIZE] = rows.ctypes.data, rows.size
-        head[layout.T_COSTS] = costs.ctypes.data
+        head[layout.T_COSTS], head[layout.T_LIBRARY] = costs.ctypes.data, -1
 
-    def watch(self, hook: int) -> None:
-        """Let the tile call the hook."""
+    def watch(self, hook: int, library: bool) -> None:
+        """Let the tile call the hook. ``library``: what it executes in the library for C takes no time."""
         words = self.tile.words
+        words[state.HINT_HOOK] = hint_kernel() if library else 0
         words[state.TIMING_HOOK], words[state.TIMING] = hook, self.head.ctypes.data
 
     @property
@@ -212,6 +208,8 @@ class TileLog:
         at = self.used
         if retired is None:
             retired = self.tile.retired
+        if self.head[layout.T_LIBRARY] >= 0:
+            retired = min(retired, int(self.head[layout.T_LIBRARY]))
         self.noted = retired
         begin = (
             kind | size << layout.LENGTH_SHIFT,
@@ -232,8 +230,8 @@ class TileLog:
 
     def skip(self, instructions: int) -> None:
         """Let this many executed instructions take no time: they only polled in vain."""
-        self.head[layout.T_SKIPPED] += instructions
-        if instructions:
+        if instructions and self.head[layout.T_LIBRARY] < 0:
+            self.head[layout.T_SKIPPED] += instructions
             self.tile.words[EFFORTS] = 0
 
     def interrupted(self) -> bool:
@@ -247,15 +245,17 @@ class TileLog:
 
     def save(self, polls: Polls) -> LogState:
         """The counts, and what the tile has polled in vain."""
-        skipped, dropped, efforts, came_from, before = self.head[_SAVED].tolist()
+        skipped, dropped, efforts, came_from, before, library = self.head[_SAVED].tolist()
+        places = came_from, before, library
         seen = self.kinds.tobytes(), self.lines.tobytes()
-        return LogState(skipped, dropped, self.progress, efforts, came_from, before, *seen, *polls.save())
+        return LogState(skipped, dropped, self.progress, efforts, *places, *seen, *polls.save())
 
     def restore(self, saved: LogState, rows: npt.NDArray[np.int64]) -> None:
         """Go on from what ``save`` gave, and the rows that were not processed yet."""
         self.rows[: len(rows)] = rows
         self.head[[layout.T_AT, layout.T_FULL]] = len(rows), 0
-        self.head[_SAVED] = saved.skipped, saved.dropped, saved.efforts, saved.came_from, saved.before
+        self.head[_SAVED[:3]] = saved.skipped, saved.dropped, saved.efforts
+        self.head[_SAVED[3:]] = saved.came_from, saved.before, saved.library
         self.progress = saved.progress
         self.kinds[:] = np.frombuffer(saved.kinds, np.uint8)
         self.lines[:] = np.frombuffer(saved.lines, np.uint8)

@@ -38,6 +38,8 @@ class LogState:
     """The program counter at its last row."""
     before: int
     """Instructions before that row."""
+    library: int
+    """In the C runtime's library: instructions that were dealt with; else -1."""
     kinds: bytes
     """A byte for each record: whether the tile has executed one."""
     lines: bytes

@@ -75,7 +75,7 @@ class Simulator(Observer):
         ]
         hook = log_kernel()
         for log in self.logs:
-            log.watch(hook)
+            log.watch(hook, machine.timing.issue.flow == "c-runtime")
         self.polls = [Polls() for _ in tiles]
         self.sent = np.zeros(len(tiles), dtype=np.int64)
         """For each tile: messages of copies that it has started; and those of them that were carried out."""

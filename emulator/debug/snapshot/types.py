@@ -269,6 +269,7 @@ class TileTime(_Record, frozen=True):
     efforts: int
     came_from: int
     before: int
+    library: int
     kinds: bytes
     lines: bytes
     polled_at: int

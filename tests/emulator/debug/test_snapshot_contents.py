@@ -73,6 +73,7 @@ REMADE = {
     "CORE_CHECK",
     "DDR_MARKS",
     "HART",
+    "HINT_HOOK",
 }
 """Words of the state that a new machine has too, or that mean nothing between two instructions."""
 

@@ -98,6 +98,16 @@ def test_every_tile_has_its_own_first_use() -> None:
     assert issued == {2 * STEP + 1000 + ISSUE.ct.value}
 
 
+def test_the_library_for_c_takes_no_time_where_a_published_figure_stands_for_it() -> None:
+    """Between the hints nothing counts but commands; elsewhere they do nothing."""
+    loop = "li t1, 40\n1: div t2, t1, t1\n addi t1, t1, -1\n bnez t1, 1b"
+    inside, ready = f"slti x0, x0, 1\n{loop}\n{ADD}\n slti x0, x0, 2", changed(ONE, "core", "line", 0.0)
+    command = ISSUE.c_runtime.value + ISSUE.kind.value
+    short = between(inside, ready.issued_by("c-runtime"))
+    assert short == pytest.approx(READ + 15 * STEP + command, abs=STEP)
+    assert between(inside, ready) > READ + 40 * CORE.divide.value + ISSUE.ct.value + ISSUE.kind.value
+
+
 @pytest.mark.parametrize("engine", ["ct", "ne", "rdma", "wdma", "tdma"])
 @pytest.mark.parametrize("flow", ["text", "c-runtime"])
 def test_submission_by_engine_and_flow(engine: str, flow: str) -> None:

@@ -6,6 +6,8 @@
 
 #include <tx8.h>
 
+#include "hints.h"
+
 int main(void);
 
 enum { ECALL_WRITE = 64, ECALL_EXIT = 93 };
@@ -73,5 +75,8 @@ static void run_constructors(void) {
 
 _Noreturn void tx8_start(void) {
     run_constructors();
-    _exit(main());
+    tx8_leaves_library(NULL);
+    const int status = main();
+    tx8_enters_library();
+    _exit(status);
 }

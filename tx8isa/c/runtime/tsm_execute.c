@@ -4,6 +4,7 @@
 
 #include <tx8.h>
 
+#include "hints.h"
 #include "instr_adapter.h"
 
 /* Bit 31:0 of what an instruction returns; the packet stays as it is otherwise. */
@@ -35,6 +36,7 @@ static void execute_ct(CT_Param *packet) {
     } while (0)
 
 uint64_t TsmExecute(void *instr) {
+    TX8_IN_LIBRARY;
     switch (*(const uint32_t *)instr & 0xff) {
     case I_CGRA:
         execute_ct(instr);

@@ -2,6 +2,7 @@
 #ifndef TSM_FIELDS_H
 #define TSM_FIELDS_H
 
+#include "hints.h"
 #include "instr_operator.h"
 
 /* The engine's code in bits 7:0; the worker above them stays. */

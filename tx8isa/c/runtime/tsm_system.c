@@ -10,6 +10,19 @@
 #include "instr_adapter.h"
 #include "lib_log.h"
 
+/* A packet begins as zeros: eight bytes at a time, where the C library's own takes as many turns as bytes. */
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) void *memset(void *target, int value, size_t size) {
+    const uint64_t bytes = 0x0101010101010101u * (uint8_t)value;
+    char *at = target;
+    for (; size && (uintptr_t)at % sizeof bytes; size--)
+        *at++ = (char)value;
+    for (; size >= sizeof bytes; size -= sizeof bytes, at += sizeof bytes)
+        *(uint64_t *)at = bytes;
+    while (size--)
+        *at++ = (char)value;
+    return target;
+}
+
 int8_t *get_spm_memory_mapping(uint64_t a) {
     return tx8_spm((uint32_t)a);
 }

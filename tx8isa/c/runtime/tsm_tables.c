@@ -2,6 +2,7 @@
 #include "tsm_fields.h"
 
 static void Conv_AddInput(TsmNeInstr *instr, uint64_t X_addr, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->src_a = (uint32_t)X_addr;
     instr->tfr_0 = tsm_shape(shape);
@@ -9,6 +10,7 @@ static void Conv_AddInput(TsmNeInstr *instr, uint64_t X_addr, Data_Shape shape, 
 }
 
 static void Conv_AddWeight(TsmNeInstr *instr, uint64_t W_addr, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->src_w = (uint32_t)W_addr;
     (void)shape;
@@ -16,12 +18,14 @@ static void Conv_AddWeight(TsmNeInstr *instr, uint64_t W_addr, Data_Shape shape,
 }
 
 static void Conv_AddBias(TsmNeInstr *instr, uint8_t bias_en, uint64_t bias_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->bias_en = bias_en != 0;
     instr->bias = (uint32_t)bias_addr;
 }
 
 static void Conv_AddOutput(TsmNeInstr *instr, uint64_t Out_addr, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->out = (uint32_t)Out_addr;
     instr->tfr_1 = tsm_shape(shape);
@@ -29,38 +33,45 @@ static void Conv_AddOutput(TsmNeInstr *instr, uint64_t Out_addr, Data_Shape shap
 }
 
 static void Conv_SetOpType(TsmNeInstr *instr, uint8_t type) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->type = type;
 }
 
 static void Conv_SetSparse(TsmNeInstr *instr, uint8_t sparse_en, uint64_t sparse_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->sparse_en = sparse_en != 0;
     instr->sparse_index = (uint32_t)sparse_addr;
 }
 
 static void Conv_SetPads(TsmNeInstr *instr, uint32_t top, uint32_t bottom, uint32_t left, uint32_t right) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->pdr = tsm_lanes(top, bottom, left, right);
 }
 
 static void Conv_SetUnPads(TsmNeInstr *instr, uint32_t top, uint32_t bottom, uint32_t left, uint32_t right) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->unpdr = tsm_lanes(top, bottom, left, right);
 }
 
 static void Conv_SetKernelStrides(TsmNeInstr *instr, uint32_t Kx, uint32_t Ky, uint32_t Sx, uint32_t Sy) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->swr = tsm_lanes(Kx, Ky, Sx, Sy);
 }
 
 static void Conv_SetDilations(TsmNeInstr *instr, uint32_t d0, uint32_t d1) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->dilation = tsm_lanes(0, 0, d0, d1);
     instr->dilation_conv = 1;
 }
 
 static void Conv_SetQuant(TsmNeInstr *instr, uint8_t q0, uint8_t q1, uint8_t zp_in, uint8_t zp_out) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->quant_q0 = q0;
     instr->quant_q1 = q1;
@@ -69,18 +80,21 @@ static void Conv_SetQuant(TsmNeInstr *instr, uint8_t q0, uint8_t q1, uint8_t zp_
 }
 
 static void Conv_SetNegativeAxisScale(TsmNeInstr *instr, uint8_t scale_en, uint64_t scale_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->scale_n = (uint32_t)scale_addr;
     instr->scale_en = instr->scale_en | (scale_en != 0);
 }
 
 static void Conv_SetPositiveAxisScale(TsmNeInstr *instr, uint8_t scale_en, uint64_t scale_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->scale_p = (uint32_t)scale_addr;
     instr->scale_en = instr->scale_en | (scale_en != 0);
 }
 
 static void Conv_SetPsum(TsmNeInstr *instr, uint8_t psum_en, uint64_t psum_addr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->inpsum_en = psum_en != 0;
     instr->psum = (uint32_t)psum_addr;
@@ -88,23 +102,27 @@ static void Conv_SetPsum(TsmNeInstr *instr, uint8_t psum_en, uint64_t psum_addr,
 }
 
 static void Conv_EnableRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->relu_en = 1;
     instr->lrelu_en = 0;
 }
 
 static void Conv_EnableLeakyRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->lrelu_en = 1;
     instr->relu_en = 0;
 }
 
 static void Conv_DisableRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->relu_en = 0;
 }
 
 static void Conv_DisableLeakyRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->lrelu_en = 0;
 }
@@ -139,6 +157,7 @@ void TsmDeleteConv(TsmConv *table) {
 }
 
 static void DepthwiseConv_AddInput(TsmNeInstr *instr, uint64_t X_addr, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->type = TX8_NE_DWCONV;
     instr->src_a = (uint32_t)X_addr;
@@ -147,6 +166,7 @@ static void DepthwiseConv_AddInput(TsmNeInstr *instr, uint64_t X_addr, Data_Shap
 }
 
 static void DepthwiseConv_AddWeight(TsmNeInstr *instr, uint64_t W_addr, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->src_w = (uint32_t)W_addr;
     (void)shape;
@@ -154,12 +174,14 @@ static void DepthwiseConv_AddWeight(TsmNeInstr *instr, uint64_t W_addr, Data_Sha
 }
 
 static void DepthwiseConv_AddBias(TsmNeInstr *instr, uint8_t bias_en, uint64_t bias_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->bias_en = bias_en != 0;
     instr->bias = (uint32_t)bias_addr;
 }
 
 static void DepthwiseConv_AddOutput(TsmNeInstr *instr, uint64_t Out_addr, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->out = (uint32_t)Out_addr;
     instr->tfr_1 = tsm_shape(shape);
@@ -167,38 +189,45 @@ static void DepthwiseConv_AddOutput(TsmNeInstr *instr, uint64_t Out_addr, Data_S
 }
 
 static void DepthwiseConv_SetOpType(TsmNeInstr *instr, uint8_t type) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->type = type;
 }
 
 static void DepthwiseConv_SetSparse(TsmNeInstr *instr, uint8_t sparse_en, uint64_t sparse_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->sparse_en = sparse_en != 0;
     instr->sparse_index = (uint32_t)sparse_addr;
 }
 
 static void DepthwiseConv_SetPads(TsmNeInstr *instr, uint32_t top, uint32_t bottom, uint32_t left, uint32_t right) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->pdr = tsm_lanes(top, bottom, left, right);
 }
 
 static void DepthwiseConv_SetUnPads(TsmNeInstr *instr, uint32_t top, uint32_t bottom, uint32_t left, uint32_t right) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->unpdr = tsm_lanes(top, bottom, left, right);
 }
 
 static void DepthwiseConv_SetKernelStrides(TsmNeInstr *instr, uint32_t Kx, uint32_t Ky, uint32_t Sx, uint32_t Sy) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->swr = tsm_lanes(Kx, Ky, Sx, Sy);
 }
 
 static void DepthwiseConv_SetDilations(TsmNeInstr *instr, uint32_t d0, uint32_t d1) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->dilation = tsm_lanes(0, 0, d0, d1);
     instr->dilation_conv = 1;
 }
 
 static void DepthwiseConv_SetQuant(TsmNeInstr *instr, uint8_t q0, uint8_t q1, uint8_t zp_in, uint8_t zp_out) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->quant_q0 = q0;
     instr->quant_q1 = q1;
@@ -207,18 +236,21 @@ static void DepthwiseConv_SetQuant(TsmNeInstr *instr, uint8_t q0, uint8_t q1, ui
 }
 
 static void DepthwiseConv_SetNegativeAxisScale(TsmNeInstr *instr, uint8_t scale_en, uint64_t scale_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->scale_n = (uint32_t)scale_addr;
     instr->scale_en = instr->scale_en | (scale_en != 0);
 }
 
 static void DepthwiseConv_SetPositiveAxisScale(TsmNeInstr *instr, uint8_t scale_en, uint64_t scale_addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->scale_p = (uint32_t)scale_addr;
     instr->scale_en = instr->scale_en | (scale_en != 0);
 }
 
 static void DepthwiseConv_SetPsum(TsmNeInstr *instr, uint8_t psum_en, uint64_t psum_addr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->inpsum_en = psum_en != 0;
     instr->psum = (uint32_t)psum_addr;
@@ -226,23 +258,27 @@ static void DepthwiseConv_SetPsum(TsmNeInstr *instr, uint8_t psum_en, uint64_t p
 }
 
 static void DepthwiseConv_EnableRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->relu_en = 1;
     instr->lrelu_en = 0;
 }
 
 static void DepthwiseConv_EnableLeakyRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->lrelu_en = 1;
     instr->relu_en = 0;
 }
 
 static void DepthwiseConv_DisableRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->relu_en = 0;
 }
 
 static void DepthwiseConv_DisableLeakyRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->lrelu_en = 0;
 }
@@ -277,6 +313,7 @@ void TsmDeleteDepthwiseConv(TsmDepthwiseConv *table) {
 }
 
 static void Gemm_AddInput(TsmNeInstr *instr, uint64_t L_addr, uint64_t R_addr, Data_Format in_fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->type = TX8_NE_GEMM;
     instr->src_a = (uint32_t)L_addr;
@@ -285,6 +322,7 @@ static void Gemm_AddInput(TsmNeInstr *instr, uint64_t L_addr, uint64_t R_addr, D
 }
 
 static void Gemm_ConfigMKN(TsmNeInstr *instr, uint32_t M, uint32_t K, uint32_t N) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->gemm_m = (uint16_t)M;
     instr->gemm_k = (uint16_t)K;
@@ -292,24 +330,28 @@ static void Gemm_ConfigMKN(TsmNeInstr *instr, uint32_t M, uint32_t K, uint32_t N
 }
 
 static void Gemm_ConfigBatch(TsmNeInstr *instr, uint32_t Left_batch, uint32_t Right_batch) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->gemm_lb = (uint16_t)Left_batch;
     instr->gemm_rb = (uint16_t)Right_batch;
 }
 
 static void Gemm_AddOutput(TsmNeInstr *instr, uint64_t Out_addr, Data_Format Out_fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->out = (uint32_t)Out_addr;
     instr->output_format = (uint8_t)Out_fmt;
 }
 
 static void Gemm_SetTransflag(TsmNeInstr *instr, uint8_t L_trans, uint8_t R_trans) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->gemm_l_trs = L_trans;
     instr->gemm_r_trs = R_trans;
 }
 
 static void Gemm_SetQuant(TsmNeInstr *instr, uint8_t q0, uint8_t q1, uint8_t zp_left, uint8_t zp_right) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->quant_q0 = q0;
     instr->quant_q1 = q1;
@@ -318,24 +360,28 @@ static void Gemm_SetQuant(TsmNeInstr *instr, uint8_t q0, uint8_t q1, uint8_t zp_
 }
 
 static void Gemm_AddBias(TsmNeInstr *instr, uint8_t bias_en, uint64_t addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->bias_en = bias_en != 0;
     instr->bias = (uint32_t)addr;
 }
 
 static void Gemm_SetNegativeAxisScale(TsmNeInstr *instr, uint8_t scale_en, uint64_t addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->scale_n = (uint32_t)addr;
     instr->scale_en = instr->scale_en | (scale_en != 0);
 }
 
 static void Gemm_SetPositiveAxisScale(TsmNeInstr *instr, uint8_t scale_en, uint64_t addr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->scale_p = (uint32_t)addr;
     instr->scale_en = instr->scale_en | (scale_en != 0);
 }
 
 static void Gemm_SetPsum(TsmNeInstr *instr, uint8_t psum_en, uint64_t psum_addr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->inpsum_en = psum_en != 0;
     instr->psum = (uint32_t)psum_addr;
@@ -343,23 +389,27 @@ static void Gemm_SetPsum(TsmNeInstr *instr, uint8_t psum_en, uint64_t psum_addr,
 }
 
 static void Gemm_EnableRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->relu_en = 1;
     instr->lrelu_en = 0;
 }
 
 static void Gemm_EnableLeakyRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->lrelu_en = 1;
     instr->relu_en = 0;
 }
 
 static void Gemm_DisableRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->relu_en = 0;
 }
 
 static void Gemm_DisableLeakyRelu(TsmNeInstr *instr) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_NE);
     instr->lrelu_en = 0;
 }
@@ -390,6 +440,7 @@ void TsmDeleteGemm(TsmGemm *table) {
 }
 
 static void Rdma_AddSrcDst(DMA_Param *instr, uint64_t src, uint64_t dst, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_RDMA);
     instr->src = src;
     instr->dst = dst;
@@ -397,6 +448,7 @@ static void Rdma_AddSrcDst(DMA_Param *instr, uint64_t src, uint64_t dst, Data_Fo
 }
 
 static void Rdma_ConfigStrideIteration(DMA_Param *instr, uint32_t elem_count, uint32_t stride0, uint32_t iteration0, uint32_t stride1, uint32_t iteration1, uint32_t stride2, uint32_t iteration2) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_RDMA);
     instr->elem_count = elem_count;
     instr->stride0 = tsm_bytes(instr->format, stride0);
@@ -408,6 +460,7 @@ static void Rdma_ConfigStrideIteration(DMA_Param *instr, uint32_t elem_count, ui
 }
 
 static void Rdma_Rdma1d(DMA_Param *instr, uint64_t src, uint64_t dst, uint32_t elem_count, uint32_t format) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_RDMA);
     instr->src = src;
     instr->dst = dst;
@@ -436,6 +489,7 @@ void TsmDeleteRdma(TsmRdma *table) {
 }
 
 static void Wdma_AddSrcDst(DMA_Param *instr, uint64_t src, uint64_t dst, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_WDMA);
     instr->src = src;
     instr->dst = dst;
@@ -443,6 +497,7 @@ static void Wdma_AddSrcDst(DMA_Param *instr, uint64_t src, uint64_t dst, Data_Fo
 }
 
 static void Wdma_ConfigStrideIteration(DMA_Param *instr, uint32_t elem_count, uint32_t stride0, uint32_t iteration0, uint32_t stride1, uint32_t iteration1, uint32_t stride2, uint32_t iteration2) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_WDMA);
     instr->elem_count = elem_count;
     instr->stride0 = tsm_bytes(instr->format, stride0);
@@ -454,6 +509,7 @@ static void Wdma_ConfigStrideIteration(DMA_Param *instr, uint32_t elem_count, ui
 }
 
 static void Wdma_Wdma1d(DMA_Param *instr, uint64_t src, uint64_t dst, uint32_t elem_count, uint32_t format) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_WDMA);
     instr->src = src;
     instr->dst = dst;
@@ -482,6 +538,7 @@ void TsmDeleteWdma(TsmWdma *table) {
 }
 
 static void Arith_AbsVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ABS_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -491,6 +548,7 @@ static void Arith_AbsVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, 
 }
 
 static void Arith_RecipVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_RECIP_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -500,6 +558,7 @@ static void Arith_RecipVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr
 }
 
 static void Arith_SquareVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SQUARE_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -509,6 +568,7 @@ static void Arith_SquareVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_add
 }
 
 static void Arith_SqrtVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SQRT_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -518,6 +578,7 @@ static void Arith_SqrtVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr,
 }
 
 static void Arith_RsqrtVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_RSQRT_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -527,6 +588,7 @@ static void Arith_RsqrtVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr
 }
 
 static void Arith_NegVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NEG_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -536,6 +598,7 @@ static void Arith_NegVV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, 
 }
 
 static void Arith_MaxVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MAX_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -547,6 +610,7 @@ static void Arith_MaxVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Arith_MaxVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_value, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MAX_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -558,6 +622,7 @@ static void Arith_MaxVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_valu
 }
 
 static void Arith_MaxVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MAX_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -570,6 +635,7 @@ static void Arith_MaxVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Arith_MaxVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MAX_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -584,6 +650,7 @@ static void Arith_MaxVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Arith_MinVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MIN_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -595,6 +662,7 @@ static void Arith_MinVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Arith_MinVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_value, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MIN_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -606,6 +674,7 @@ static void Arith_MinVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_valu
 }
 
 static void Arith_MinVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MIN_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -618,6 +687,7 @@ static void Arith_MinVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Arith_MinVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MIN_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -632,6 +702,7 @@ static void Arith_MinVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Arith_AddVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ADD_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -643,6 +714,7 @@ static void Arith_AddVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Arith_AddVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_value, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ADD_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -654,6 +726,7 @@ static void Arith_AddVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_valu
 }
 
 static void Arith_AddVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ADD_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -666,6 +739,7 @@ static void Arith_AddVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Arith_AddVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ADD_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -680,6 +754,7 @@ static void Arith_AddVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Arith_SubVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SUB_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -691,6 +766,7 @@ static void Arith_SubVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Arith_SubVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_value, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SUB_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -702,6 +778,7 @@ static void Arith_SubVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_valu
 }
 
 static void Arith_SubVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SUB_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -714,6 +791,7 @@ static void Arith_SubVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Arith_SubVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SUB_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -728,6 +806,7 @@ static void Arith_SubVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Arith_MulVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MUL_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -739,6 +818,7 @@ static void Arith_MulVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Arith_MulVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_value, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MUL_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -750,6 +830,7 @@ static void Arith_MulVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_valu
 }
 
 static void Arith_MulVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MUL_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -762,6 +843,7 @@ static void Arith_MulVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Arith_MulVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MUL_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -776,6 +858,7 @@ static void Arith_MulVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Arith_DivVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_DIV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -787,6 +870,7 @@ static void Arith_DivVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Arith_DivVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_value, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_DIV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -798,6 +882,7 @@ static void Arith_DivVS(CT_Param *instr, uint64_t src0_addr, uint32_t const_valu
 }
 
 static void Arith_DivVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_DIV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -810,6 +895,7 @@ static void Arith_DivVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Arith_DivVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_DIV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -865,6 +951,7 @@ void TsmDeleteArith(TsmArith *table) {
 }
 
 static void Relation_EqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -875,6 +962,7 @@ static void Relation_EqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Relation_BoolEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_BV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -885,6 +973,7 @@ static void Relation_BoolEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t s
 }
 
 static void Relation_EqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -895,6 +984,7 @@ static void Relation_EqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const
 }
 
 static void Relation_BoolEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_BV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -905,6 +995,7 @@ static void Relation_BoolEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t c
 }
 
 static void Relation_EqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -916,6 +1007,7 @@ static void Relation_EqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1
 }
 
 static void Relation_EqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -929,6 +1021,7 @@ static void Relation_EqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t 
 }
 
 static void Relation_BoolEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_BV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -940,6 +1033,7 @@ static void Relation_BoolEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t 
 }
 
 static void Relation_BoolEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EQ_BV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -953,6 +1047,7 @@ static void Relation_BoolEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint6
 }
 
 static void Relation_UnEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -963,6 +1058,7 @@ static void Relation_UnEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src
 }
 
 static void Relation_BoolUnEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_BV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -973,6 +1069,7 @@ static void Relation_BoolUnEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t
 }
 
 static void Relation_UnEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -983,6 +1080,7 @@ static void Relation_UnEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t con
 }
 
 static void Relation_BoolUnEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_BV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -993,6 +1091,7 @@ static void Relation_BoolUnEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t
 }
 
 static void Relation_UnEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1004,6 +1103,7 @@ static void Relation_UnEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t sr
 }
 
 static void Relation_UnEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1017,6 +1117,7 @@ static void Relation_UnEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_BoolUnEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_BV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1028,6 +1129,7 @@ static void Relation_BoolUnEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_BoolUnEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NE_BV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1041,6 +1143,7 @@ static void Relation_BoolUnEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uin
 }
 
 static void Relation_GreaterEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1051,6 +1154,7 @@ static void Relation_GreaterEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_BoolGreaterEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_BV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1061,6 +1165,7 @@ static void Relation_BoolGreaterEqualVV(CT_Param *instr, uint64_t src0_addr, uin
 }
 
 static void Relation_GreaterEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1071,6 +1176,7 @@ static void Relation_GreaterEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_BoolGreaterEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_BV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1081,6 +1187,7 @@ static void Relation_BoolGreaterEqualVS(CT_Param *instr, uint64_t src0_addr, uin
 }
 
 static void Relation_GreaterEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1092,6 +1199,7 @@ static void Relation_GreaterEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64
 }
 
 static void Relation_GreaterEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1105,6 +1213,7 @@ static void Relation_GreaterEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, ui
 }
 
 static void Relation_BoolGreaterEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_BV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1116,6 +1225,7 @@ static void Relation_BoolGreaterEqualVuV(CT_Param *instr, uint64_t src0_addr, ui
 }
 
 static void Relation_BoolGreaterEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GE_BV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1129,6 +1239,7 @@ static void Relation_BoolGreaterEqualVuVLoop(CT_Param *instr, uint64_t src0_addr
 }
 
 static void Relation_GreaterVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1139,6 +1250,7 @@ static void Relation_GreaterVV(CT_Param *instr, uint64_t src0_addr, uint64_t src
 }
 
 static void Relation_BoolGreaterVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_BV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1149,6 +1261,7 @@ static void Relation_BoolGreaterVV(CT_Param *instr, uint64_t src0_addr, uint64_t
 }
 
 static void Relation_GreaterVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1159,6 +1272,7 @@ static void Relation_GreaterVS(CT_Param *instr, uint64_t src0_addr, uint64_t con
 }
 
 static void Relation_BoolGreaterVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_BV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1169,6 +1283,7 @@ static void Relation_BoolGreaterVS(CT_Param *instr, uint64_t src0_addr, uint64_t
 }
 
 static void Relation_GreaterVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1180,6 +1295,7 @@ static void Relation_GreaterVuV(CT_Param *instr, uint64_t src0_addr, uint64_t sr
 }
 
 static void Relation_GreaterVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1193,6 +1309,7 @@ static void Relation_GreaterVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_BoolGreaterVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_BV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1204,6 +1321,7 @@ static void Relation_BoolGreaterVuV(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_BoolGreaterVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_GT_BV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1217,6 +1335,7 @@ static void Relation_BoolGreaterVuVLoop(CT_Param *instr, uint64_t src0_addr, uin
 }
 
 static void Relation_LessEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1227,6 +1346,7 @@ static void Relation_LessEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t s
 }
 
 static void Relation_BoolLessEqualVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_BV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1237,6 +1357,7 @@ static void Relation_BoolLessEqualVV(CT_Param *instr, uint64_t src0_addr, uint64
 }
 
 static void Relation_LessEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1247,6 +1368,7 @@ static void Relation_LessEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t c
 }
 
 static void Relation_BoolLessEqualVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_BV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1257,6 +1379,7 @@ static void Relation_BoolLessEqualVS(CT_Param *instr, uint64_t src0_addr, uint64
 }
 
 static void Relation_LessEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1268,6 +1391,7 @@ static void Relation_LessEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t 
 }
 
 static void Relation_LessEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1281,6 +1405,7 @@ static void Relation_LessEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint6
 }
 
 static void Relation_BoolLessEqualVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_BV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1292,6 +1417,7 @@ static void Relation_BoolLessEqualVuV(CT_Param *instr, uint64_t src0_addr, uint6
 }
 
 static void Relation_BoolLessEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LE_BV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1305,6 +1431,7 @@ static void Relation_BoolLessEqualVuVLoop(CT_Param *instr, uint64_t src0_addr, u
 }
 
 static void Relation_LessThenVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1315,6 +1442,7 @@ static void Relation_LessThenVV(CT_Param *instr, uint64_t src0_addr, uint64_t sr
 }
 
 static void Relation_BoolLessThenVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_BV_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1325,6 +1453,7 @@ static void Relation_BoolLessThenVV(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_LessThenVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1335,6 +1464,7 @@ static void Relation_LessThenVS(CT_Param *instr, uint64_t src0_addr, uint64_t co
 }
 
 static void Relation_BoolLessThenVS(CT_Param *instr, uint64_t src0_addr, uint64_t const_value, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_BV_VS;
     instr->src0 = (uint32_t)src0_addr;
@@ -1345,6 +1475,7 @@ static void Relation_BoolLessThenVS(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void Relation_LessThenVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1356,6 +1487,7 @@ static void Relation_LessThenVuV(CT_Param *instr, uint64_t src0_addr, uint64_t s
 }
 
 static void Relation_LessThenVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1369,6 +1501,7 @@ static void Relation_LessThenVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64
 }
 
 static void Relation_BoolLessThenVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_BV_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1380,6 +1513,7 @@ static void Relation_BoolLessThenVuV(CT_Param *instr, uint64_t src0_addr, uint64
 }
 
 static void Relation_BoolLessThenVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LT_BV_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1452,6 +1586,7 @@ void TsmDeleteRelation(TsmRelation *table) {
 }
 
 static void Logic_NotV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NOT_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1461,6 +1596,7 @@ static void Logic_NotV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, u
 }
 
 static void Logic_AndVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_AND_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1471,6 +1607,7 @@ static void Logic_AndVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Logic_OrVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_OR_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1481,6 +1618,7 @@ static void Logic_OrVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, 
 }
 
 static void Logic_XorVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_XOR_VV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1491,6 +1629,7 @@ static void Logic_XorVV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Logic_AndVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_AND_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1502,6 +1641,7 @@ static void Logic_AndVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Logic_OrVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_OR_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1513,6 +1653,7 @@ static void Logic_OrVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr,
 }
 
 static void Logic_XorVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_XOR_VUV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1524,6 +1665,7 @@ static void Logic_XorVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr
 }
 
 static void Logic_AndVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_AND_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1537,6 +1679,7 @@ static void Logic_AndVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Logic_OrVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_OR_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1550,6 +1693,7 @@ static void Logic_OrVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_a
 }
 
 static void Logic_XorVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_XOR_VUV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1563,6 +1707,7 @@ static void Logic_XorVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Logic_BoolNotV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_NOT_BV_BV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1571,6 +1716,7 @@ static void Logic_BoolNotV(CT_Param *instr, uint64_t src0_addr, uint64_t dst_add
 }
 
 static void Logic_BoolAndV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_AND_BV_BVBV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1580,6 +1726,7 @@ static void Logic_BoolAndV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_ad
 }
 
 static void Logic_BoolOrV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_OR_BV_BVBV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1589,6 +1736,7 @@ static void Logic_BoolOrV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_add
 }
 
 static void Logic_BoolXorV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_XOR_BV_BVBV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1598,6 +1746,7 @@ static void Logic_BoolXorV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_ad
 }
 
 static void Logic_BoolAndVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_AND_BV_BVUBV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1608,6 +1757,7 @@ static void Logic_BoolAndVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Logic_BoolOrVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_OR_BV_BVUBV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1618,6 +1768,7 @@ static void Logic_BoolOrVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_a
 }
 
 static void Logic_BoolXorVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t unit_elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_XOR_BV_BVUBV;
     instr->src0 = (uint32_t)src0_addr;
@@ -1628,6 +1779,7 @@ static void Logic_BoolXorVuV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_
 }
 
 static void Logic_BoolAndVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_AND_BV_BVUBV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1640,6 +1792,7 @@ static void Logic_BoolAndVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t s
 }
 
 static void Logic_BoolOrVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_OR_BV_BVUBV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1652,6 +1805,7 @@ static void Logic_BoolOrVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t sr
 }
 
 static void Logic_BoolXorVuVLoop(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, St_Elem_Shape *elems) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_XOR_BV_BVUBV_LOOP;
     instr->src0 = (uint32_t)src0_addr;
@@ -1695,6 +1849,7 @@ void TsmDeleteLogic(TsmLogic *table) {
 }
 
 static void Transcendental_Log2(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LOG2_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1704,6 +1859,7 @@ static void Transcendental_Log2(CT_Param *instr, uint64_t src0_addr, uint64_t ds
 }
 
 static void Transcendental_Ln(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LN_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1713,6 +1869,7 @@ static void Transcendental_Ln(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Transcendental_Pow2(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POW2_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1722,6 +1879,7 @@ static void Transcendental_Pow2(CT_Param *instr, uint64_t src0_addr, uint64_t ds
 }
 
 static void Transcendental_Exp(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EXP_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1731,6 +1889,7 @@ static void Transcendental_Exp(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Transcendental_Explp(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_EXP_LP_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1740,6 +1899,7 @@ static void Transcendental_Explp(CT_Param *instr, uint64_t src0_addr, uint64_t d
 }
 
 static void Transcendental_Sin(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SIN_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1749,6 +1909,7 @@ static void Transcendental_Sin(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Transcendental_Cos(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_COS_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1776,6 +1937,7 @@ void TsmDeleteTranscendental(TsmTranscendental *table) {
 }
 
 static void Activation_Tanh(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_TANH_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1785,6 +1947,7 @@ static void Activation_Tanh(CT_Param *instr, uint64_t src0_addr, uint64_t dst_ad
 }
 
 static void Activation_Sigmoid(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SIGMOID_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1794,6 +1957,7 @@ static void Activation_Sigmoid(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Activation_Relu(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_RELU_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1803,6 +1967,7 @@ static void Activation_Relu(CT_Param *instr, uint64_t src0_addr, uint64_t dst_ad
 }
 
 static void Activation_Satrelu(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SATRELU_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1812,6 +1977,7 @@ static void Activation_Satrelu(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Activation_Leakyrelu(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LEAKYRELU_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1821,6 +1987,7 @@ static void Activation_Leakyrelu(CT_Param *instr, uint64_t src0_addr, uint64_t d
 }
 
 static void Activation_Softplus(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_SOFTPLUS_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -1847,6 +2014,7 @@ void TsmDeleteActivation(TsmActivation *table) {
 }
 
 static void Reduce_ReduceSum(CT_Param *instr, uint64_t src_addr, uint64_t dst_addr, uint32_t dim, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_REDUCE_SUM;
     instr->src0 = (uint32_t)src_addr;
@@ -1858,6 +2026,7 @@ static void Reduce_ReduceSum(CT_Param *instr, uint64_t src_addr, uint64_t dst_ad
 }
 
 static void Reduce_ReduceAvg(CT_Param *instr, uint64_t src_addr, uint64_t dst_addr, uint32_t dim, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_REDUCE_AVG;
     instr->src0 = (uint32_t)src_addr;
@@ -1869,6 +2038,7 @@ static void Reduce_ReduceAvg(CT_Param *instr, uint64_t src_addr, uint64_t dst_ad
 }
 
 static void Reduce_ReduceMax(CT_Param *instr, uint64_t src_addr, uint64_t dst_addr, uint32_t dim, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_REDUCE_MAX;
     instr->src0 = (uint32_t)src_addr;
@@ -1880,6 +2050,7 @@ static void Reduce_ReduceMax(CT_Param *instr, uint64_t src_addr, uint64_t dst_ad
 }
 
 static void Reduce_ReduceMin(CT_Param *instr, uint64_t src_addr, uint64_t dst_addr, uint32_t dim, Data_Shape shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_REDUCE_MIN;
     instr->src0 = (uint32_t)src_addr;
@@ -1906,6 +2077,7 @@ void TsmDeleteReduce(TsmReduce *table) {
 }
 
 static void Pool_AvgPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape pad, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POOL_AVG;
     instr->src0 = (uint32_t)src0_addr;
@@ -1918,6 +2090,7 @@ static void Pool_AvgPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_sha
 }
 
 static void Pool_SumPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape pad, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POOL_SUM;
     instr->src0 = (uint32_t)src0_addr;
@@ -1930,6 +2103,7 @@ static void Pool_SumPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_sha
 }
 
 static void Pool_MaxPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape pad, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POOL_MAX;
     instr->src0 = (uint32_t)src0_addr;
@@ -1942,6 +2116,7 @@ static void Pool_MaxPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_sha
 }
 
 static void Pool_IndexdMaxPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, uint64_t dst1_addr, Data_Shape dst_shape, Data_Shape pad, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POOL_MAX_IDX;
     instr->src0 = (uint32_t)src0_addr;
@@ -1955,6 +2130,7 @@ static void Pool_IndexdMaxPool(CT_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void Pool_MinPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape pad, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POOL_MIN;
     instr->src0 = (uint32_t)src0_addr;
@@ -1967,6 +2143,7 @@ static void Pool_MinPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_sha
 }
 
 static void Pool_IndexdMinPool(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, uint64_t dst1_addr, Data_Shape dst_shape, Data_Shape pad, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_POOL_MIN_IDX;
     instr->src0 = (uint32_t)src0_addr;
@@ -1997,6 +2174,7 @@ void TsmDeletePool(TsmPool *table) {
 }
 
 static void UnPool_Unpool(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_UNPOOL_INDEX;
     instr->src0 = (uint32_t)src0_addr;
@@ -2008,6 +2186,7 @@ static void UnPool_Unpool(CT_Param *instr, uint64_t src0_addr, uint64_t src1_add
 }
 
 static void UnPool_UnpoolAvg(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_UNPOOL_AVG;
     instr->src0 = (uint32_t)src0_addr;
@@ -2018,6 +2197,7 @@ static void UnPool_UnpoolAvg(CT_Param *instr, uint64_t src0_addr, uint64_t dst_a
 }
 
 static void UnPool_UnpoolIdx(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape swr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_UNPOOL_MASK;
     instr->src0 = (uint32_t)src0_addr;
@@ -2043,6 +2223,7 @@ void TsmDeleteUnPool(TsmUnPool *table) {
 }
 
 static void MaskDataMove_MaskMove(CT_Param *instr, uint64_t src0_addr, uint32_t mask, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MASKMOVE;
     instr->src0 = (uint32_t)src0_addr;
@@ -2053,6 +2234,7 @@ static void MaskDataMove_MaskMove(CT_Param *instr, uint64_t src0_addr, uint32_t 
 }
 
 static void MaskDataMove_MaskGather(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, uint32_t full_elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MASKGATHER_V;
     instr->src0 = (uint32_t)src0_addr;
@@ -2064,6 +2246,7 @@ static void MaskDataMove_MaskGather(CT_Param *instr, uint64_t src0_addr, uint64_
 }
 
 static void MaskDataMove_MaskGather_bV(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_MASKGATHER_BV;
     instr->src0 = (uint32_t)src0_addr;
@@ -2088,6 +2271,7 @@ void TsmDeleteMaskDataMove(TsmMaskDataMove *table) {
 }
 
 static void Convert_INT8_FP16(CT_Param *instr, uint64_t src0_addr, uint32_t zp, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT8_FP16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2097,6 +2281,7 @@ static void Convert_INT8_FP16(CT_Param *instr, uint64_t src0_addr, uint32_t zp, 
 }
 
 static void Convert_INT8_BF16(CT_Param *instr, uint64_t src0_addr, uint32_t zp, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT8_BF16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2106,6 +2291,7 @@ static void Convert_INT8_BF16(CT_Param *instr, uint64_t src0_addr, uint32_t zp, 
 }
 
 static void Convert_INT8_FP32(CT_Param *instr, uint64_t src0_addr, uint32_t zp, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT8_FP32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2115,6 +2301,7 @@ static void Convert_INT8_FP32(CT_Param *instr, uint64_t src0_addr, uint32_t zp, 
 }
 
 static void Convert_INT8_TF32(CT_Param *instr, uint64_t src0_addr, uint32_t zp, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT8_TF32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2124,6 +2311,7 @@ static void Convert_INT8_TF32(CT_Param *instr, uint64_t src0_addr, uint32_t zp, 
 }
 
 static void Convert_INT16_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT16_FP16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2132,6 +2320,7 @@ static void Convert_INT16_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT16_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT16_BF16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2141,6 +2330,7 @@ static void Convert_INT16_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT16_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT16_FP32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2150,6 +2340,7 @@ static void Convert_INT16_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT16_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT16_TF32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2159,6 +2350,7 @@ static void Convert_INT16_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT32_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT32_FP16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2168,6 +2360,7 @@ static void Convert_INT32_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT32_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT32_BF16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2177,6 +2370,7 @@ static void Convert_INT32_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT32_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT32_FP32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2186,6 +2380,7 @@ static void Convert_INT32_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_INT32_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_INT32_TF32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2195,6 +2390,7 @@ static void Convert_INT32_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_BF16_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_BF16_INT8;
     instr->src0 = (uint32_t)src0_addr;
@@ -2203,6 +2399,7 @@ static void Convert_BF16_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_BF16_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_BF16_INT16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2212,6 +2409,7 @@ static void Convert_BF16_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_BF16_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_BF16_INT32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2221,6 +2419,7 @@ static void Convert_BF16_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_BF16_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_BF16_FP16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2229,6 +2428,7 @@ static void Convert_BF16_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_BF16_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_BF16_FP32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2237,6 +2437,7 @@ static void Convert_BF16_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_BF16_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_BF16_TF32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2245,6 +2446,7 @@ static void Convert_BF16_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP16_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP16_INT8;
     instr->src0 = (uint32_t)src0_addr;
@@ -2254,6 +2456,7 @@ static void Convert_FP16_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP16_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP16_INT16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2263,6 +2466,7 @@ static void Convert_FP16_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_FP16_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP16_INT32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2272,6 +2476,7 @@ static void Convert_FP16_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_FP16_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP16_BF16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2281,6 +2486,7 @@ static void Convert_FP16_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP16_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP16_FP32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2289,6 +2495,7 @@ static void Convert_FP16_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP16_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP16_TF32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2297,6 +2504,7 @@ static void Convert_FP16_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP32_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP32_INT8;
     instr->src0 = (uint32_t)src0_addr;
@@ -2306,6 +2514,7 @@ static void Convert_FP32_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP32_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP32_INT16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2315,6 +2524,7 @@ static void Convert_FP32_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_FP32_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP32_INT32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2324,6 +2534,7 @@ static void Convert_FP32_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_FP32_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP32_FP16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2333,6 +2544,7 @@ static void Convert_FP32_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP32_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP32_BF16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2342,6 +2554,7 @@ static void Convert_FP32_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_FP32_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_FP32_TF32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2351,6 +2564,7 @@ static void Convert_FP32_TF32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_TF32_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_TF32_INT8;
     instr->src0 = (uint32_t)src0_addr;
@@ -2360,6 +2574,7 @@ static void Convert_TF32_INT8(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_TF32_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_TF32_INT16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2369,6 +2584,7 @@ static void Convert_TF32_INT16(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_TF32_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_TF32_INT32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2378,6 +2594,7 @@ static void Convert_TF32_INT32(CT_Param *instr, uint64_t src0_addr, uint64_t dst
 }
 
 static void Convert_TF32_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_TF32_FP16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2386,6 +2603,7 @@ static void Convert_TF32_FP16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_TF32_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, RND_MODE rnd_mode) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_TF32_BF16;
     instr->src0 = (uint32_t)src0_addr;
@@ -2395,6 +2613,7 @@ static void Convert_TF32_BF16(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Convert_TF32_FP32(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CVT_TF32_FP32;
     instr->src0 = (uint32_t)src0_addr;
@@ -2450,6 +2669,7 @@ void TsmDeleteConvert(TsmConvert *table) {
 }
 
 static void Peripheral_Count(CT_Param *instr, uint64_t src0_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_COUNT;
     instr->src0 = (uint32_t)src0_addr;
@@ -2458,6 +2678,7 @@ static void Peripheral_Count(CT_Param *instr, uint64_t src0_addr, uint32_t elem_
 }
 
 static void Peripheral_ArgMax(CT_Param *instr, uint64_t src0_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ARGMAX;
     instr->src0 = (uint32_t)src0_addr;
@@ -2466,6 +2687,7 @@ static void Peripheral_ArgMax(CT_Param *instr, uint64_t src0_addr, uint32_t elem
 }
 
 static void Peripheral_ArgMin(CT_Param *instr, uint64_t src0_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ARGMIN;
     instr->src0 = (uint32_t)src0_addr;
@@ -2474,6 +2696,7 @@ static void Peripheral_ArgMin(CT_Param *instr, uint64_t src0_addr, uint32_t elem
 }
 
 static void Peripheral_Memset(TD_Param *instr, uint64_t dst_addr, uint32_t value, uint32_t elem_count, St_StrideIteration *si, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_MEMSET;
     instr->dst = (uint32_t)dst_addr;
@@ -2489,6 +2712,7 @@ static void Peripheral_Memset(TD_Param *instr, uint64_t dst_addr, uint32_t value
 }
 
 static void Peripheral_Factorize(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint64_t dst1_addr, uint64_t dst2_addr, uint32_t elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_FACTORIZE;
     instr->src0 = (uint32_t)src0_addr;
@@ -2499,6 +2723,7 @@ static void Peripheral_Factorize(CT_Param *instr, uint64_t src0_addr, uint64_t d
 }
 
 static void Peripheral_Bit2Fp(CT_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t elem_count, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_BIT2FP;
     instr->src0 = (uint32_t)src0_addr;
@@ -2508,6 +2733,7 @@ static void Peripheral_Bit2Fp(CT_Param *instr, uint64_t src0_addr, uint64_t dst_
 }
 
 static void Peripheral_Bilinear(CT_Param *instr, uint64_t src0_addr, uint64_t dst0_addr, Data_Shape src_shape, Data_Shape dst_shape, int32_t scale_w, int32_t scale_h, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_BILINEAR;
     instr->src0 = (uint32_t)src0_addr;
@@ -2520,6 +2746,7 @@ static void Peripheral_Bilinear(CT_Param *instr, uint64_t src0_addr, uint64_t ds
 }
 
 static void Peripheral_Lut16(CT_Param *instr, uint64_t src1_addr, uint64_t dst0_addr, uint64_t lut16_addr, uint32_t src_elem_count, uint32_t lut_elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LUT16;
     instr->src1 = (uint32_t)src1_addr;
@@ -2530,6 +2757,7 @@ static void Peripheral_Lut16(CT_Param *instr, uint64_t src1_addr, uint64_t dst0_
 }
 
 static void Peripheral_Lut32(CT_Param *instr, uint64_t src1_addr, uint64_t dst0_addr, uint64_t lut32_addr, uint32_t src_elem_count, uint32_t lut_elem_count) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_LUT32;
     instr->src1 = (uint32_t)src1_addr;
@@ -2540,6 +2768,7 @@ static void Peripheral_Lut32(CT_Param *instr, uint64_t src1_addr, uint64_t dst0_
 }
 
 static void Peripheral_RandGen(CT_Param *instr, uint64_t src0_addr, uint64_t src1_addr, uint64_t dst_addr, uint64_t dst1_addr, uint64_t dst2_addr, uint32_t src_elem_num, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_RANDGEN;
     instr->src0 = (uint32_t)src0_addr;
@@ -2552,6 +2781,7 @@ static void Peripheral_RandGen(CT_Param *instr, uint64_t src0_addr, uint64_t src
 }
 
 static void Peripheral_ElemMask(CT_Param *instr, uint64_t src0_addr, uint32_t scale, uint64_t dst_addr, uint32_t elem_count, uint32_t probability, RND_MODE rnd_mode, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_ELEMMASK;
     instr->src0 = (uint32_t)src0_addr;
@@ -2586,6 +2816,7 @@ void TsmDeletePeripheral(TsmPeripheral *table) {
 }
 
 static void DataMove_Mirror(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_MIRROR;
     instr->src0 = (uint32_t)src0_addr;
@@ -2596,6 +2827,7 @@ static void DataMove_Mirror(TD_Param *instr, uint64_t src0_addr, Data_Shape src_
 }
 
 static void DataMove_Transpose(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_TRANSPOSE;
     instr->src0 = (uint32_t)src0_addr;
@@ -2606,6 +2838,7 @@ static void DataMove_Transpose(TD_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void DataMove_Rotate90(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_ROTATE90;
     instr->src0 = (uint32_t)src0_addr;
@@ -2616,6 +2849,7 @@ static void DataMove_Rotate90(TD_Param *instr, uint64_t src0_addr, Data_Shape sr
 }
 
 static void DataMove_Rotate180(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_ROTATE180;
     instr->src0 = (uint32_t)src0_addr;
@@ -2626,6 +2860,7 @@ static void DataMove_Rotate180(TD_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void DataMove_Rotate270(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_ROTATE270;
     instr->src0 = (uint32_t)src0_addr;
@@ -2636,6 +2871,7 @@ static void DataMove_Rotate270(TD_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void DataMove_Nchw2nhwc(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_NCHW2NHWC;
     instr->src0 = (uint32_t)src0_addr;
@@ -2646,6 +2882,7 @@ static void DataMove_Nchw2nhwc(TD_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void DataMove_Nhwc2nchw(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_NHWC2NCHW;
     instr->src0 = (uint32_t)src0_addr;
@@ -2656,6 +2893,7 @@ static void DataMove_Nhwc2nchw(TD_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void DataMove_Concat(CT_Param *instr, uint64_t src0_addr, Data_Shape src_shape0, uint64_t src1_addr, Data_Shape src_shape1, uint64_t dst_addr, Data_Shape dst_shape, uint32_t dims, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_CT);
     instr->opcode = TX8_CT_CONCAT;
     instr->src0 = (uint32_t)src0_addr;
@@ -2669,6 +2907,7 @@ static void DataMove_Concat(CT_Param *instr, uint64_t src0_addr, Data_Shape src_
 }
 
 static void DataMove_Pad(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Shape pad, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_PAD;
     instr->src0 = (uint32_t)src0_addr;
@@ -2680,6 +2919,7 @@ static void DataMove_Pad(TD_Param *instr, uint64_t src0_addr, Data_Shape src_sha
 }
 
 static void DataMove_TensorNom(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_CHANNELNORM;
     instr->src0 = (uint32_t)src0_addr;
@@ -2690,6 +2930,7 @@ static void DataMove_TensorNom(TD_Param *instr, uint64_t src0_addr, Data_Shape s
 }
 
 static void DataMove_GatherScatter(TD_Param *instr, uint64_t src0_addr, uint64_t dst_addr, uint32_t size, St_StrideIteration *src_si, St_StrideIteration *dst_si) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_GATHERSCATTER;
     instr->src0 = (uint32_t)src0_addr;
@@ -2710,6 +2951,7 @@ static void DataMove_GatherScatter(TD_Param *instr, uint64_t src0_addr, uint64_t
 }
 
 static void DataMove_Img2col(TD_Param *instr, uint64_t src0_addr, Data_Shape src_shape, uint64_t dst_addr, Data_Shape dst_shape, uint64_t src_elem_num, uint64_t dst_elem_num, Data_Shape swr, Data_Shape pdr, Data_Format fmt) {
+    TX8_IN_LIBRARY;
     instr->inter_type = TSM_TYPE(instr, TX8_ENGINE_TDMA);
     instr->opcode = TX8_TD_IMG2COL;
     instr->src0 = (uint32_t)src0_addr;

@@ -126,7 +126,8 @@ def operators() -> str:
 
 
 def _function(table: Table, member: Member) -> str:
-    lines = [f"    instr->{field} = {expression};\n" for field, expression in member.fills]
+    lines = ["    TX8_IN_LIBRARY;\n"]
+    lines += [f"    instr->{field} = {expression};\n" for field, expression in member.fills]
     lines += [f"    (void){parameter.name};\n" for parameter in member.unused]
     return f"static void {table.stem}_{member.name}({member.signature}) {{\n{''.join(lines)}}}\n"
 

@@ -290,6 +290,7 @@ def _of_log(saved: TileTime, retired: int, words: int) -> Iterator[Expected]:
     yield "words of efforts", saved.efforts, 0, saved.dropped + words
     yield "program counter at its last row", saved.came_from, 0, MOST
     yield "instructions before its last row", saved.before, 0, retired
+    yield "instructions up to its place in the library", saved.library, -1, retired
     yield "words before the last poll", saved.polled_at, -1, MOST
     yield "copies sent", saved.sent, 0, MOST
     yield "copies carried out", saved.carried, 0, saved.sent

@@ -59,6 +59,7 @@ def restored_time(saved: SavedTime, machine: Machine) -> TimeState:
                 t.efforts,
                 t.came_from,
                 t.before,
+                t.library,
                 t.kinds,
                 t.lines,
                 t.polled_at,

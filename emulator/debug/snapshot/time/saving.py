@@ -50,6 +50,7 @@ def _tile_time(state: TimeState, number: int) -> TileTime:
         efforts=log.efforts,
         came_from=log.came_from,
         before=log.before,
+        library=log.library,
         kinds=log.kinds,
         lines=log.lines,
         polled_at=log.polled_at,
