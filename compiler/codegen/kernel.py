@@ -76,8 +76,8 @@ class Kernel:
     reordered: bool = False  # whether any slice is
     node: str = ""
     """The graph node being computed, in a phase of several; empty if unknown."""
-    on_core: bool = False
-    """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
+    on_core: bool = False  # whether the kernel core computes elements of tensors (``slices/scalar.py``)
+    maintained: int = 0  # places where the core cleans or invalidates its whole cache
     links: int = 0  # cycles that links between chips take
     early: int = 0  # bytes of weights that the phase begins with; more can be loaded before it
     scope: tuple[int, ...] = ()

@@ -135,14 +135,18 @@ class Search:
             )
         return results
 
-    def count_kinds(self, templates: Sequence[Template]) -> None:
-        """Find out which kinds of commands the program uses, unless that is known."""
+    def count_kinds(self, templates: Sequence[Template]) -> list[set[str]]:
+        """Find out which kinds of commands the program uses, unless that is known; those of each template."""
         if self.use is None or self.use.users:
-            return
+            return []
+        found = []
         for template in templates:
+            found.append(set[str]())
             with suppress(*DOES_NOT_FIT, CapacityError):
                 kernel = generate("p", replace(template.work, cut=None), template.target)
-                self.use.count(kinds_of(kernel.tree), template.count)
+                found[-1] |= {*kinds_of(kernel.tree)}
+                self.use.count(found[-1], template.count)
+        return found
 
     def search_stack(self, template: Template) -> SearchResult | None:
         """The best of the first ``effort.stack`` cuts of a stack that fit; None when none fits.

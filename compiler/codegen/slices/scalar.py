@@ -72,11 +72,13 @@ class ScalarCode:
 
     def acquire(self) -> None:
         """Let the loads that follow see what was written before, by engines and by other tiles."""
+        self.kernel.maintained += 1
         self.emit("th.dcache.ciall")
         self.emit("th.sync")
 
     def publish(self) -> None:
         """Let engines and other tiles see what was stored; it is complete afterwards."""
+        self.kernel.maintained += 1
         self.emit("th.dcache.call")
         self.emit("th.sync")
 

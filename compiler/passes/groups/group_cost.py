@@ -5,7 +5,7 @@ The candidates of each template are compared by their estimated cycles. With a p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
@@ -35,8 +35,21 @@ class GroupCostPass:
         _write_decisions(context, module)
 
 
-def decide_as_planned(context: Context, module: ModuleOp, plan: Plan) -> None:
-    """Divide all groups as a plan says; PlanMisfit for a plan that does not fit."""
+def planned_kinds(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
+    """What each group pays of the kinds of commands, before the sequences of a plan are made."""
+    kinds = search_of(context).count_kinds(context.templates)
+    return {
+        each: Trial(None, None, kinds=context.kind_use.shares(sorted(kinds[each.template.value.data])))
+        for each in operations(module)
+        if isinstance(each, GroupOp) and each.template is not None
+    }
+
+
+def decide_as_planned(context: Context, module: ModuleOp, plan: Plan, parts: Mapping[GroupOp, Trial]) -> None:
+    """Divide all groups as a plan says; PlanMisfit for a plan that does not fit.
+
+    ``parts``: what sequences pay of the kinds of commands, from ``planned_kinds`` of their groups.
+    """
     for template in context.templates:
         plan.decision(template.key, template.work.name)
     keys = {template.key for template in context.templates}
@@ -46,8 +59,14 @@ def decide_as_planned(context: Context, module: ModuleOp, plan: Plan) -> None:
                 [f"the plan has an entry for node '{decision.node}' that nothing needs: {OTHER}"]
             )
     if plan.searched:
-        search = search_of(context, _is_alone(module))
-        context.results = [_planned(plan, template, search) for template in context.templates]
+        alone = _is_alone(module)
+        shares = {
+            each.template.value.data: parts[each].kinds
+            for each in operations(module)
+            if isinstance(each, GroupOp) and each.template is not None and each in parts
+        }
+        searches = (search_of(context, alone, shares.get(n, NOTHING)) for n in range(len(context.templates)))
+        context.results = [_planned(plan, *pair) for pair in zip(context.templates, searches, strict=True)]
         _write_decisions(context, module)
 
 

@@ -28,7 +28,7 @@ from compiler.search import SearchResult, Template, Trial
 
 from .borders import Borders
 from .boundaries import Promise, StackSpan, near, some
-from .group_cost import decide_as_planned, with_ends
+from .group_cost import decide_as_planned, planned_kinds, with_ends
 from .group_mapping import GroupMappingPass
 from .growth import grown
 from .layer_cost import LEAST_BARRIERS
@@ -48,10 +48,11 @@ class GroupStackPass:
     def run(self, context: Context, module: ModuleOp) -> None:
         patterns = context.patterns.sequences if context.patterns is not None and context.residency else ()
         if context.plan is not None:
-            kinds = _kinds(context, module, patterns, {})
+            parts = planned_kinds(context, module) if context.plan.searched else {}
+            kinds = _kinds(context, module, patterns, parts)
             make_as_planned(module, kinds, context.plan)
             GroupMappingPass().run(context, module)
-            decide_as_planned(context, module, context.plan)
+            decide_as_planned(context, module, context.plan, parts)
         elif patterns and context.effort.total:
             self._search(context, module, _kinds(context, module, patterns, _decided(context, module)))
 

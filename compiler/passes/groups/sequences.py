@@ -258,6 +258,8 @@ def _make_as_planned(module: ModuleOp, sequences: Sequences, wanted: PlannedSequ
     _check_places(sequences, groups, wanted.grown, found)
     sequences.pattern.kind.check(sequences.work(groups))
     made = sequences.join(groups, wanted.grown)
+    kinds = added(sequences.decided[each].kinds for each in groups if each in sequences.decided)
+    sequences.decided[made] = Trial(None, None, kinds=kinds)
     if wanted.grown:
         move_to_first(found, groups, made)
 

@@ -47,6 +47,15 @@ class CoreTime(NamedTuple):
         timeline.execute(self.instructions)
 
 
+class CacheMaintenance(NamedTuple):
+    """The core cleans or invalidates its whole cache, this many times."""
+
+    times: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.maintain(self.times)
+
+
 class NewCode(NamedTuple):
     """Bytes of code that the tile executes for the first time."""
 
@@ -113,5 +122,15 @@ class MoreTurns(NamedTuple):
 
 
 Event = (
-    Command | Copy | CoreTime | NewCode | NewKind | Wait | Sharing | EndOfConstants | TurnBegin | MoreTurns
+    Command
+    | Copy
+    | CoreTime
+    | CacheMaintenance
+    | NewCode
+    | NewKind
+    | Wait
+    | Sharing
+    | EndOfConstants
+    | TurnBegin
+    | MoreTurns
 )

@@ -130,6 +130,10 @@ class Timeline:
         """Execute instructions of the kernel core."""
         self._work(instructions * self._instruction)
 
+    def maintain(self, times: int) -> None:
+        """Clean or invalidate the whole cache of the core."""
+        self._work(round(times * self.machine.timing.core.cache.value * TICKS))
+
     def fetch(self, size: int) -> None:
         """Come to ``size`` bytes of code for the first time."""
         self._work(size * self._line // CODE_LINE_BYTES)

@@ -25,6 +25,7 @@ from tx8isa.riscv.format import SCALAR_BYTES
 from .demand import Demand, Form, choice, demand_of, form_of
 from .events import (
     ALIKE,
+    CacheMaintenance,
     Command,
     Copy,
     CoreTime,
@@ -71,6 +72,8 @@ def trace_of(kernel: Kernel) -> Trace:
     sharing = _sharing(kernel, tiles, entered)
     walk = _PhaseWalk(kernel, sharing, entered)
     walk.items(kernel.tree)
+    if kernel.maintained:
+        walk.events.append(CacheMaintenance(kernel.maintained))
     return Trace(walk.events, tiles, sharing, tuple(walk.kinds), kernel.links)
 
 

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 import asm
 from compiler.codegen.expr import Address, minimum
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.scalar import ScalarCode
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.search.cost import Estimates, KindUse, estimate
 from compiler.search.cost.pricing import Price
 from compiler.search.cost.timeline import Timeline
 from emulator.engines import queues, tables
 from emulator.program import Program
+from time_bench import changed
 from tx8isa.cost.instructions import TICKS, ddr_prices
 from tx8isa.machine.description import load_machine
 from tx8isa.machine.ends import End, at_end
@@ -388,3 +390,15 @@ def test_a_machine_that_was_changed_has_prices_of_its_own() -> None:
     k = made(short, 1)
     before = estimate(k, MACHINE).cycles
     assert estimate(k, changed).cycles > before == estimate(k, MACHINE).cycles
+
+
+def test_maintenance_of_the_whole_cache_is_priced() -> None:
+    """Code of the core begins by invalidating its cache and ends by cleaning it."""
+
+    def write(k: Kernel) -> None:
+        with ScalarCode(k).elements(64):
+            pass
+
+    kernel, cache = made(write, 1), MACHINE.timing.core.cache.value
+    free = changed(MACHINE, "core", "cache", 0.0)
+    assert estimate(kernel, MACHINE).cycles - estimate(kernel, free).cycles == pytest.approx(2 * cache, abs=1)

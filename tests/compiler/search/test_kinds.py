@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from compiler.driver import compile_graph
 from compiler.search.cost import KindUse, added
+from compiler.search.plan import plan_text
 from compiler.tools.run import Watch, check, random_inputs
 from sliced_nets import windows
 from time_bench import changed
@@ -30,6 +32,18 @@ def test_groups_that_are_one_pay_what_they_paid() -> None:
     use.count(["wdma"], 2)
     alone = added([use.shares(["rdma"]), use.shares(["rdma"])])
     assert use.shares(["rdma", "wdma", "ct.exp.v"], alone) == {"rdma": 2 / 4, "wdma": 1 / 2, "ct.exp.v": 1}
+
+
+def test_phases_by_a_plan_pay_what_they_paid_in_the_search(tmp_path: Path) -> None:
+    """Also sequences, which pay for all their groups."""
+    network = windows(32, height=16)
+    searched = compile_graph(network, "fp16").report
+    assert searched is not None
+    plan = tmp_path / "plan.json"
+    plan.write_text(plan_text(searched.plan))
+    planned = compile_graph(network, "fp16", plan=plan).report
+    assert planned is not None and searched.plan.sequences
+    assert [each.estimate for each in planned.phases] == [each.estimate for each in searched.phases]
 
 
 def test_a_network_of_few_commands_takes_less_time_with_fewer_kinds() -> None:
