@@ -227,6 +227,7 @@ class Operator:
     needs: Needs | None = None
     scratch: Callable[[Call], Intermediates] = lambda call: Intermediates()
     bodies: tuple[str, ...] = ()  # what the graphs are that a node of control flow executes
+    moves: bool = False  # results are elements of operands, or zeros, whatever these are
     internal: bool = False  # only expansions and rewrites use the operator
     at_run: bool = False  # of constants too: each of several chips has its own result, or it reports a size
     precise: bool = False

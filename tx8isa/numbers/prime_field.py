@@ -2,7 +2,8 @@
 
 An element is one residue for each of ``PRIMES``. Where exponentials occur it has one more for each prime of
 the order of its squares, so that ``exp(a + b) = exp(a) * exp(b)`` holds: the power of a generator has its
-exponent there. Residues are binary64 numbers of at most half the prime: products and sums of ``MOST_TERMS``
+exponent there. There exponentials are 1, which has the same law, so exponentials of sums of exponentials
+are as good. Residues are binary64 numbers of at most half the prime: products and sums of ``MOST_TERMS``
 of them are exact, in any order. Arrays of elements have the residues as their first axis.
 
 Infinities stay infinities: they start maxima and hide what a mask excludes. NaN is an element of which
@@ -22,17 +23,18 @@ import numpy.typing as npt
 
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
 from .packing import storage_dtype
-from .simple_fractions import simple_fractions
+from .simple_fractions import are_short, are_simple, simple_fractions, simple_roots
 
 Elements = npt.NDArray[np.float64]
 """Shape [residues, ...]."""
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
 
-PRIMES = (4194287, 4194167, 4193279)
-"""Safe primes p = 2 q + 1, the largest below 2**22."""
-_GENERATORS = (5, 5, 19)
-"""One of all residues but 0 of each prime."""
+PRIMES = (4084079, 4065599, 3954719)
+"""The largest safe primes p = 2 q + 1 below 2**22 for which p + 1 is a multiple of 16 * 3 * 5 * 7 * 11.
+
+So 2, 3, 5, 7 and 11 are squares for p and q, and the root of the square of a product of them is the product.
+"""
 _HALVES = tuple(prime // 2 for prime in PRIMES)
 """The primes q."""
 MOST_TERMS = 2048
@@ -115,21 +117,12 @@ class PrimeField:
             return self.reduced(a - b)
 
     def multiply(self, a: Elements, b: Elements) -> Elements:
-        """Products; that of an infinity is this infinity. Of an exponential they get a new exponent."""
+        """Products; that of an infinity is this infinity."""
         with np.errstate(invalid="ignore"):
             product = self.reduced(a * b)
         if not _all_finite(product):
-            product = self._with_exponents(np.where(np.isinf(a), a, np.where(np.isinf(b), b, product)))
+            product = np.where(np.isinf(a), a, np.where(np.isinf(b), b, product))
         return product
-
-    def _with_exponents(self, x: Elements) -> Elements:
-        """Elements whose exponents, where they are unknown, follow from their other residues."""
-        exponents = x[self.primes :]
-        if not np.isnan(exponents).any():
-            return x
-        own = self.canonical(x)[: self.primes]
-        made = self._hashed("exponent", own, self.moduli[self.primes :])
-        return np.concatenate([x[: self.primes], np.where(np.isnan(exponents), made, exponents)])
 
     def product(self, a: Elements, b: Elements) -> Elements:
         """Products of matrices [residues, ..., m, k] and [residues, ..., k, n]."""
@@ -158,22 +151,20 @@ class PrimeField:
 
     def _fields(self) -> list[tuple[int, int]]:
         """The prime and a generator of each residue."""
-        pairs = list(zip(PRIMES, _GENERATORS, strict=True))
-        if self.residues > self.primes:
-            pairs += [(half, _generator(half)) for half in _HALVES]
-        return pairs
+        primes = (*PRIMES, *_HALVES)[: self.residues]
+        return [(prime, _generator(prime)) for prime in primes]
 
     def exp(self, x: Elements) -> Elements:
-        """An exponential: a power of the square of a generator. It has no exponent itself: NaN."""
-        found = np.full_like(x, np.nan)
-        exponents = self.canonical(self._with_exponents(x))[self.primes :]
-        for at, (prime, generator) in enumerate(zip(PRIMES, _GENERATORS, strict=True)):
+        """An exponential: a power of the square of a generator. Its own exponent is 1, whose powers are 1."""
+        found = np.ones_like(x)
+        exponents = self.canonical(x)[self.primes :]
+        for at, (prime, generator) in enumerate(self._fields()[: self.primes]):
             exponent = self._whole(exponents[at]) % (prime // 2)
-            power = _powers(prime, generator)[0][2 * exponent].astype(np.float64)
-            power = np.where(power > prime // 2, power - prime, power)
-            found[at] = np.where(
-                np.isneginf(exponents[at]), 0.0, np.where(np.isposinf(exponents[at]), np.inf, power)
-            )
+            power = _powers(prime, generator)[0][2 * exponent]
+            found[at] = np.where(power > prime // 2, power - prime, power)
+        if not _all_finite(x):
+            given = np.concatenate([exponents, exponents])
+            found = np.where(np.isneginf(given), 0.0, np.where(np.isfinite(given), found, given))
         return found
 
     def sqrt(self, x: Elements) -> Elements:
@@ -271,19 +262,37 @@ class PrimeField:
     def of_numbers(self, values: npt.NDArray[np.float64]) -> Elements:
         """Numbers as elements, exactly."""
         flat = np.asarray(values, np.float64)
-        significand, exponent = np.frexp(np.where(np.isfinite(flat), flat, 0.0))
-        whole = np.ldexp(significand, 53).astype(np.int64)
-        return self._of_fractions(whole, np.ones_like(whole), exponent.astype(np.int64) - 53, flat)
+        return self._of_fractions(*_exactly(flat), flat)
 
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
-        """Numbers that instructions hold, as elements: each is the simplest fraction beside it.
+        """Numbers that instructions hold, as elements: each is the simplest fraction beside it, or its root.
 
         The largest finite numbers of a format stand for infinities, as programs use them.
         """
         flat = np.asarray(values, np.float64)
         flat = np.where(np.abs(flat) >= _largest(fmt), np.copysign(np.inf, flat), flat)
-        above, below, power = simple_fractions(np.where(np.isfinite(flat), flat, 0.0), MANTISSA_BITS[fmt])
-        return self._of_fractions(above, below, power, flat)
+        fraction = simple_fractions(np.where(np.isfinite(flat), flat, 0.0), MANTISSA_BITS[fmt])
+        found = self._of_fractions(*fraction, flat)
+        return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
+
+    def of_stored(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
+        """Numbers in memory as elements, exactly; in FP32 a simple fraction or root beside one is meant."""
+        flat = np.asarray(values, np.float64)
+        if fmt is not Format.FP32:
+            return self.of_numbers(flat)
+        finite = np.where(np.isfinite(flat), flat, 0.0)
+        fraction = simple_fractions(finite, MANTISSA_BITS[fmt])
+        simple = are_simple(*fraction[:2]) & ~are_short(finite)
+        chosen = (np.where(simple, *pair) for pair in zip(fraction, _exactly(finite), strict=True))
+        return self._with_roots(self._of_fractions(*chosen, flat), flat, simple)
+
+    def _with_roots(self, found: Elements, values: Elements, simple: npt.NDArray[np.bool_]) -> Elements:
+        """Elements of numbers, with roots of fractions for those that are not ``simple`` themselves."""
+        above, below, power, stands = simple_roots(np.where(np.isfinite(values) & ~simple, values, 0.0))
+        if stands.any():
+            squares = self._of_fractions(above, below, power, np.ones_like(values))
+            found = np.where(stands, np.copysign(1.0, values) * self.sqrt(squares), found)
+        return found
 
     def _of_fractions(self, above: Integers, below: Integers, power: Integers, numbers: Elements) -> Elements:
         """``above / below * 2**power`` as elements; infinities and NaN of ``numbers`` stay."""
@@ -299,13 +308,10 @@ class PrimeField:
         """Stored numbers as elements; those of 8 and 16 bits by a table."""
         if fmt.bits > 16:
             different, places = np.unique(patterns, return_inverse=True)
-            return self._of_stored(different, fmt)[:, places.reshape(patterns.shape)]
+            return self.of_stored(stored_numbers(different, fmt), fmt)[:, places.reshape(patterns.shape)]
         if fmt not in self._tables:
-            self._tables[fmt] = self._of_stored(np.arange(1 << fmt.bits), fmt)
+            self._tables[fmt] = self.of_numbers(stored_numbers(np.arange(1 << fmt.bits), fmt))
         return self._tables[fmt][:, patterns]
-
-    def _of_stored(self, patterns: npt.NDArray[np.int64], fmt: Format) -> Elements:
-        return self.of_numbers(stored_numbers(patterns, fmt))
 
     def random(self, name: str, shape: tuple[int, ...]) -> Elements:
         """Random elements, which depend on a name and the seed."""
@@ -319,6 +325,13 @@ class PrimeField:
             words = _spread(words + np.uint64(at + 1))
             found[at] = ((words >> np.uint64(12)) % np.uint64(prime)).astype(np.float64)
         return self.reduced(found.reshape(self.residues, *shape))
+
+
+def _exactly(values: Elements) -> tuple[Integers, Integers, Integers]:
+    """Numbers as whole numbers over 1, times powers of two."""
+    significand, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    whole = np.ldexp(significand, 53).astype(np.int64)
+    return whole, np.ones_like(whole), exponent.astype(np.int64) - 53
 
 
 def _unknown_where(unknown: npt.NDArray[np.bool_], x: Elements) -> Elements:

@@ -1,4 +1,4 @@
-"""The simplest fraction that rounds to a number: what a rounded constant was before it was rounded."""
+"""The simplest fraction that rounds to a number, or its root: what a constant was before it was rounded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ _STEPS = 12
 """Most terms of a continued fraction."""
 _MOST = 2.0**31
 """Numerators and denominators are below this."""
+_SIMPLE = 1 << 10
+"""Odd parts of numerator and denominator of a simple fraction have a product below this."""
+_SHORT = 18
+"""Bits of numbers that stand for themselves."""
 
 
 def simple_fractions(values: Floats, mantissa_bits: int) -> tuple[Integers, Integers, Integers]:
@@ -22,7 +26,7 @@ def simple_fractions(values: Floats, mantissa_bits: int) -> tuple[Integers, Inte
     of two are themselves; so is a value without such a fraction. Whole numbers are below 2**53.
     """
     magnitude = np.abs(values)
-    above, below = _within(magnitude, mantissa_bits)
+    above, below = _within(magnitude, _step(magnitude, mantissa_bits))
     simple = (below > 0) & (magnitude > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         simple &= np.abs(above / below - magnitude) <= _step(magnitude, mantissa_bits)
@@ -41,9 +45,34 @@ def _step(magnitude: Floats, mantissa_bits: int) -> Floats:
     return step
 
 
-def _within(magnitude: Floats, mantissa_bits: int) -> tuple[Floats, Floats]:
-    """The simplest fractions in the intervals around magnitudes, by continued fractions; 0, 0 without one."""
-    step = _step(magnitude, mantissa_bits)
+def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
+    """Roots of simple fractions beside numbers of FP32: numerators, denominators, even powers of two.
+
+    The last array says which values stand for such a root. Those of few digits never do, so chance makes one
+    of a thousand others a root.
+    """
+    significand, exponent = np.frexp(np.abs(values))
+    square = significand * significand
+    found = _within(square, np.ldexp(square, -22))
+    above, below = (each.astype(np.int64) for each in found)
+    stands = ~are_short(values) & are_simple(above, below)
+    return np.where(stands, above, 1), np.where(stands, below, 1), 2 * exponent.astype(np.int64), stands
+
+
+def are_short(values: Floats) -> npt.NDArray[np.bool_]:
+    """Whether numbers have so few digits that they stand for themselves."""
+    significand = np.ldexp(np.frexp(values)[0], _SHORT)
+    return np.asarray(significand == np.rint(significand))
+
+
+def are_simple(above: Integers, below: Integers) -> npt.NDArray[np.bool_]:
+    """Whether fractions, but for powers of two, have few digits."""
+    odd = (above // np.maximum(above & -above, 1)) * (below // np.maximum(below & -below, 1))
+    return (odd > 0) & (odd < _SIMPLE)
+
+
+def _within(magnitude: Floats, step: Floats) -> tuple[Floats, Floats]:
+    """The simplest fractions less than a step from magnitudes, by continued fractions; 0, 0 without one."""
     low, high = magnitude - step, magnitude + step
     before, last = (np.zeros_like(low), np.ones_like(low)), (np.ones_like(low), np.zeros_like(low))
     found = np.zeros_like(low), np.zeros_like(low)

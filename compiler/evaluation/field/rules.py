@@ -157,20 +157,15 @@ def _rms_norm(work: FieldCall, x: Elements, scale: Elements) -> Elements:
 def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elements) -> Elements:
     """Numbers over the root of their mean square, times a scale.
 
-    That is the root of the sum of n squares and of n epsilon, times a scale of root n: as a constant it is
-    what programs store, a number of FP32.
+    That is the root of the sum of n squares and of n epsilon, times the root of n: n epsilon is what programs
+    hold.
     """
     field, count = work.field, int(np.prod([x.shape[axis + 1] for axis in axes]))
     total = field.sum(field.multiply(x, x), axes)
     total = field.add(total, work.like(count * work.call.number("epsilon"), total, Format.FP32))
-    found = field.multiply(x, field.inverse(field.sqrt(total)))
-    value = work.call.values[1]
-    if value is None:
-        factor = field.multiply(scale, work.like(np.sqrt(count), scale, Format.FP32))
-    else:
-        product = np.asarray(value, np.float64) * np.sqrt(count)
-        factor = field.of_numbers(product.astype(np.float32).astype(np.float64))
-    return field.multiply(*_aligned(found, factor))
+    root = field.sqrt(np.full_like(total, float(count)))
+    found = field.multiply(x, field.multiply(field.inverse(field.sqrt(total)), root))
+    return field.multiply(*_aligned(found, scale))
 
 
 def _group_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements) -> Elements:
@@ -197,7 +192,7 @@ def _batch_norm(work: FieldCall, x: Elements, *parameters: Elements) -> Elements
     if value is None:
         raise NotFollowed("a variance that is no constant")
     single = (np.asarray(value, np.float32) + np.float32(work.call.number("epsilon"))).astype(np.float64)
-    factor = work.field.of_numbers((1.0 / np.sqrt(single)).astype(np.float32).astype(np.float64))
+    factor = work.field.of_stored((1.0 / np.sqrt(single)).astype(np.float32), Format.FP32)
     centred = work.field.subtract(x, mean.reshape(mean.shape[0], 1, -1, *(1,) * (x.ndim - 3)))
     even = work.field.multiply(centred, factor.reshape(factor.shape[0], 1, -1, *(1,) * (x.ndim - 3)))
     return _scaled_and_shifted(work.field, even, scale, shift)

@@ -17,12 +17,8 @@ from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.numbers.rounding import rounded
 
 from .rules import RULES, TRUTH, FieldCall, NotFollowed
+from .twin import row_scales
 
-MOVES = (
-    *("Reshape", "Flatten", "Identity", "Transpose", "Expand", "Pad", "Gather", "GatherElements", "GatherND"),
-    *("Concat", "Slice", "Repeat", "InsertZeros", "RowOrder"),
-)
-"""Operators whose results are elements of their operands, and zeros."""
 Recipe = Callable[[Graph, Node, list[Elements | None]], Elements]
 """Computes a node, element by element, by the program of this node alone."""
 Value = Any
@@ -34,6 +30,7 @@ class FieldGraph:
 
     def __init__(self, graph: Graph, compute: Format, field: PrimeField, recipe: Recipe) -> None:
         self.graph, self.compute, self.field, self._recipe = graph, compute, field, recipe
+        self._scales = row_scales(graph)
         self.by_recipe: set[str] = set()
         """Operators that were computed by their own programs."""
         self.not_followed: dict[str, str] = {}
@@ -67,11 +64,13 @@ class FieldGraph:
         if array.dtype.name not in FLOATS:
             return array
         stored = fmt if is_known(node, at) else self._stored(name)
-        numbers = _rounded(array, stored)
-        return self.field.of_scalars(numbers, stored) if array.size == 1 else self.field.of_numbers(numbers)
+        of = self.field.of_scalars if array.size == 1 else self.field.of_stored
+        return of(_rounded(array, stored), stored)
 
     def _stored(self, name: str) -> Format:
-        """The format of a constant: FP32 if only precise nodes read it."""
+        """The format of a constant: FP32 if it scales rows, or only precise nodes read it."""
+        if name in self._scales:
+            return Format.FP32
         readers = [node for node in self.graph.nodes if name in node.inputs]
         return Format.FP32 if all(node.name in self.graph.precise for node in readers) else self.compute
 
@@ -88,7 +87,7 @@ class FieldGraph:
             return [self._of_numbers(found) for found in OPERATORS[node.op].reference(call, *operands)]
         if node.op in RULES:
             return [RULES[node.op](FieldCall(self.field, call, fmt), *operands)]
-        if node.op in MOVES:
+        if OPERATORS[node.op].moves:
             return self._moved(node, operands, floats)
         if OPERATORS[node.op].needs is elementwise and floats == given and self._gives_floats(node):
             self.by_recipe.add(node.op)

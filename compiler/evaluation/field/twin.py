@@ -13,23 +13,66 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import FLOATS, Array, AttrValue, Graph, Node
+from compiler.operators import call_of
+from compiler.operators.norms.normalization import normalized_axes
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
 
 _LARGEST = 2.0**12
 """Constants with larger numbers are masks."""
+_BITS = 8
+"""Most digits of a constant: sums of a thousand products with shifts still have all digits in FP32."""
 _FACTORS = ("scale",)
 """Attributes that lowerings multiply into constants."""
+_NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
+"""Operators whose scales and shifts lowerings multiply into weights."""
 
 
 def twin_of(graph: Graph, compute: Format) -> Graph:
     """The graph with short constants, and with powers of two as factors; ``compute`` is its format."""
-    bits = MANTISSA_BITS[Format.TF32 if compute is Format.FP32 else compute]
-    constants = {name: _shortened(each, bits) for name, each in graph.constants.items()}
+    bits = min(_BITS, MANTISSA_BITS[Format.TF32 if compute is Format.FP32 else compute])
+    scales = row_scales(graph)
+    shifts = {node.inputs[2] for node in graph.nodes if node.op in _NORMALIZATIONS and len(node.inputs) > 2}
+    constants = {}
+    for name, array in graph.constants.items():
+        if name in scales:
+            constants[name] = _as_scale(array, scales[name])
+        elif name in shifts:
+            constants[name] = _as_powers(array)
+        else:
+            constants[name] = _shortened(array, bits)
     return replace(graph, constants=constants, nodes=tuple(map(_with_short_factors, graph.nodes)))
 
 
+def row_scales(graph: Graph) -> dict[str, int]:
+    """The constants that scale normalized rows, with the length of these."""
+    found = dict[str, int]()
+    for node in graph.nodes:
+        if node.op in _NORMALIZATIONS and node.inputs[1] in graph.constants:
+            shape = graph.tensors[node.inputs[0]].shape
+            found[node.inputs[1]] = math.prod(shape[axis] for axis in normalized_axes(call_of(graph, node)))
+    return found
+
+
+def _as_powers(array: Array) -> Array:
+    """Powers of two beside the numbers, from 1/8 to 1: sums of products with them have few digits more."""
+    values = array.astype(np.float64)
+    exponents = np.rint(np.log2(np.maximum(np.abs(values), 2.0**-3)))
+    powers = np.copysign(np.exp2(np.minimum(exponents, 0.0)), values)
+    return np.asarray(np.where(values == 0.0, values, powers)).astype(array.dtype)
+
+
+def _as_scale(array: Array, count: int) -> Array:
+    """Powers of two over the root of the length of rows, but for a power of two.
+
+    Lowerings multiply the root, or that of the length over the power of two beside it, into the scale, and
+    that into weights: the product is a power of two, or such a root.
+    """
+    root = math.sqrt(count * 2.0 ** -round(math.log2(count)))
+    return np.asarray(_as_powers(array).astype(np.float64) / root).astype(array.dtype)
+
+
 def _shortened(array: Array, bits: int) -> Array:
-    """Round a constant to whole multiples of a power of two, at most 2**bits of them.
+    """Round a constant to whole multiples of a power of two, at most 2**bits of them, and none to zero.
 
     A single number stays: instructions hold it, and it stands for the simplest fraction beside it.
     """
@@ -40,7 +83,9 @@ def _shortened(array: Array, bits: int) -> Array:
     if not 0.0 < largest < _LARGEST:
         return array
     unit = math.ldexp(1.0, math.frexp(largest)[1] - bits)
-    return np.asarray(np.rint(values / unit) * unit).astype(array.dtype)
+    whole = np.rint(values / unit)
+    whole = np.where((whole == 0.0) & (values != 0.0), np.copysign(1.0, values), whole)
+    return np.asarray(whole * unit).astype(array.dtype)
 
 
 def _with_short_factors(node: Node) -> Node:
@@ -50,3 +95,15 @@ def _with_short_factors(node: Node) -> Node:
         if isinstance(value, int | float) and value > 0:
             short[name] = math.ldexp(1.0, round(math.log2(value)))
     return replace(node, attrs={**node.attrs, **short}) if short else node
+
+
+def factors_of(graph: Graph, twin: Graph) -> dict[float, float]:
+    """The factors of a twin in place of those of its graph, as numbers of FP32."""
+    found = dict[float, float]()
+    for before, after in zip(graph.nodes, twin.nodes, strict=True):
+        for name in _FACTORS:
+            if after.attrs.get(name) != before.attrs.get(name):
+                given, short = before.attrs[name], after.attrs[name]
+                assert isinstance(given, int | float) and isinstance(short, int | float)
+                found[float(np.float32(given))] = float(np.float32(short))
+    return found

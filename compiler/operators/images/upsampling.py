@@ -56,6 +56,7 @@ for _name, _summary, _reference in (
             shapes=_shape,
             reference=_reference,
             needs=_needs,
+            moves=True,
             internal=True,
         )
     )

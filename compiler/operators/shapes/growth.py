@@ -52,6 +52,7 @@ register(
         rules=(axis_in_range, rows_have_room),
         shapes=_shape,
         reference=_append,
+        moves=True,
         needs=_needs,
         internal=True,
     )

@@ -47,6 +47,7 @@ register(
         rules=(axis_in_range, known_indices_in_range),
         shapes=_gather_shapes,
         reference=_gather,
+        moves=True,
         needs=_needs_of_gather,
     )
 )
@@ -94,6 +95,7 @@ register(
         rules=(axis_in_range, indices_have_the_rank, known_indices_in_range),
         shapes=_index_shape,
         reference=_gather_elements,
+        moves=True,
         needs=_needs_of_gather_elements,
     )
 )
@@ -157,6 +159,7 @@ register(
         rules=(index_rows_fit, known_index_rows_in_range),
         shapes=_gather_nd_shapes,
         reference=_gather_nd,
+        moves=True,
         needs=_needs_of_gather_nd,
     )
 )

@@ -77,6 +77,7 @@ register(
         rules=(shape_is_vector, shape_entries_valid, reshape_keeps_elements),
         shapes=_reshape_shapes,
         reference=_reshape,
+        moves=True,
         needs=_needs_of_shape(_reshape_shapes),
     )
 )
@@ -109,6 +110,7 @@ register(
         rules=(flatten_axis_in_range,),
         shapes=_flatten_shapes,
         reference=_flatten,
+        moves=True,
         needs=_needs_of_shape(_flatten_shapes),
     )
 )
@@ -208,6 +210,7 @@ register(
         rules=(perm_is_permutation,),
         shapes=_transpose_shapes,
         reference=_transpose,
+        moves=True,
         needs=_needs_of_transpose,
     )
 )
@@ -263,6 +266,7 @@ register(
         rules=(axis_in_range, pieces_agree),
         shapes=_concat_shapes,
         reference=_concat,
+        moves=True,
         expansion=_expand_concat,
         needs=_needs_of_concat,
     )
@@ -282,6 +286,7 @@ register(
         outputs=(Output("output", ANY),),
         shapes=same_shape,
         reference=_identity,
+        moves=True,
         needs=elementwise,
     )
 )

@@ -39,6 +39,7 @@ register(
         rules=(shape_broadcasts,),
         shapes=_expand_shapes,
         reference=_expand,
+        moves=True,
         needs=of_first_operand,
     )
 )

@@ -114,6 +114,7 @@ register(
         rules=(slice_operands_are_vectors, slice_axes_valid, steps_not_zero),
         shapes=_slice_shapes,
         reference=_slice,
+        moves=True,
         expansion=_expand_slice,
         needs=_needs_of_slice,
     )
@@ -275,6 +276,7 @@ register(
         rules=(pad_axes_valid, pads_length, pad_value_is_scalar, cut_leaves_something, something_to_repeat),
         shapes=_pad_shapes,
         reference=_pad,
+        moves=True,
         expansion=_expand_pad,
         needs=_needs_of_pad,
     )

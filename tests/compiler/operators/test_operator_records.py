@@ -17,6 +17,7 @@ from compiler.evaluation.tolerance import judge
 from compiler.graph import DTYPES, NEWEST_OPSET, GraphError, Node
 from compiler.operators import OPERATORS
 from compiler.operators.record import Attribute, Input, Operator
+from compiler.operators.types import ANY
 from onnx_node_tests import modules, node_tests_of
 from onnx_oracle import Case, as_array, describe, onnx, supported
 
@@ -210,6 +211,18 @@ def check_node_test(test: Any, inputs: dict[str, Any]) -> None:
     got = run_reference(graph, fed)[graph.outputs[0].name]
     verdict = judge("operator", "fp32", got, expected, declared=expected.dtype.name)
     assert verdict.ok, f"{test.name}: {verdict.text}"
+    if all(OPERATORS[node.op].moves for node in graph.nodes):
+        given = [array.ravel() for array in inputs.values() if array.dtype == expected.dtype]
+        assert np.isin(expected, np.concatenate([*given, [0]]).astype(expected.dtype)).all(), "it computes"
+
+
+def test_operators_of_any_type_without_an_expansion_move_or_choose() -> None:
+    choosing = {"Where", "ScatterElements", "ScatterND", "Loop", "If", "Sized", "chips.Part", "chips.Take"}
+    for name, record in OPERATORS.items():
+        read = {each.types.name for each in record.inputs}
+        of_any = all(out.types.name in read and out.types.allowed == ANY.allowed for out in record.outputs)
+        if of_any and record.outputs and not record.expansion and name not in choosing:
+            assert record.moves, name
 
 
 def is_beyond_the_rules(test: Any) -> bool:

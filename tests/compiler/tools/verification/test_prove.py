@@ -14,14 +14,18 @@ import pytest
 import emulator
 from compiler.cli import main
 from compiler.driver import Program, compile_graph
+from compiler.evaluation.field.twin import twin_of
 from compiler.graph import Graph, GraphError
 from compiler.tools.run import RunFault, execute, random_inputs
 from compiler.tools.verification.prove import Proof, lines, prove
 from compiler_harness import draw, graph, one
+from example_modules import example_modules
 from float_nets import mlp, small_cnn
 from network_draws import drawn as drawn_network
 from onnx_models import imported
+from paths import ROOT
 from program_mutants import Mutant, drawn, mutants
+from tx8isa.numbers.formats import Format
 
 SMALL = {"w": draw(24, 16), "b": draw(16), "s": draw(24), "h": draw(24)}
 """Constants of a network of a normalization, a product, a bias and a ReLU."""
@@ -64,6 +68,7 @@ def test_networks_are_proved(made: Graph, dtype: str) -> None:
         ("Conv", [(1, 3, 9, 11), (5, 3, 3, 3)], {"pads": (1, 1, 1, 1), "strides": (2, 2)}),
         ("MaxPool", [(1, 3, 9, 11)], {"kernel_shape": (3, 3), "pads": (1, 0, 1, 0), "ceil_mode": 1}),
         ("AveragePool", [(1, 3, 9, 11)], {"kernel_shape": (3, 2), "strides": (2, 1)}),
+        ("AveragePool", [(1, 3, 9, 11)], {"kernel_shape": (5, 3), "pads": (2, 1, 2, 1)}),
         ("MatMul", [(3, 70, 33), (33, 65)], {}),
         ("Gemm", [(9, 33), (17, 33), (17,)], {"transB": 1, "alpha": 0.5}),
         ("Softmax", [(5, 130)], {"axis": -1}),
@@ -80,6 +85,37 @@ def test_operators_are_proved(op: str, shapes: list[tuple[int, ...]], attrs: dic
     assert found.holds, lines(found)
 
 
+@pytest.mark.parametrize(("rows", "columns", "heads", "layers"), [(32, 192, 6, 2), (16, 32, 2, 1)])
+def test_transformers_are_proved(rows: int, columns: int, heads: int, layers: int, tmp_path: Path) -> None:
+    """Scales of normalizations and of attention become factors of weights, and exponentials follow others."""
+    with example_modules(ROOT / "examples" / "networks", ("transformers",)) as examples:
+        made = examples.transformers
+        model = made.transformer(made.Size(rows, columns, heads, layers))
+    found = proof(imported(model, tmp_path))
+    assert found.holds, lines(found)
+    assert not found.reserves
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "shifted"), [(96, "fp16", True), (100, "bf16", False), (384, "fp32", True)]
+)
+def test_scales_of_rows_are_proved_in_products(columns: int, dtype: str, shifted: bool) -> None:
+    """The root of the columns becomes a part of the scale, and both of weights."""
+    op, names = ("LayerNormalization", ["s", "h"]) if shifted else ("RMSNormalization", ["s"])
+    nodes = [(op, ["x", *names], ["n"], {"axis": -1}), ("MatMul", ["n", "w"], ["y"], {})]
+    constants = {"s": draw(columns), "h": draw(columns), "w": draw(columns, 64)}
+    used = {name: constants[name] for name in (*names, "w")}
+    found = proof(graph(nodes, {"x": (40, columns)}, used, opset=23), dtype)
+    assert found.holds, lines(found)
+
+
+def test_scales_of_rows_may_be_computed() -> None:
+    """The root of the columns is a number that an instruction holds then."""
+    nodes = [("Relu", ["t"], ["s"], {}), ("LayerNormalization", ["x", "s"], ["y"], {"axis": -1})]
+    found = proof(graph(nodes, {"x": (40, 96), "t": (96,)}))
+    assert found.holds, lines(found)
+
+
 def test_the_result_does_not_depend_on_the_order_of_sums() -> None:
     """A program of one tile and one of sixteen add up in different orders."""
     made = one("MatMul", [(40, 600)], {"w": draw(600, 50)})
@@ -87,6 +123,13 @@ def test_the_result_does_not_depend_on_the_order_of_sums() -> None:
         program = compile_graph(made, "fp16", tiles)
         found = prove(program, partial(compile_graph, dtype="fp16", tiles=tiles), compile_alone)
         assert found.holds, lines(found)
+
+
+def test_no_constant_of_the_twin_becomes_zero() -> None:
+    """A zero with a sign is stored in another way, so small numbers must not become one."""
+    made = one("MatMul", [(4, 3)], {"w": np.array([[1.0, -1e-6], [-0.25, 3e-5], [0.0, 0.5]], np.float32)})
+    short = twin_of(made, Format.FP16).constants["w"]
+    assert np.array_equal(np.sign(short), np.sign(made.constants["w"]))
 
 
 def test_every_output_is_compared() -> None:
