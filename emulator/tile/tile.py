@@ -156,7 +156,8 @@ class TileArrays:
         words[state.SPM], words[state.SPM_BYTES] = spm.data.ctypes.data, spm.data.size
         words[state.DDR], words[state.DDR_BYTES] = ddr.ctypes.data, ddr.size
         words[state.LINES], words[state.DDR_MARKS] = spm.lines.ctypes.data, marks.ctypes.data
-        words[state.RECORDS] = tables.table().ctypes.data
+        self._records = tables.table()  # kept: two threads that begin at once make two
+        words[state.RECORDS] = self._records.ctypes.data
         words[state.COUNTS] = self.counts.ctypes.data
 
     def _set_machine(self, number: int, machine: Machine) -> None:

@@ -170,7 +170,7 @@ class TileLog:
     def __init__(
         self, tile: Tile, head: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], costs: np.ndarray
     ) -> None:
-        self.tile, self.head, self.rows = tile, head, rows
+        self.tile, self.head, self.rows, self._costs = tile, head, rows, costs
         self.progress = 0
         """Words of PROGRESS rows."""
         self.noted = -1

@@ -6,6 +6,8 @@ nothing of the marks by which memories are reset.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -315,3 +317,43 @@ def test_scratchpads_that_the_host_refuses(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("emulator.memory.areas.map_privately", lambda *_: False)
     with pytest.raises(HostMemoryError, match=r"^the host refuses \d+ bytes for each of 4 scratchpads"):
         make_scratchpads(FOUR)
+
+
+AT_ONCE = """
+import sys, threading
+import numpy as np
+import asm, emulator
+from tx8isa.machine.description import load_machine
+text = '''
+        .input x, fp16, 64
+        .output y, fp16, 64
+_start: la a0, x
+        la a1, y
+        rdma.fp16 dst=0x1000, src=a0, n=64
+        ct.{op}.v.fp16 dst=0x2000, src0=0x1000, n=64
+        wdma.fp16 dst=a1, src=0x2000, n=64
+        ncc.wait
+        li a0, 0
+        li a7, 93
+        ecall
+'''
+sys.setswitchinterval(1e-6)
+machine, found = load_machine(), {}
+x = np.linspace(-2, 2, 64).astype(np.float16)
+ready = threading.Barrier(4)
+def run(op):
+    program = emulator.Program(asm.assemble(text.format(op=op)), machine)
+    ready.wait()
+    found[op] = program.run({"x": x})["y"]
+threads = [threading.Thread(target=run, args=[op]) for op in ("abs", "relu", "neg", "square")]
+[each.start() for each in threads]
+[each.join() for each in threads]
+for op, wanted in (("abs", abs(x)), ("relu", np.maximum(x, 0)), ("neg", -x), ("square", x * x)):
+    assert np.array_equal(found[op], wanted), op
+"""
+
+
+def test_the_first_runs_of_a_process_may_begin_at_the_same_time() -> None:
+    """What a process computes once, and compiled code reads by its address, may be computed twice then."""
+    ended = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

@@ -72,7 +72,7 @@ class Sanitizer(Observer):
         )
         self._released = np.zeros((len(tiles) * machine.chip_count, self.agents.count), np.int64)
         self._make_context(ddr_bytes)
-        self._facts = checks.facts_of_records()
+        self._facts, self._costs = checks.facts_of_records(), tables.costs(machine)
         self.blocks = [self._watch(tile) for tile in tiles]
         self._copy_side = checks.copy_kernel()
         self._arrivals: dict[tuple[int, int], Words] = {}
@@ -141,7 +141,7 @@ class Sanitizer(Observer):
         block[layout.T_CLOCK] = self.vectors[core, core:].ctypes.data
         block[layout.T_DDR], block[layout.T_BLOCKS] = self.context[[layout.DDR_SHADOW, layout.BLOCKS]]
         block[layout.T_FACTS] = self._facts.ctypes.data
-        block[layout.T_COSTS] = tables.costs(self.machine).ctypes.data
+        block[layout.T_COSTS] = self._costs.ctypes.data
         tile.words[state.LSU_TIMEOUT] = LSU_TIMEOUT_RESET
         tile.words[state.SANITIZER] = block.ctypes.data
         tile.words[state.SANITIZER_HOOK] = checks.hook_kernel()
