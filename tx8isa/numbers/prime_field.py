@@ -283,8 +283,10 @@ class PrimeField:
         finite = np.where(np.isfinite(flat), flat, 0.0)
         fraction = simple_fractions(finite, MANTISSA_BITS[fmt])
         simple = are_simple(*fraction[:2]) & ~are_short(finite)
-        chosen = (np.where(simple, *pair) for pair in zip(fraction, _exactly(finite), strict=True))
-        return self._with_roots(self._of_fractions(*chosen, flat), flat, simple)
+        above, below, power = (
+            np.where(simple, *pair) for pair in zip(fraction, _exactly(finite), strict=True)
+        )
+        return self._with_roots(self._of_fractions(above, below, power, flat), flat, simple)
 
     def _with_roots(self, found: Elements, values: Elements, simple: npt.NDArray[np.bool_]) -> Elements:
         """Elements of numbers, with roots of fractions for those that are not ``simple`` themselves."""

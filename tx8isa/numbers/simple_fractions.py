@@ -68,7 +68,7 @@ def are_short(values: Floats) -> npt.NDArray[np.bool_]:
 def are_simple(above: Integers, below: Integers) -> npt.NDArray[np.bool_]:
     """Whether fractions, but for powers of two, have few digits."""
     odd = (above // np.maximum(above & -above, 1)) * (below // np.maximum(below & -below, 1))
-    return (odd > 0) & (odd < _SIMPLE)
+    return np.asarray((odd > 0) & (odd < _SIMPLE))
 
 
 def _within(magnitude: Floats, step: Floats) -> tuple[Floats, Floats]:
