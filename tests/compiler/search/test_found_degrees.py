@@ -93,7 +93,7 @@ def test_pipelines_side_by_side_win_on_four_chips() -> None:
 
 @pytest.mark.long
 def test_a_pipeline_that_was_found_is_right_and_faster() -> None:
-    made = layers(2, 3, 1023, 64)
+    made = layers(2, 3, 1023, 128)
     program = compile_graph(made, "fp16", machine=chips(2, 1))
     assert program.spread is not None
     assert program.spread.degrees == Degrees(pp=2)
