@@ -11,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import compiler
+import emulator
 from compiler.driver import Program
 from compiler.graph import Array
 from compiler.tools import run
@@ -164,6 +165,20 @@ def test_sums_of_many_products_keep_all_digits(tmp_path: Path) -> None:
     assert np.abs(want).max() > 1 << 23
     np.testing.assert_array_equal(got, want)
     assert phases_on_core(program) == []
+
+
+@pytest.mark.parametrize("inner", [47, 100, 130, 191, 559, 623, 700])
+def test_rows_of_any_length_are_read_no_further_than_they_go(inner: int, tmp_path: Path) -> None:
+    """The last plane of a row's bytes may have lanes that nothing has written."""
+    rng = np.random.default_rng(inner)
+    known = {"w": bytes_(rng, "int8", inner, 5)}
+    made, feeds = of_integers("MatMulInteger", {"x": bytes_(rng, "int8", 7, inner)}, known, ["x", "w"])
+    program = compiler.compile(imported(made, tmp_path))
+    loaded = emulator.Program(program.image, program.machine)
+    got = loaded.run(feeds, strict=True)
+    want = feeds["x"].astype(np.int32) @ known["w"].astype(np.int32)
+    assert loaded.hazards == ()
+    np.testing.assert_array_equal(got[made.graph.output[0].name], want)
 
 
 def test_convolutions_of_integers_give_their_sums(tmp_path: Path) -> None:

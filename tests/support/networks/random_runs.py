@@ -17,10 +17,10 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
 import compiler
+import emulator
 from compiler.evaluation.tolerance import judge
 from compiler.frontend import ModelFile
 from compiler.graph import Array, CapacityError, GraphError
-from compiler.tools import run
 from compiler.tools.check import check_model
 from compiler_harness import small_machine
 from onnx_models import imported, saved
@@ -28,7 +28,7 @@ from random_graphs import ENDS, GraphDraw, Setting, drawn, reads_of, setting
 
 
 def problems(draw: GraphDraw, made: ModelProto, how: Setting, folder: Path) -> list[str]:
-    """What is wrong: an output, or a check that contradicts the compiler; a line for each."""
+    """What is wrong: an output, a hazard, or a check that contradicts the compiler; a line for each."""
     path = saved(made, folder)
     supported = check_model(ModelFile(path).reader(), path).supported
     try:
@@ -48,8 +48,10 @@ def problems(draw: GraphDraw, made: ModelProto, how: Setting, folder: Path) -> l
             return [f"--check says that it is supported: {error}"]
         return [f"refused: {error}"]
     needed = {tensor.name for tensor in graph.inputs}  # an input that no output needs is none of the program
-    got = run.execute(program, {name: draw.inputs[name] for name in needed})[0]
+    loaded = emulator.Program(program.image, program.machine)
+    got = loaded.run({name: draw.inputs[name] for name in needed}, strict=True)
     found = [] if supported else ["--check says that it is not supported"]
+    found += [f"{hazard.kind} at node {hazard.at.node}: {hazard.what}" for hazard in loaded.hazards[:1]]
     if list(got) != [item.name for item in made.graph.output]:
         found.append(f"outputs {list(got)} in another order")
     for item in made.graph.output:

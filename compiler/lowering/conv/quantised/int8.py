@@ -167,7 +167,7 @@ def engine_parts(kernel: Kernel, source: Aligned) -> list[Aligned]:
     grid, channels = source.grid, source.channels
     size = batch_bytes(grid.room * grid.width, channels, source.fmt.bits) + LINE_BYTES
     target = Aligned(kernel.buffer("pairs", size), source.fmt, grid, channels)
-    pairs = source.planes // _PER_PLANE
+    pairs = source.channels // _PLANE
     if pairs:
         for half in range(_PER_PLANE):
             _move_planes(kernel, target.base, source, half, BLOCK, pairs, half * BLOCK, _PLANE)
@@ -176,12 +176,12 @@ def engine_parts(kernel: Kernel, source: Aligned) -> list[Aligned]:
 
 
 def _move_rest(kernel: Kernel, target: Aligned, source: Aligned, pairs: int) -> None:
-    """A whole plane without another one beside it, and the tail."""
+    """Planes of which no two are full, and the tail."""
     first, place = pairs * _PER_PLANE, target.base + target.grid.positions * (pairs * _PLANE)
     alone = source.planes - first
     pitch = tail_width(source.channels, _PLANE) or _PLANE
-    if alone:
-        _move_planes(kernel, place, source, first, BLOCK, 1, 0, pitch)
+    for at in range(alone):
+        _move_planes(kernel, place, source, first + at, BLOCK, 1, at * BLOCK, pitch)
     if source.tail:
         _move_planes(kernel, place, source, source.planes, source.tail, 1, alone * BLOCK, pitch)
 
@@ -189,17 +189,22 @@ def _move_rest(kernel: Kernel, target: Aligned, source: Aligned, pairs: int) -> 
 def _move_planes(
     kernel: Kernel, target: Value, source: Aligned, first: int, width: int, count: int, lane: int, pitch: int
 ) -> None:
-    """Move every other of the planes from ``first`` on to a lane of the engine's, ``pitch`` bytes wide."""
-    positions = source.grid.positions
+    """Move every other of the planes from ``first`` on to a lane of the engine's, ``pitch`` bytes wide.
+
+    Of a plane alone the lanes beyond the channels stay: nothing has written them.
+    """
+    positions, lanes = source.grid.positions, width
     loops: dict[str, Argument] = {}
-    if count > 1:
+    if count == 1:
+        lanes = min(width, source.channels - first * BLOCK)
+    else:
         loops = {"src_stride1": positions * (_PER_PLANE * BLOCK), "src_iter1": count}
         loops |= {"dst_stride1": positions * pitch, "dst_iter1": count}
     kernel.emit(
         "td.gatherscatter",
         dst=target + lane,
         src0=source.plane(first),
-        n=width,
+        n=lanes,
         src_stride0=width,
         src_iter0=positions,
         dst_stride0=pitch,
