@@ -37,12 +37,12 @@ exit status: 0 done, 1 the file is at fault, 2 usage"""
 @run_of_tool()
 def assemble_main(arguments: Sequence[str] | None = None) -> int:
     """``tx8as``; the exit status."""
-    return _guarded("tx8as", _assemble, parsed(_assemble_parser(), arguments))
+    return _guarded("tx8as", _assemble, parsed(assemble_parser(), arguments))
 
 
 def disassemble_main(arguments: Sequence[str] | None = None) -> int:
     """``tx8dis``; the exit status."""
-    return _guarded("tx8dis", _disassemble, parsed(_disassemble_parser(), arguments))
+    return _guarded("tx8dis", _disassemble, parsed(disassemble_parser(), arguments))
 
 
 def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
@@ -52,7 +52,8 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
     return parser
 
 
-def _assemble_parser() -> argparse.ArgumentParser:
+def assemble_parser() -> argparse.ArgumentParser:
+    """The options of ``tx8as``."""
     parser = _parser("tx8as", "Assemble a TX8 program.", _AS_EXAMPLES)
     parser.add_argument("file", help="the program; - reads standard input")
     parser.add_argument(
@@ -85,7 +86,8 @@ def _assemble_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _disassemble_parser() -> argparse.ArgumentParser:
+def disassemble_parser() -> argparse.ArgumentParser:
+    """The options of ``tx8dis``."""
     parser = _parser("tx8dis", "Print a program image as assembly that makes the same bytes.", _DIS_EXAMPLES)
     parser.add_argument("file", help="the image; - reads standard input")
     parser.add_argument("-s", "--section", metavar="NAME", help="print this section alone")

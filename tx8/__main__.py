@@ -1,11 +1,13 @@
-"""``python -m tx8``: which version is installed, and where its documents and examples are."""
+"""``python -m tx8``: version, places of the documents, completion for shells, manual pages."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from tx8isa.tools.command_line import guarded, tell
 from tx8isa.tools.version import VERSION
 
 _INSTALLED = "share/doc/tx8/README.md"
@@ -25,7 +27,43 @@ def home() -> Path | None:
     return found[0].resolve().parent if found and found[0].exists() else None
 
 
-def main() -> int:
+_USAGE = """\
+usage: python -m tx8                     the version, and where documents and examples are
+       python -m tx8 completion SHELL    completion of the tools as a script: bash, zsh, fish, ...
+       python -m tx8 man DIR             manual pages of the tools, tx8as.1 and others, into a folder"""
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Print the version and the folders, or do what a command says; status 1 when that fails."""
+    match list(arguments):
+        case []:
+            return _places()
+        case ["completion", shell]:
+            return guarded("tx8", lambda: _print_completion(shell))
+        case ["man", folder]:
+            return guarded("tx8", lambda: _write_pages(Path(folder)))
+        case ["-h" | "--help"]:
+            print(_USAGE)
+            return 0
+    return tell(_USAGE, 2)
+
+
+def _print_completion(shell: str) -> int:
+    from tx8.desktop.completion import completion
+
+    print(completion(shell))
+    return 0
+
+
+def _write_pages(folder: Path) -> int:
+    from tx8.desktop.pages import write_pages
+
+    for path in write_pages(folder):
+        print(path)
+    return 0
+
+
+def _places() -> int:
     """Print the version and the folders; status 1 when the documents are not there."""
     print(f"tx8 {VERSION}")
     place = home()
@@ -40,4 +78,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -163,7 +163,7 @@ class Program:
         return f"<tx8.Program {self.name}: {inputs} -> {outputs}>"
 
     def _repr_html_(self) -> str:
-        from .html import program_page
+        from .views.html import program_page
 
         facts = [f"machine {self.machine.name}"]
         if made := self.compiled:

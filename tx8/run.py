@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.session.runs import RepeatedRuns
 
     from .arrays import Trees
-    from .stats import ChipsStats, Stats
+    from .views.stats import ChipsStats, Stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -116,7 +116,7 @@ class Run:
     @cached_property
     def stats(self) -> Stats | ChipsStats:
         """Where the time went: ``print(run.stats)`` is the table of ``tx8emu --stats`` (docs/stats.md)."""
-        from .stats import Stats, all_sinks, watched
+        from .views.stats import Stats, all_sinks, watched
 
         sink = watched(self._program)
         return Stats(sink, self.execute(sinks=all_sinks(sink)).tiles)
@@ -154,7 +154,7 @@ class Run:
             raise Tx8Error(f"'{path}' ends neither in .html, for a page, nor in .json, for data")
         from emulator.watch.report.file import PageFile
 
-        from .stats import watched
+        from .views.stats import watched
 
         sink = watched(self._program)
         page = PageFile(str(path), sink, self._title)
@@ -177,7 +177,7 @@ class Run:
         return f"<tx8.Run of {self._title}: {outputs or 'no outputs'}; {self.instructions:,} instructions>"
 
     def _repr_html_(self) -> str:
-        from .html import run_page
+        from .views.html import run_page
 
         return run_page(self._title, self.instructions, self._inputs, self.outputs, self.stats)
 
@@ -186,7 +186,7 @@ def start(
     runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], threads: int, limit: int | None, timed: bool
 ) -> Run:
     """Run a program; Fault when it stops, and what it printed is shown. ``limit``: instructions of a tile."""
-    from .stats import Stats, all_sinks, watched
+    from .views.stats import Stats, all_sinks, watched
 
     program = runs.program
     run = Run(program, title, inputs, threads)
@@ -240,7 +240,7 @@ class ChipsRun(Run):
         """The chips after a run, and its statistics."""
         from emulator.watch.stats.sink import Statistics
 
-        from .stats import ChipsStats
+        from .views.stats import ChipsStats
 
         sinks = [Statistics(self._program.image, self._program.machine) for _ in range(self._program.chips)]
         mesh = self._mesh(limit, watch=lambda chip: [sinks[chip]], **options)

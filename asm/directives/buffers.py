@@ -81,18 +81,19 @@ def _interface(call: Call) -> None:
     fields = call.fields()
     name, made = _open(call, fields, "NAME, FORMAT, SHAPE[, LAYOUT[, DTYPE]]", 5)
     dtype = fields[4] if len(fields) == 5 else None
-    if dtype is not None and dtype not in _DTYPES:
-        raise Fault(f"{call.name}: dtype {dtype!r}: expected one of {' '.join(_DTYPES)}")
+    if dtype is not None and dtype not in DTYPES:
+        raise Fault(f"{call.name}: dtype {dtype!r}: expected one of {' '.join(DTYPES)}")
     before = call.assembly.section
     _begin(call, name, made, _KINDS[call.name], dtype)
     reserve(call, made.size)
     call.assembly.enter(before)
 
 
-_DTYPES = (
+DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64"),
 )
+"""The dtypes of arrays that a buffer may name."""
 
 
 def _number(text: str, what: str, expected: str = "a number") -> int:

@@ -1,4 +1,8 @@
 # The documentation site: "make site" builds it with Sphinx from the pages that gather.py chooses.
+from sphinx.application import Sphinx
+
+from tx8.desktop.lexer import Tx8Lexer
+
 project = "tx8"
 author = "the tx8 developers"
 extensions = ["myst_parser"]
@@ -14,3 +18,8 @@ suppress_warnings = [
     "myst.header",  # the page of operators goes from its title to the operators
 ]
 highlight_language = "none"
+
+
+def setup(app: Sphinx) -> None:
+    """Listings of assembly are coloured as the assembler reads them."""
+    app.add_lexer("asm", Tx8Lexer)

@@ -142,7 +142,7 @@ def test_the_wheel_has_documents_and_examples(built: Distributions) -> None:
     expected = {
         name
         for name in built.files
-        if name.startswith(("docs/", "examples/")) or re.fullmatch(r"\w+\.md", name)
+        if name.startswith(("docs/", "examples/", "editors/")) or re.fullmatch(r"\w+\.md", name)
     }
     assert len(expected) > 100
     assert sorted(expected - found) == []

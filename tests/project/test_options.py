@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from asm.cli import _assemble_parser, _disassemble_parser
+from asm.cli import assemble_parser, disassemble_parser
 from compiler.tools.opt import _parser as tx8opt_parser
 from compiler.tools.options import make_parser as tx8cc_parser
 from emulator.cli.options import make_parser as tx8emu_parser
 from tx8isa.tools.command_line import ToolParser
 
 PARSERS: dict[str, Callable[[], ToolParser]] = {
-    "tx8as": _assemble_parser,
-    "tx8dis": _disassemble_parser,
+    "tx8as": assemble_parser,
+    "tx8dis": disassemble_parser,
     "tx8cc": tx8cc_parser,
     "tx8opt": tx8opt_parser,
     "tx8emu": tx8emu_parser,

@@ -1,0 +1,31 @@
+"""The parsers of the five command lines."""
+
+from __future__ import annotations
+
+from argparse import Action, ArgumentParser
+from importlib import import_module
+
+_MAKERS = {
+    "tx8as": ("asm.cli", "assemble_parser"),
+    "tx8dis": ("asm.cli", "disassemble_parser"),
+    "tx8emu": ("emulator.cli.options", "make_parser"),
+    "tx8cc": ("compiler.tools.options", "make_parser"),
+    "tx8opt": ("compiler.tools.opt", "_parser"),
+}
+"""Module and function that make the parser of each tool."""
+TOOLS = tuple(_MAKERS)
+
+
+def parser_of(tool: str) -> ArgumentParser:
+    """The parser of a tool."""
+    module, function = _MAKERS[tool]
+    made: ArgumentParser = getattr(import_module(module), function)()
+    return made
+
+
+def takes(action: Action) -> str:
+    """Says whether an argument names a ``file`` or a ``folder``; empty for all others."""
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest
+    if "FILE" in metavar or action.dest in ("file", "program", "graphs"):
+        return "file"
+    return "folder" if "DIR" in metavar else ""
