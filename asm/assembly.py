@@ -93,7 +93,7 @@ class ListingRow:
 
 @dataclass(eq=False)
 class Remembered:
-    """What directives leave for later ones to read."""
+    """State that directives keep for later directives."""
 
     previous: Section | None = None
     """The section before the current one, to which .previous goes."""
@@ -106,11 +106,11 @@ class Remembered:
     files: dict[int, str] = field(default_factory=dict)
     """The files that .loc names by numbers."""
     alternate: bool = False
-    """Whether .altmacro is on."""
+    """True while .altmacro is on."""
 
 
 Place = Address | int | str
-"""An address: of a section, final, or that of a symbol, which may be defined later."""
+"""An address in a section, a final number, or a symbol, which may be defined later."""
 
 Macro = Callable[[Source, int, str, int], None]
 """Assembles the expansion of a macro: (source, index of the line that calls it, text of the line, where its
@@ -179,7 +179,7 @@ class Assembly:
             raise self.mistakes()
 
     def mistakes(self) -> AsmError:
-        """All mistakes so far in the order of the text. What to try is looked up for those that are shown."""
+        """Returns all mistakes so far in the order of the text. Only shown mistakes get a suggestion."""
         found = [self.errors[key] for key in sorted(self.errors)]
         return AsmError([report(helped=at < MOST_SHOWN) for at, report in enumerate(found)])
 

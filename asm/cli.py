@@ -161,7 +161,7 @@ def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) 
 
 
 def _check_outputs(options: argparse.Namespace, output: str, included: Iterable[Path]) -> None:
-    """Refuse to write over what is read; the files that a program includes are known when it is assembled."""
+    """Refuse to overwrite an input; the included files are known once the program is assembled."""
     inputs = [("the program", options.file), ("the machine description", options.machine)]
     inputs += [("a file that the program includes", path) for path in included]
     check_outputs([("the image", output), ("the listing", options.listing)], inputs)

@@ -27,7 +27,7 @@ class Compression:
     def __init__(self, last: Compression | None = None, *, reverse: bool = True) -> None:
         self.on = False
         self.used = False
-        """Whether an instruction begins or ends between multiples of 4 bytes."""
+        """True when an instruction begins or ends between multiples of 4 bytes."""
         self.reverse: bool = reverse if last is None else last.reverse
         self.targets: dict[int, Address | None] = {}
         """The address that each jump goes to, by the jump's number; None for one that is in no section."""
@@ -42,7 +42,7 @@ class Compression:
 
     @property
     def settled(self) -> bool:
-        """True when no jump needs another length, or all have those of the last reading."""
+        """True when no jump needs another length, or every jump keeps the length of the last reading."""
         wanted = [forms.form(self.targets.get(n), here) for n, (forms, here) in enumerate(self._jumps)]
         same = self._last is not None and self._chosen == self._last._chosen
         return (self._chosen == wanted or same) and self._sized == [

@@ -1,4 +1,4 @@
-"""What a program says of its scratchpad: which bytes hold what, between which of its instructions."""
+"""The program's declarations about its scratchpad: contents of bytes, between two instructions."""
 
 from __future__ import annotations
 

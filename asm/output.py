@@ -73,7 +73,7 @@ def _shapes(assembly: Assembly) -> Shapes | None:
 
 
 def _kept(section: Section) -> Bytes:
-    """The bytes of a section that are in the file; those of an included file are not copied."""
+    """Returns the bytes of a section that go into the file; bytes of an included file are not copied."""
     return bytes(section.data) if section.view is None else section.view
 
 
@@ -139,7 +139,7 @@ def _addresses(section: Section) -> list[int]:
 
 
 def _symbols(assembly: Assembly) -> Iterator[tuple[str, Symbol]]:
-    """Every symbol that the program names, except those that begin with .L."""
+    """Every symbol that the program names, except names that begin with .L."""
     program = assembly.program
     kept = {section.name for section in program.sections.values() if section.size and section.flags}
     for name, entry in program.symbols.items():

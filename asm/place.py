@@ -42,7 +42,7 @@ LOCAL = "\x02"
 
 
 class Volume:
-    """How much a program has grown beyond its files; Fault when it is too much.
+    """Counts the bytes by which a program outgrows its files; Fault above the limit.
 
     So a short text cannot occupy the machine for minutes, nor fill its memory.
     """
@@ -129,7 +129,7 @@ class Section:
 
     @property
     def far(self) -> bool:
-        """Whether the section is addressed in the engines' view."""
+        """Returns True if the section is addressed in the engines' view."""
         return self.name == DDR or self.name.startswith(DDR + ".")
 
     def reserve(self, size: int) -> None:
@@ -291,7 +291,7 @@ class Program:
         self.symbols: dict[str, SymbolEntry] = {}
         self.counts: dict[str, int] = {}
         self.closed = False
-        """Whether the layout is final."""
+        """True once the layout is final."""
         self._distances: dict[int, int] = {}
         self._deep = 0
         self._found: dict[SymbolEntry, Value] = {}
@@ -356,7 +356,7 @@ class Program:
         return f"{LOCAL}{number}{LOCAL}{count + (text[-1] == 'f')}"
 
     def thread_base(self) -> int:
-        """Where the variables of a thread begin: the first section .tdata or .tbss."""
+        """Returns the start of the thread's variables: the first section .tdata or .tbss."""
         threads = (s for s in self.sections.values() if s.name.startswith((".tdata", ".tbss")) and s.size)
         return min((section.base or 0 for section in threads), default=0)
 

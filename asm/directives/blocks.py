@@ -104,7 +104,7 @@ _TEXTS = {".ifc": True, ".ifeqs": True, ".ifnc": False, ".ifnes": False}
 
 
 def _compared(call: Call) -> tuple[str, str]:
-    """The two texts that a condition compares; those of .ifeqs and .ifnes are strings."""
+    """Returns the two texts that a condition compares; .ifeqs and .ifnes take strings."""
     fields, strings = call.fields(), call.name in (".ifeqs", ".ifnes")
     if len(fields) != 2 or (strings and not all(text[:1] == text[-1:] == '"' for text in fields)):
         raise Fault(
@@ -114,7 +114,7 @@ def _compared(call: Call) -> tuple[str, str]:
 
 
 def _holds(call: Call) -> bool:
-    """Whether the condition is true; one that is at fault is reported and counts as false."""
+    """Returns True if the condition holds; a faulty condition is reported and counts as false."""
     try:
         if call.name in (".ifdef", ".ifndef", ".ifnotdef"):
             (name,) = call.symbol_names() if len(call.fields()) == 1 else [""]
@@ -177,7 +177,7 @@ def _else(call: Call) -> int:
 
 
 def _alternative(call: Call, index: int, word: str, seen_else: bool) -> bool:
-    """Whether the .else was seen, now that another alternative follows; one after the .else is reported."""
+    """Returns whether the .else was seen; reports an alternative that follows the .else."""
     if word and seen_else:
         line = call.source.lines[index]
         fault = Fault(f"{word} after .else", len(line) - len(line.lstrip()))

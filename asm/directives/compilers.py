@@ -59,7 +59,7 @@ _OPTIONS = ("rvc", "norvc", "push", "pop", "pic", "nopic", "relax", "norelax", "
 
 @handler(".option")
 def _option(call: Call) -> None:
-    """Whether instructions are compressed; other GNU options ask for what this assembler always does."""
+    """Turns compression on or off; other GNU options ask for what this assembler always does."""
     compression, (option, *rest) = call.assembly.compression, call.fields() or [""]
     if option not in _OPTIONS or bool(rest) != (option == "arch"):
         raise Fault(f".option {call.arguments}", None, f"accepted: {' '.join(_OPTIONS)}")

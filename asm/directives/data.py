@@ -62,7 +62,7 @@ def _integers(size: int) -> Handler:
 
 @handler(".dtprelword", ".dtpreldword")
 def _thread_offset(call: Call) -> None:
-    """Where a debugger finds a variable of a thread; the sections with it are not loaded."""
+    """Tells a debugger where a variable of a thread is; sections with this datum are not loaded."""
     if call.assembly.section.flags:
         raise Fault(f"{call.name} in section {call.assembly.section.name}", None, "it belongs to .debug_info")
     emit(call, bytes(8 if call.name == ".dtpreldword" else 4))
@@ -247,7 +247,7 @@ def _pad(call: Call, alignment: int, rest: list[int]) -> None:
 
 
 def _append_nops(call: Call, size: int) -> None:
-    """Append instructions that do nothing, of which one may be short; they belong to no line of the text."""
+    """Append instructions that do nothing; one may be compressed. They belong to no line of the text."""
     section = call.assembly.section
     start = section.size
     count, odd = divmod(size, len(_NOP))

@@ -14,7 +14,7 @@ _USAGE = '.live takes "NAME", ROLE, ADDRESS, BYTES[, "NODE"]'
 
 @handler(".live")
 def _live(call: Call) -> None:
-    """From the next instruction on these bytes of the scratchpad hold what is named."""
+    """Declares what these bytes of the scratchpad hold from the next instruction on."""
     fields, place = call.fields(), call.assembly.section.here
     if not 4 <= len(fields) <= 5:
         raise Fault(_USAGE)

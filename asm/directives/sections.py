@@ -129,7 +129,7 @@ def _common(call: Call) -> None:
 
 
 def place_commons(assembly: Assembly) -> None:
-    """Give symbols of .comm and .lcomm their places at the end of .bss, those of this file alone first."""
+    """Place the symbols of .comm and .lcomm at the end of .bss, the file's own symbols first."""
     for name, (_, size, alignment) in sorted(
         assembly.remembered.commons.items(), key=lambda item: not item[1][0]
     ):

@@ -89,7 +89,7 @@ def _assign(call: Call, variable: bool) -> None:
 
 @handler(".tile")
 def _tile(call: Call) -> None:
-    """Set the entry of a tile to the current address; those of several chips are numbered through."""
+    """Set the entry of a tile to the current address; tiles of several chips are numbered through."""
     (tile,) = call.numbers(1, 1)
     assembly = call.assembly
     tiles = assembly.machine.tiles * assembly.machine.chip_count

@@ -116,7 +116,7 @@ def _sealed(parts: list[Bytes], note: bytes) -> list[Bytes]:
 
 
 def read_image(data: Bytes, name: str) -> Image:
-    """The image in the bytes of the file ``name``; ImageError says what is wrong with the file.
+    """Reads the image from the bytes of the file ``name``; ImageError names the mistake in the file.
 
     An executable without our note, such as GCC's, is a program without buffers (``plain.py``).
     """

@@ -65,7 +65,7 @@ def _all_buffer_problems(buffers: Sequence[Buffer], windows: Sequence[Window]) -
 
 
 def _shape_problems(image: Image, shapes: Shapes) -> Iterator[str]:
-    """What is wrong with the sizes that a run decides."""
+    """Returns the mistake in the sizes that a run decides."""
     yield from _name_problems("dimensions", [each.name for each in shapes.dimensions])
     lengths = {extents[shapes.room[key]] for key, extents in shapes.extents.items() if _has_axis(shapes, key)}
     for each in shapes.dimensions:
@@ -96,7 +96,7 @@ def _is_sum(parts: Sequence[str], known: Collection[str]) -> bool:
 
 
 def _has_axis(shapes: Shapes, key: tuple[str, str]) -> bool:
-    """Whether a buffer has room along one of its axes."""
+    """Returns True if a buffer has room along one of its axes."""
     return key in shapes.room and 0 <= shapes.room[key] < len(shapes.extents[key])
 
 

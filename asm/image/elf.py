@@ -191,7 +191,7 @@ class ElfFile:
             )
 
     def segment(self, program: ProgramHeader, what: str) -> Bytes:
-        """The bytes of a segment; those of large data are not copied. ImageError as above."""
+        """Returns the bytes of a segment; large data are not copied. ImageError as above."""
         if program.file_size < COPIED or program.flags == FLAG_BITS["rx"]:
             return self.bytes_at(program.offset, program.file_size, what)
         self._check(program.offset, program.file_size, what)

@@ -1,4 +1,4 @@
-"""How messages name an instruction's place: its source line and its graph node."""
+"""Names an instruction's place in messages: its source line and its graph node."""
 
 from __future__ import annotations
 

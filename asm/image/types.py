@@ -110,7 +110,7 @@ SUM = " + "
 
 @dataclass(frozen=True)
 class Shapes:
-    """What a program that runs a range of sizes declares about them.
+    """The declarations of a program that runs a range of sizes.
 
     ``address`` is that of the shape block in DDR, words of 8 bytes: first the sizes of the ``dimensions``,
     then what the program writes. ``extents`` has the extents of inputs and outputs, by kind and name: for
@@ -127,7 +127,7 @@ class Shapes:
 
 
 LIVE_ROLES = ("weights", "input", "value", "output", "exchange", "staging", "temporary")
-"""What bytes of the scratchpad are for (docs/image.md says what each word means)."""
+"""Roles of bytes in the scratchpad (docs/image.md explains each word)."""
 
 
 class LiveRange(NamedTuple):

@@ -84,7 +84,7 @@ def jump_forms(
 
 
 _MAJOR, _BRANCH, _OPPOSITE = 0x7F, 0x63, 1 << 12
-"""The major opcode of a word, that of branches, and the bit that turns a branch into the opposite one."""
+"""Mask of the major opcode, the opcode of branches, and the bit that inverts a branch."""
 
 
 @lru_cache(maxsize=256)

@@ -73,7 +73,7 @@ class _FieldSlot(Slot):
         return value << self.shift
 
     def doubt(self, text: str, negative: bool) -> Fault | None:
-        """A small whole number in decimal for a float: it is raw bits, and those of a tiny float."""
+        """Warns of a small whole number in decimal for a float: as raw bits it means a tiny float."""
         if not self.wary or self.fmt is None or not _DECIMAL.fullmatch(text):
             return None
         bits, fmt = int(text), Format.FP32 if self.fmt is Format.TF32 else self.fmt
@@ -187,7 +187,7 @@ class _Answers(dict[int, Answer]):
 
 
 class _Checks:
-    """The rules and extents of a record; the emulator checks those that depend on a register.
+    """The rules and extents of a record; the emulator checks the ones that depend on a register.
 
     All lines of a shape share them, with the results that earlier lines needed.
     """

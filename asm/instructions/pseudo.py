@@ -113,7 +113,7 @@ SHORTENED: dict[str, frozenset[str]] = {
     "li": frozenset(compressed_by_mnemonic()) - {"c.nop"},
     **dict.fromkeys(("jal", "jalr", "jr"), frozenset[str]()),
 }
-"""What GNU as chooses for these under ``.option rvc``; jr and jalr with a register alone are compressed."""
+"""The forms that GNU as chooses under ``.option rvc``; jr and jalr only with a single register."""
 
 _PAIRS = {"call": ("ra", "ra"), "tail": ("t1", "zero")}
 """(register of auipc, register of jalr)."""
@@ -144,7 +144,7 @@ def _named(mnemonic: str, terms: Sequence[Term]) -> Template:
 
 
 def _is_register(terms: Sequence[Term]) -> bool:
-    """Whether the only operand is a register, as in ``jr a0``."""
+    """Returns True if the only operand is a register, as in ``jr a0``."""
     return len(terms) == 1 and isinstance(terms[0], Atom)
 
 
@@ -363,7 +363,7 @@ class AddressTemplate(Template):
 
 
 def _is_far(node: Node, atoms: Sequence[str], place: Place) -> bool:
-    """Whether an address is of the engines' view, beyond the reach of auipc."""
+    """Returns True if an address is of the engines' view, beyond the reach of auipc."""
     if isinstance(node, Function):
         return node.name == "ncc"
     if isinstance(node, Binary):

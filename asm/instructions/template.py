@@ -30,16 +30,16 @@ class Place(Scope, Protocol):
         """Address of the statement."""
 
     def is_far(self, section: str) -> bool:
-        """Whether a section is addressed in the engines' view."""
+        """Returns True if a section is addressed in the engines' view."""
 
     def is_weak(self, name: str) -> bool:
-        """Whether a symbol is weak."""
+        """Returns True if a symbol is weak."""
 
     def is_missing(self, name: str) -> bool:
-        """Whether a symbol is weak and defined nowhere."""
+        """Returns True if a symbol is weak and defined nowhere."""
 
     def is_number(self, name: str) -> bool:
-        """Whether a symbol stands for a number that is known."""
+        """Returns True if a symbol stands for a known number."""
 
 
 class Slot(ABC):
@@ -50,13 +50,13 @@ class Slot(ABC):
     """
 
     needs_place = False
-    """Whether the bits depend on the address of the statement."""
+    """True when the bits depend on the address of the statement."""
     decisive = True
-    """Whether the checks of the statement depend on the value; an address only has a limit."""
+    """True when the checks of the statement depend on the value; an address only has a limit."""
     jumps = False
     """True when the operand is the label of a jump."""
     wary = False
-    """Whether there are values that are allowed but probably not meant (``doubt``)."""
+    """True when some allowed values are probably not meant (``doubt``)."""
 
     def __init__(self, node: Node, shift: int) -> None:
         self.node = node
@@ -161,14 +161,14 @@ class Template:
         self.steps: tuple[int, ...] = (0,) if wide else tuple(range(0, size, SCALAR_BYTES))
         self.allowed: frozenset[str] | None = ANY
         self.fixed = wide or any(slot.needs_place or has_function(slot.node) for slot in self.slots)
-        """Whether its bytes are never shortened: GNU as does so with plain numbers alone."""
+        """True when its bytes are never shortened: GNU as shortens only statements of plain numbers."""
         targets = [slot for slot in self.slots if slot.jumps]
         self.label = targets[0] if len(targets) == 1 else None
         """The slot of the label of a jump; None for other statements."""
         self.encode = self._encoder()
 
     def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:
-        """Warnings of an allowed statement: what is probably not meant."""
+        """Warns of operands that are allowed but probably not meant."""
         for slot in self.slots:
             if slot.wary:
                 atom, negative = single_atom(slot.node)

@@ -152,7 +152,7 @@ class _Plain:
         return None if term is None else Operand(name, term, match.start(1) if name else begin)
 
     def _string(self) -> String | None:
-        """A quoted string; what is like an atom in it counts as one, as everywhere in the text."""
+        """Parses a quoted string; words that look like atoms count as atoms, as everywhere in the text."""
         start, match = self.at, _STRING.match(self.text, self.at)
         if match is None:
             return None
@@ -204,7 +204,7 @@ class _Plain:
 
 @lru_cache(maxsize=256)  # repetitions bring the same line again and again
 def parse_with_grammar(text: str, start: int = 0) -> Operands:
-    """Parse operands with Lark, which takes every text; the result is that of ``parse_operands``."""
+    """Parse operands with Lark, which takes every text; the result equals that of ``parse_operands``."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
     matches = list(ATOM.finditer(text, start))

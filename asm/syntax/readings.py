@@ -1,4 +1,4 @@
-"""Where GNU as and C read an expression differently: precedence, the value of true, the sign of 64 bits."""
+"""Warns where GNU as and C read an expression differently: precedence, true, the sign of 64 bits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Reading:
                 yield Fault(message, node.at, f"write !!(a {node.op} b) for 1, or -!!(a {node.op} b) for -1")
 
     def _truth_of_operands(self, node: Binary, truth: bool) -> bool:
-        """Whether the operands may be -1 or 1 for true without a change of the result."""
+        """Returns True if true may be -1 or 1 in the operands without changing the result."""
         if node.op in ("&&", "||"):
             return True
         sides = (node.left, node.right)

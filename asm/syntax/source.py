@@ -118,7 +118,7 @@ class Source:
     macro: bool = False
     numbers: Sequence[int] = ()
     expanded: bool = False
-    """Whether a macro or a repetition made the lines."""
+    """True when a macro or a repetition made the lines."""
     conditions: list[tuple[int, bool]] = field(default_factory=list)
     """(line of the .if, whether its .else was seen) of the open conditionals."""
 

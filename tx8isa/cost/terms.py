@@ -16,7 +16,7 @@ from tx8isa.numbers.layouts import block_channels
 from tx8isa.numbers.limits import TILE_SET_BITS
 
 UNITS = 1024
-"""Prices are those of this many units."""
+"""The number of units that a price is for."""
 _SHIFT = UNITS.bit_length() - 1
 
 MOST_TICKS = 1 << 58

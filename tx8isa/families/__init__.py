@@ -1,4 +1,4 @@
-"""What records of several files share: forms of vector instructions, matrix geometry, windows, loop nests.
+"""Code that records of several files share: vector forms, matrix geometry, windows, loop nests.
 
 The files of ``insns`` make their records with it.
 """

@@ -1,4 +1,4 @@
-"""What the records of the matrix engine have in common: formats, partial sums, post-processing, INT8."""
+"""Code that the matrix engine's records share: formats, partial sums, post-processing, INT8."""
 
 from __future__ import annotations
 

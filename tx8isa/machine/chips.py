@@ -17,7 +17,7 @@ from .figures import Cycles, Record
 MOST_CHIPS = 32
 """Chips that the table of cards has room for (spec)."""
 CARD_TABLE = 0x1_7F00_0000
-"""Where the kernel cores find the table of cards (spec)."""
+"""Address of the table of cards, as the kernel cores see it (spec)."""
 CARD_BYTES = 64
 """Bytes of its entry for a chip (proposed)."""
 MOST_TILES = 16
@@ -42,7 +42,7 @@ class Chips(Record, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many chips there are."""
+        """The number of chips."""
         return self.x * self.y
 
     def xy(self, chip: int) -> tuple[int, int]:
@@ -58,7 +58,7 @@ class Chips(Record, frozen=True):
         return tuple(other for other in range(self.count) if self.distance(chip, other) == 1)
 
     def next_hop(self, chip: int, target: int) -> int:
-        """The neighbour to which a chip sends on what is for another chip."""
+        """Returns the neighbour to which a chip forwards a message for ``target``."""
         (x, y), (to_x, to_y) = self.xy(chip), self.xy(target)
         if x != to_x:
             return (x + self._step(x, to_x, self.x)) % self.x * self.y + y

@@ -192,7 +192,7 @@ class Machine(Record, frozen=True):
 
     @property
     def chip_count(self) -> int:
-        """How many chips there are."""
+        """The number of chips."""
         return 1 if self.chips is UNSET else self.chips.count
 
     def of_chips(self, x: int, y: int) -> Machine:
@@ -348,7 +348,7 @@ def _contradictions(machine: Machine) -> Iterator[str]:
 
 
 def _wrong_chips(machine: Machine) -> Iterator[str]:
-    """What the table of the chips contradicts."""
+    """Yields what in the table of chips contradicts the rest of the description."""
     if machine.chips is not UNSET:
         at, ddr = machine.windows, min(machine.windows.ddr_core_bytes, machine.ddr.bytes)
         yield from contradictions(machine.chips, machine.tiles, at.ddr_cached, ddr)

@@ -19,7 +19,7 @@ _Table = TypeVar("_Table", bound=msgspec.Struct)
 
 
 class End(StrEnum):
-    """Which values of the figures a simulation uses."""
+    """The end of the figures' ranges that a simulation uses."""
 
     LEAST = "least"
     """The values at which programs take least time."""

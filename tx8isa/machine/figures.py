@@ -32,7 +32,7 @@ class Coefficient(Record, frozen=True, kw_only=True):
     """A figure; the classes below give its unit."""
 
     quickens: ClassVar[bool] = True
-    """Whether a larger figure makes programs faster: a rate does, a time does not."""
+    """True when a larger figure makes programs faster: a rate does, a time does not."""
 
     value: _Any
     unit: str

@@ -1,4 +1,4 @@
-"""Which machine a program was made for, and what must agree on the one that runs it.
+"""Names the machine of a program, and compares it with the machine that runs it.
 
 Addresses, sizes and numbers of units are part of a program. Rates, queue depths and figures of time are not:
 the same program may run on a faster chip.
@@ -24,7 +24,7 @@ _AGREE: Mapping[str, tuple[str, ...]] = {
 
 
 def identity(machine: Machine) -> str | dict[str, Any]:
-    """What an image says about its machine: the name of a packaged description, or else all of it."""
+    """Returns what an image stores of its machine: the name of a packaged description, or all of it."""
     return machine.name if machine == packaged_machine(machine.name) else msgspec.to_builtins(machine)
 
 
@@ -42,7 +42,7 @@ def described(said: str | Mapping[str, Any], name: str) -> Machine | None:
 
 
 def differences(made: Machine, given: Machine) -> list[str]:
-    """What does not agree, each as ``grid.y is 2, 4 on tx81``; ``given`` is the other machine."""
+    """Lists the differences, as ``grid.y is 2, 4 on tx81``; ``given`` is the other machine."""
     return [
         f"{key} is {_number(there)}, {_number(here)} on {given.name}"
         for key, there, here in _compared(made, given)

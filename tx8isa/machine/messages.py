@@ -1,4 +1,4 @@
-"""What messages about a machine description say: a value as it was found, and the values that are allowed."""
+"""Texts of messages about a machine description: the value found, and the values allowed."""
 
 from __future__ import annotations
 

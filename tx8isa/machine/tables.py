@@ -34,7 +34,7 @@ def packaged_file(name: str) -> Path | None:
 
 
 def read_table(path: Path) -> Table:
-    """The keys of a description, with those of the one that it is like; MachineError naming the file."""
+    """Reads the keys of a description and of the one named by ``like``; MachineError names the file."""
     import tomllib  # imported here: importing this module must stay cheap for users that read no file
 
     try:

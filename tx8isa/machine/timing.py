@@ -123,12 +123,12 @@ class DteTiming(Record, frozen=True):
 
 
 Flow = Literal["text", "c-runtime"]
-"""Who makes packets of engine instructions: the program's text, or the vendor's C runtime (docs/crt.md)."""
+"""The maker of instruction packets: the program's text, or the vendor's C runtime (docs/crt.md)."""
 FLOWS: tuple[Flow, ...] = get_args(Flow)
 
 
 class IssueTiming(Record, frozen=True):
-    """What the core takes to submit an engine instruction."""
+    """Cycles of the core to submit an engine instruction."""
 
     flow: Annotated[Flow, Meta(description="Who makes the packets.")]
     ct: Annotated[Cycles, Meta(description="To the vector engine, the packet ready.")]

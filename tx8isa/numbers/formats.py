@@ -91,7 +91,7 @@ MANTISSA_BITS = (0, 0, 10, 7, 0, 23, 10)
 
 
 def holds(wide: Format, narrow: Format) -> bool:
-    """Whether every number of the float format ``narrow`` is one of ``wide``."""
+    """Returns True if every number of the float format ``narrow`` is a number of ``wide``."""
     return EXPONENT_BITS[wide] >= EXPONENT_BITS[narrow] and MANTISSA_BITS[wide] >= MANTISSA_BITS[narrow]
 
 

@@ -1,4 +1,4 @@
-"""Where each element of a tensor is in memory: the two compact and the two channel-blocked layouts.
+"""The place of each element of a tensor in memory: two compact and two channel-blocked layouts.
 
 The rules are those of docs/isa.md, Layouts (spec, checked against board spans). A blocked batch is
 ``full_blocks`` planes of HW x block elements followed by one plane of HW x tail elements; each batch

@@ -48,7 +48,7 @@ RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
     "lt": np.less,
 }
 _ZERO_AT = 1 << 60
-"""Where 0 stands in the keyed order: an eighth of the elements come before it."""
+"""The place of 0 in the keyed order: an eighth of the elements come before it."""
 
 
 @cache

@@ -14,7 +14,7 @@ from tx8isa.numbers.formats import Format, Rounding
 
 
 class Form(Enum):
-    """How the second operand of a vector instruction is read (docs/isa.md, Vector forms)."""
+    """The form of a vector instruction's second operand (docs/isa.md, Vector forms)."""
 
     V = "v"
     VV = "vv"
@@ -40,7 +40,7 @@ class Elementwise:
     binary32: bool = False
     """The results of the body are binary32 numbers."""
     exact: Callable[[float], bool] | None = None
-    """Whether the result of a body of one element is the true value, or a pole; None: it always is."""
+    """Says if the result of a body of one element is the true value, or a pole; None: it always is."""
     down: Callable[[float, float], float] | None = None
     """The body in mode ``rdn``, where exact zero sums have another sign; None: it is ``body``."""
 
@@ -73,7 +73,7 @@ class Reduction:
     error: Callable[[float, float, float], float] | None = None
     """(accumulator, element, binary64 step) -> what the step leaves out; None: nothing."""
     exact: Callable[[float, float], bool] | None = None
-    """Whether ``finish`` is exact for finite operands; None: always."""
+    """Says if ``finish`` is exact for finite operands; None: always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Matrix:
 
 
 class Direction(Enum):
-    """Which of the three sums over windows a convolution is."""
+    """Kind of convolution: one of three sums over windows."""
 
     FORWARD = "forward"
     DEPTHWISE = "depthwise"
@@ -191,7 +191,7 @@ class Convolution:
 
 
 class Action(Enum):
-    """What the tile does at an instruction that moves no data."""
+    """The effect of an instruction that moves no data."""
 
     WAIT = "wait"
     BARRIER = "barrier"
@@ -244,7 +244,7 @@ class Gather:
     """``dst[i]`` is the element of ``src0`` that the unsigned number ``src1[i]`` points to."""
 
     bits: int
-    """Bits of an element and of an index; 0: those of the instruction's format."""
+    """Bits of an element and of an index; 0: the bits of the instruction's format."""
     in_bytes: bool
     """Indices count bytes, otherwise elements."""
 

@@ -41,7 +41,7 @@ class Work(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many bytes an address operand touches, counted from its base.
+    """The bytes that an address operand touches, counted from its base.
 
     ``length`` is a plain integer function; ``arguments`` name what it gets: an operand (``"n"``), one lane of
     a packed operand (``"shape.c"``), the storage bits of the instruction's format (``"@format"``) or of the

@@ -60,7 +60,7 @@ class Compressed(Encoding):
         return self.optional
 
     def excludes(self, other: Compressed) -> bool:
-        """Whether a value that a field never has keeps this apart from another encoding."""
+        """Returns True if reserved field values keep this encoding apart from another one."""
         for field in self.fields:
             bits = sum((1 << width) - 1 << at for at, _, width in field.pieces)
             if other.mask & bits == bits and any(field.insert(n) == other.match & bits for n in field.never):

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tx8isa.errors import Tx8Error
 
 FieldKind = Literal["register", "float", "signed", "unsigned", "target", "csr", "order", "rounding"]
-"""How the value of a field is read and written in assembly.
+"""The kind of a field's value in assembly.
 
 ``register``: number of an x register. ``float``: number of an f register. ``target``: distance in bytes from
 the instruction to a label. ``csr``: number of a control and status register. ``order``: set of ``iorw`` as
@@ -163,7 +163,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How one instruction is written and encoded.
+    """The syntax and encoding of one instruction.
 
     ``operands`` are the comma-separated operands of ``syntax``; each is a field name, ``imm(rs1)``, or a
     register that must stand there. ``size`` is its length in bytes.
@@ -241,11 +241,11 @@ class Scalar(Encoding):
 
     @property
     def signed(self) -> bool:
-        """Whether a load extends the sign of what it read."""
+        """True when a load extends the sign of the value it reads."""
         return self.kind == "load" and self.body(1 << (8 * self.width - 1)) < 0
 
     def writes_csr(self, values: Mapping[str, int]) -> bool:
-        """Whether a CSR instruction writes: a set or clear from x0 or from the immediate 0 does not."""
+        """Returns True if a CSR instruction writes: a set or clear from x0 or immediate 0 does not."""
         if self.kind != "csr":
             return False
         keeps_old = self.body(1, 0) == 1

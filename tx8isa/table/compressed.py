@@ -33,7 +33,7 @@ class Expansion:
     fields: tuple[tuple[str, str | int], ...]
 
     def values(self, values: Mapping[str, int]) -> dict[str, int]:
-        """The field values of ``full`` for those of ``record``."""
+        """Translates field values of ``record`` into the field values of ``full``."""
         return {name: values[given] if isinstance(given, str) else given for name, given in self.fields}
 
     def shorten(self, values: Mapping[str, int]) -> int | None:
@@ -119,12 +119,12 @@ def compressed_by_mnemonic() -> dict[str, Compressed]:
 
 
 def expansions() -> tuple[Expansion, ...]:
-    """What each compressed instruction stands for, in the same order."""
+    """The full instruction of each compressed one, in the same order."""
     return tuple(_EXPANSIONS.values())
 
 
 def is_compressed(word: int) -> bool:
-    """Whether an instruction that begins with these bits has two bytes."""
+    """Returns True if an instruction that begins with these bits has two bytes."""
     return word & FULL_LENGTH != FULL_LENGTH
 
 

@@ -133,7 +133,7 @@ def _by_code() -> dict[tuple[int, int], Encoder]:
 
 
 def is_wide(word: int) -> bool:
-    """Whether a header word starts a wide instruction."""
+    """Returns True if a header word starts a wide instruction."""
     return word & MARK == MARK
 
 
@@ -159,7 +159,7 @@ def decode(data: bytes | memoryview, offset: int = 0) -> DecodedInstruction | Il
 
 
 def value_error(operand: Operand, value: int) -> str | None:
-    """Why ``value`` is not legal for ``operand``, with what is allowed; None when it is."""
+    """Returns why ``value`` is illegal for ``operand``, with the allowed values; None for a legal one."""
     if operand.choices:
         if any(value == code for _, code in operand.choices):
             return None

@@ -25,7 +25,7 @@ WORDS = 13
 SECOND = 8
 """Position of the second set's pieces; its distance is before."""
 _POSITIONS, _CHANNELS = 16, 40
-"""Lowest bits of the sums in ``_facts``: those of an operand of less than 4 MiB do not overflow."""
+"""Lowest bits of the sums in ``_facts``: sums of an operand of less than 4 MiB do not overflow."""
 
 
 def one_run(size: int) -> Loops:

@@ -9,7 +9,7 @@ from tx8isa.records.record import Instruction
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Engine instructions that are described together: those of some files of ``insns``."""
+    """Engine instructions that one page describes: the records of some files of ``insns``."""
 
     name: str
     """Name of the page's file, without suffix."""
@@ -21,7 +21,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ScalarGroup:
-    """Scalar instructions of one extension: those of one file of ``insns/riscv``."""
+    """Scalar instructions of one extension: the records of one file of ``insns/riscv``."""
 
     module: str
     title: str

@@ -62,7 +62,7 @@ def _problem(record: Scalar) -> str | None:
 
 
 def _records_of(module: ModuleType) -> tuple[Scalar, ...]:
-    """The records in the order of their definition; those that a module makes together are a tuple."""
+    """The records in the order of their definition; a module may define several as a tuple."""
     values = vars(module).values()
     records = (record for value in values for record in (value if isinstance(value, tuple) else (value,)))
     return tuple(record for record in records if isinstance(record, Scalar))

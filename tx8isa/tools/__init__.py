@@ -1,4 +1,4 @@
-"""What the command line tools share: options, files, and the folder of the caches.
+"""Code that the command line tools share: options, files, and the folder of the caches.
 
 It knows nothing of the chip.
 """

@@ -1,4 +1,4 @@
-"""What a source may grow into before its program runs: bytes that are held, and steps of work.
+"""Limits on what a source may expand to before its program runs: bytes held, and steps of work.
 
 A macro, a loop, a function or a constant of a few bytes can stand for any amount of text, nodes or numbers.
 Whoever expands or folds takes what it will need from a budget first, so a source of a kilobyte takes seconds
@@ -23,7 +23,7 @@ _GROWTH = 64
 
 
 class Budget:
-    """What is left for a source of ``size`` bytes."""
+    """Returns the budget that is left for a source of ``size`` bytes."""
 
     def __init__(self, size: int = 0) -> None:
         self.bytes = BYTES + _GROWTH * size

@@ -39,7 +39,7 @@ _SECRET_BYTES = 32
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 2.0, 0.01
-"""How long a process waits for the lock of a folder, and how long until it looks again."""
+"""Seconds that a process waits for the lock of a folder, and between two looks."""
 
 
 def _log() -> Logger:
@@ -106,7 +106,7 @@ class SealedFolder:
         return True
 
     def _usable(self) -> bool:
-        """Whether the folder is there and is this user's alone; why not is said once."""
+        """Returns True if the folder exists and is private to this user; tells once why it is not."""
         try:
             status = self.path.lstat()
         except OSError as error:
@@ -174,7 +174,7 @@ def folder_lock(folder: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(handle: int, kind: int) -> bool:
-    """Whether a lock could be taken at once; OSError where there are none."""
+    """Returns True if a lock could be taken at once; OSError where the system has no locks."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What the tools keep between runs: which folders there are, how large they are, and how they are emptied."""
+"""The caches that the tools keep between runs: their folders, sizes, and how to empty them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRAMS = Cache("programs-v2", "compiled programs", PROGRAM_BYTES)
 CACHES = (KERNELS, PROGRAMS)
 
 _FOLDER = re.compile(r"(kernels|programs)-v\d+")
-"""Our folders, those of older versions included."""
+"""Our folders, including folders of older versions."""
 _ENTRY = re.compile(r".*\.(o|program|tmp)|\.secret")
 """Our files in them. Nothing else is removed."""
 _MEGABYTE = 1 << 20

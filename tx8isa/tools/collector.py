@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MADE = 500_000
-"""Objects that are made, less those that are freed, before the collector looks at the youngest."""
+"""Objects made minus objects freed before the collector looks at the youngest."""
 
 
 class _Collector:

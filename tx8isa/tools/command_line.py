@@ -48,7 +48,7 @@ class ToolParser(ArgumentParser):
 
 
 def parsed(parser: ArgumentParser, arguments: Sequence[str] | None) -> Namespace:
-    """The options in the arguments (None: those of the process); leaves with a usage error for wrong ones.
+    """Parses the arguments (None: of the process); leaves with a usage error for wrong ones.
 
     An option that the parser does not have is named; argparse itself complains of a missing operand first.
     """
@@ -180,7 +180,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def report_form(path: str) -> str:
-    """What a report's file is by its name: ``html``, a page; ``json``, data; empty for any other name."""
+    """Returns the form of a report by its file's name: ``html``, ``json``, or empty for other names."""
     suffix = path.rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
     return {"htm": "html", "html": "html", "json": "json"}.get(suffix, "")
 
@@ -207,7 +207,7 @@ def port(text: str) -> int:
 
 
 def mesh(text: str) -> tuple[int, int]:
-    """How many chips an option asks for, as columns and rows."""
+    """Reads a mesh of chips from an option: columns and rows."""
     x, times, y = text.partition("x")
     if not (times and x.isdecimal() and y.isdecimal() and min(int(x), int(y)) > 0):
         raise ArgumentTypeError(f"'{text}' is not columns x rows of chips, such as 2x2")

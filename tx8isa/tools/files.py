@@ -19,7 +19,7 @@ from tx8isa.errors import Tx8Error
 from .overwrite import check_outputs, check_replaceable, note_read
 
 _LONGEST_PART = 50
-"""Letters of a file's name that are in that of its temporary file; a name has at most 255 bytes."""
+"""Letters of a file's name that its temporary file's name keeps; a name has at most 255 bytes."""
 
 _YOUNG_SECONDS = 60
 """A temporary file of this age has been locked by its writer, if that is still there."""
@@ -198,7 +198,7 @@ def _locked(temporary: Path, mode: int) -> IO[bytes]:
 
 
 def _close(file: IO[bytes], target: Path, failure: type[BaseException] | None, *_: object) -> None:
-    """Close a file. After a failure its last bytes may fail once more, of which nothing is to be told."""
+    """Close a file. After a failure its last bytes may fail again; that is not reported."""
     with suppress(OSError) if failure else failure_named(target):
         file.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tx8isa.errors import Tx8Error
 
 Role = tuple[str, str | Path | None]
-"""What a file is to the run, in the words of a message, and its path; None or ``-`` for no file."""
+"""A file's role in the run, in the words of a message, and its path; None or ``-`` for no file."""
 
 _read: dict[object, str] | None = None
 """The files that the run of a tool reads, by identity; None outside of such a run."""

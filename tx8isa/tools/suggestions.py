@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 _LEAST = 0.6
-"""How alike a word must be to be suggested: 0 to 1."""
+"""The least likeness, 0 to 1, of a word that is suggested."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -33,7 +33,7 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _most_alike(word: str, letters: Counter[str], name: str) -> float:
-    """How alike two words are at most: as if the letters that they have in common had the same order."""
+    """Upper bound on the likeness of two words: as if their common letters had the same order."""
     common = sum(min(name.count(letter), count) for letter, count in letters.items())
     return 2.0 * common / (len(word) + len(name)) if name or word else 1.0
 

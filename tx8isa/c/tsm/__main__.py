@@ -21,7 +21,7 @@ USAGE = "usage: python -m tx8isa.c.tsm [--check | --where | TABLE.MEMBER ...]"
 
 
 def described(table: Table, member: Member) -> str:
-    """What a member takes, in two lines."""
+    """Describes the parameters of a member, in two lines."""
     status = "published" if member.published else "proposed"
     first = f"{table.name}.{member.name}({member.signature})"
     if member.record is None:

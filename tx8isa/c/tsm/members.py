@@ -1,4 +1,4 @@
-"""What a table of functions consists of: members, their parameters, and the packet fields that they fill."""
+"""Tables of functions: their members, the parameters, and the packet fields that these fill."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Member:
     fills: tuple[tuple[str, str], ...]
     """Fields of the packet, or ``inter_type``, and the C expressions that they get, in order."""
     published: bool
-    """Whether the signature is the vendor's (spec); otherwise it is proposed."""
+    """True when the signature is the vendor's (spec); otherwise it is proposed."""
     record: Instruction | None = None
     """The instruction that the member makes completely; None for one of several that make it together."""
 
@@ -86,7 +86,7 @@ class Table:
     pointer: str
     """The member of ``TsmOperatorPointer`` that points to it, ``arith_pointer``."""
     instruction: str
-    """The vendor's name for its packets, ``TsmArithInstr``; empty when it is that of the packet itself."""
+    """The vendor's name for its packets, ``TsmArithInstr``; empty when it is the packet's own name."""
     members: tuple[Member, ...]
 
     @cached_property

@@ -15,9 +15,9 @@ from .members import Member, Table
 from .tables import tables
 
 HEADERS = FOLDER / "tsm"
-"""Where the headers are."""
+"""Folder of the headers."""
 LIBRARY = Path(__file__).parent.parent / "runtime"
-"""Where the sources of the library are, and what surrounds ``main``."""
+"""Folder of the library's sources and of the code around ``main``."""
 
 _ENGINES = {
     Engine.CT: "CGRA",

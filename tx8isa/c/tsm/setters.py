@@ -22,7 +22,7 @@ def _setter(name: str, text: str, *fills: tuple[str, str], published: bool = Tru
 
 
 def _shared(address: str) -> Iterator[Member]:
-    """What a product and a convolution both have; ``address``: what the vendor calls that of a scale."""
+    """Parameters common to products and convolutions; ``address``: the vendor's name for that of a scale."""
     for side in ("Negative", "Positive"):
         field = f"scale_{side[0].lower()}"
         # Both sides are in use once one is: the bit is common, so a side without a scale leaves it.

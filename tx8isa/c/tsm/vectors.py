@@ -88,7 +88,7 @@ def member(name: str, mnemonic: str, text: str, *, published: bool, extra: str =
 
 
 def joined(*parts: str) -> str:
-    """A list of parameters out of several, some of which may be empty."""
+    """Joins lists of parameters, leaving out empty ones."""
     return ", ".join(part for part in parts if part)
 
 
