@@ -13,6 +13,7 @@ later in a keyed order, so it is associative, commutative and idempotent.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -23,6 +24,7 @@ import numpy.typing as npt
 
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
 from .packing import storage_dtype
+from .rounding import rounded
 from .simple_fractions import are_short, are_simple, simple_fractions, simple_roots
 
 Elements = npt.NDArray[np.float64]
@@ -39,6 +41,8 @@ _HALVES = tuple(prime // 2 for prime in PRIMES)
 """The primes q."""
 MOST_TERMS = 2048
 """Products of two residues that add up exactly in binary64."""
+_PIECE = 1 << 14
+"""Elements that are reduced at a time: they stay in the caches of the host."""
 RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -87,15 +91,22 @@ class PrimeField:
 
     def reduced(self, x: Elements) -> Elements:
         """Whole numbers below 2**53 as residues of about half the prime; infinities and NaN stay."""
-        moduli = self._moduli(x)
-        found: Elements = x * (1.0 / moduli)
-        np.rint(found, out=found)
-        found *= moduli
+        whole = np.asarray(x).reshape(self.residues, -1)
+        found = np.empty(whole.shape)
+        finite, multiple = True, np.empty(min(whole.shape[1], _PIECE))
         with np.errstate(invalid="ignore"):
-            np.subtract(x, found, out=found)
-        if not _all_finite(found):
-            np.copyto(found, x, where=np.isinf(x))
-        return found
+            for given, made, modulus in zip(whole, found, self.moduli.tolist(), strict=True):
+                for at in range(0, given.size, _PIECE):
+                    piece, result = given[at : at + _PIECE], made[at : at + _PIECE]
+                    times = multiple[: piece.size]
+                    np.multiply(piece, 1.0 / modulus, out=times)
+                    np.rint(times, out=times)
+                    times *= modulus
+                    np.subtract(piece, times, out=result)
+                    finite = finite and math.isfinite(np.add.reduce(result))
+        if not finite:
+            np.copyto(found, whole, where=np.isinf(whole))
+        return found.reshape(x.shape)
 
     def canonical(self, x: Elements) -> Elements:
         """The one residue of at most half the prime that stands for an element."""
@@ -275,18 +286,28 @@ class PrimeField:
         found = self._of_fractions(*fraction, flat)
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 
-    def of_stored(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
-        """Numbers in memory as elements, exactly; in FP32 a simple fraction or root beside one is meant."""
-        flat = np.asarray(values, np.float64)
+    def of_stored(self, values: npt.NDArray[Any], fmt: Format) -> Elements:
+        """Numbers in memory, in a float format that has them, as elements."""
+        return self.of_patterns(rounded(values, fmt).view(f"u{fmt.bits // 8}"), fmt)
+
+    def of_patterns(self, patterns: npt.NDArray[Any], fmt: Format) -> Elements:
+        """Stored numbers as elements, exactly; in FP32 a simple fraction or root beside one is meant."""
+        if fmt.bits > 16:
+            different, places = np.unique(patterns.astype(np.int64), return_inverse=True)
+            return self._meant(stored_numbers(different, fmt), fmt).take(places.reshape(patterns.shape), 1)
+        if fmt not in self._tables:
+            self._tables[fmt] = self.of_numbers(stored_numbers(np.arange(1 << fmt.bits), fmt))
+        return self._tables[fmt].take(patterns, 1)
+
+    def _meant(self, values: Elements, fmt: Format) -> Elements:
         if fmt is not Format.FP32:
-            return self.of_numbers(flat)
-        finite = np.where(np.isfinite(flat), flat, 0.0)
+            return self.of_numbers(values)
+        finite = np.where(np.isfinite(values), values, 0.0)
         fraction = simple_fractions(finite, MANTISSA_BITS[fmt])
         simple = are_simple(*fraction[:2]) & ~are_short(finite)
-        above, below, power = (
-            np.where(simple, *pair) for pair in zip(fraction, _exactly(finite), strict=True)
-        )
-        return self._with_roots(self._of_fractions(above, below, power, flat), flat, simple)
+        pairs = zip(fraction, _exactly(finite), strict=True)
+        above, below, power = (np.where(simple, *pair) for pair in pairs)
+        return self._with_roots(self._of_fractions(above, below, power, values), values, simple)
 
     def _with_roots(self, found: Elements, values: Elements, simple: npt.NDArray[np.bool_]) -> Elements:
         """Elements of numbers, with roots of fractions for those that are not ``simple`` themselves."""
@@ -305,15 +326,6 @@ class PrimeField:
             factor = powers[logarithm % (prime - 1)].astype(np.int64)
             found[at] = (above % prime * factor % prime).astype(np.float64)
         return np.where(np.isfinite(numbers), self.reduced(found), numbers)
-
-    def of_patterns(self, patterns: npt.NDArray[np.int64], fmt: Format) -> Elements:
-        """Stored numbers as elements; those of 8 and 16 bits by a table."""
-        if fmt.bits > 16:
-            different, places = np.unique(patterns, return_inverse=True)
-            return self.of_stored(stored_numbers(different, fmt), fmt)[:, places.reshape(patterns.shape)]
-        if fmt not in self._tables:
-            self._tables[fmt] = self.of_numbers(stored_numbers(np.arange(1 << fmt.bits), fmt))
-        return self._tables[fmt][:, patterns]
 
     def random(self, name: str, shape: tuple[int, ...]) -> Elements:
         """Random elements, which depend on a name and the seed."""

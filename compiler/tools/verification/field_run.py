@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asm.image import Buffer, ddr_offset, read_again
+from asm.image import Buffer, Image, ddr_offset, named_place, read_again
 from asm.image.types import Window
 from compiler.driver import Program
 from compiler.graph import Array
@@ -28,6 +28,10 @@ class FieldOutcome:
     """What was executed in real numbers alone, with how often."""
     computed: npt.NDArray[np.uint64] | None
     """The keys (``PrimeField.keys``) of all results of instructions; None unless they were asked for."""
+    writers: Mapping[str, npt.NDArray[np.int64]]
+    """For each element of the outputs the number of the instruction that computed it; 0: none is known."""
+    instructions: Sequence[str]
+    """The instructions by these numbers, from 1, for people."""
 
 
 def run_in_field(
@@ -47,7 +51,8 @@ def run_in_field(
     system = loaded.start(real, field=field)
     run, windows = system.field_run, loaded.image.windows
     assert run is not None
-    run.keep_results = keep_results
+    if keep_results:
+        run.keep_results()
     for buffer in loaded.inputs:
         if buffer.name in elements:
             size = Format.parse(buffer.format).bits // 8
@@ -57,12 +62,22 @@ def run_in_field(
     except emulator.Fault as fault:
         raise RunFault(str(fault)) from None
     run.check()
-    found = {}
+    found, writers = dict[str, Elements](), dict[str, npt.NDArray[np.int64]]()
     for buffer in loaded.outputs:
         fmt = Format.parse(buffer.format)
         if fmt.is_float:
             found[buffer.name] = run.ddr.read(_places(buffer, windows), fmt)
-    return FieldOutcome(found, run.not_followed, run.results() if keep_results else None)
+            writers[buffer.name] = run.ddr.writers(_places(buffer, windows))
+    computed = run.results() if keep_results else None
+    texts = [_described(loaded.image, *each) for each in run.issued]
+    return FieldOutcome(found, run.not_followed, computed, writers, texts)
+
+
+def _described(image: Image, tile: int, address: int, name: str) -> str:
+    """An executed instruction: ``ne.gemm of tile 3 (prog.s:12, node 'conv1')``."""
+    line = image.lines.get(address)
+    place = named_place(f"{line[0]}:{line[1]}" if line else "", image.nodes.get(address))
+    return f"{name} of tile {tile} ({place})" if place else f"{name} of tile {tile}"
 
 
 def _places(buffer: Buffer, windows: Sequence[Window]) -> npt.NDArray[np.int64]:

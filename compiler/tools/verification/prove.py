@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,8 @@ from compiler.tools.run import random_inputs
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.tools.command_line import one_line
 
-from .field_run import run_in_field
+from .field_run import FieldOutcome, run_in_field
+from .host_threads import one_thread
 
 Compile = Callable[[Graph], Program]
 Compiler = Callable[..., Program]
@@ -48,6 +50,8 @@ class Difference:
     count: int
     """How many elements differ."""
     size: int
+    by: str = ""
+    """The instruction that computed it."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,10 @@ def prove(program: Program, compile_: Compile, compile_alone: Compiler, seed: in
     real = random_inputs(program.graph, {}, seed)
     recipes = _Recipes(field, program.dtype, compile_alone)
     wanted = FieldGraph(graph, compute, field, recipes.computed)
-    got = run_in_field(twin, field, elements, real)
-    values = wanted.run({**real, **elements})
+    with one_thread(), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_in_field, twin, field, elements, real)
+        values = wanted.run({**real, **elements})
+        got = running.result()
     found = _compared(graph, field, got.outputs, values)
     proof = replace(
         found,
@@ -112,9 +118,15 @@ def prove(program: Program, compile_: Compile, compile_alone: Compiler, seed: in
     )
     if not proof.differences:
         return proof
-    results = run_in_field(twin, field, elements, real, keep_results=True).computed
-    assert results is not None
-    return replace(proof, blamed=_blamed(graph, field, values, results))
+    again = run_in_field(twin, field, elements, real, keep_results=True)
+    named = tuple(replace(each, by=_computed_by(again, each)) for each in proof.differences)
+    return replace(proof, differences=named, blamed=_blamed(graph, field, values, again.computed))
+
+
+def _computed_by(run: FieldOutcome, difference: Difference) -> str:
+    """The instruction that computed the first wrong element; empty where it is a constant, or an input."""
+    number = int(run.writers[difference.output][difference.index])
+    return run.instructions[number - 1] if number else ""
 
 
 def has_exponentials(program: Program) -> bool:
@@ -260,6 +272,7 @@ def lines(proof: Proof) -> list[str]:
         place = f"{each.output}[{', '.join(map(str, each.index))}]"
         found.append(
             f"WRONG: {each.count:,} of {each.size:,} elements of {each.output}; the first is {place}"
+            + (f", computed by {each.by}" if each.by else "")
         )
     if proof.blamed is not None:
         found.append(f"{proof.blamed}: no instruction computes its result, though all its operands are there")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -104,48 +106,62 @@ def convolution(step: FieldStep) -> None:
     _finish(step, size, places, compute)
 
 
-def _positions(step: FieldStep, result: tuple[int, int, int, int]) -> Iterator[tuple[Places, Places]]:
-    """For each tap the rows and columns of the image that the results meet."""
+def _taps(
+    step: FieldStep, image: npt.NDArray[Any], result: tuple[int, int, int, int]
+) -> Iterator[npt.NDArray[Any]]:
+    """For each tap what the results meet of an image [..., n, rows, columns, channels]; zeros outside."""
     (top, _, left, _), (utop, _, uleft, _) = step.lanes("pad"), step.lanes("unpad")
     kx, ky, sx, sy = step.lanes("window")
     d0, d1 = step.lanes("dilation") if "dilation" in step.values else (1, 1)
-    rows = (np.arange(result[1]) + utop) * sy - top
-    columns = (np.arange(result[2]) + uleft) * sx - left
+    rows = _Axis(utop * sy - top, result[1], sy, ky, d1, image.shape[-3])
+    columns = _Axis(uleft * sx - left, result[2], sx, kx, d0, image.shape[-2])
+    pads = [(0, 0)] * (image.ndim - 3) + [rows.pad, columns.pad, (0, 0)]
+    wide = np.pad(image, pads) if rows.pad != (0, 0) or columns.pad != (0, 0) else image
     for y, x in product(range(ky), range(kx)):
-        yield rows + y * d1, columns + x * d0
+        yield wide[..., rows.tap(y), columns.tap(x), :]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis of an image under windows, the first of which begins at ``first``."""
+
+    first: int
+    count: int
+    stride: int
+    kernel: int
+    dilation: int
+    extent: int
+
+    @property
+    def pad(self) -> tuple[int, int]:
+        """Zeros before and after the image."""
+        last = self.first + (self.count - 1) * self.stride + (self.kernel - 1) * self.dilation
+        return max(0, -self.first), max(0, last + 1 - self.extent)
+
+    def tap(self, number: int) -> slice:
+        """The positions of the padded image under a tap."""
+        first = self.first + self.pad[0] + number * self.dilation
+        return slice(first, first + (self.count - 1) * self.stride + 1, self.stride)
 
 
 def _tap_places(step: FieldStep, image: Places, result: tuple[int, int, int, int]) -> Places:
     """The places of the elements at each tap; -1 outside."""
-    found = [_at(image[None] + 1, rows, columns)[0] - 1 for rows, columns in _positions(step, result)]
-    return np.stack(found)
+    return np.stack(list(_taps(step, image + 1, result))) - 1
 
 
 def _convolved(
     step: FieldStep, image: Elements, weights: Elements, result: tuple[int, int, int, int]
 ) -> Elements:
-    """Sums over the taps of a window; positions outside are zeros."""
-    total: Any = None
-    for number, (rows, columns) in enumerate(_positions(step, result)):
-        part = _at(image, rows, columns)
-        if step.meaning.direction is Direction.DEPTHWISE:
-            term = step.field.multiply(part, weights[:, number, 0][:, None, None, None])
-        else:
-            flat = part.reshape(part.shape[0], -1, part.shape[-1])
-            term = step.field.product(flat, weights[:, number].swapaxes(1, 2))
-            term = term.reshape(part.shape[0], *result)
-        total = term if total is None else step.field.add(total, term)
-    return np.asarray(total)
-
-
-def _at(image: npt.NDArray[Any], rows: Places, columns: Places) -> npt.NDArray[Any]:
-    inside_rows = (rows >= 0) & (rows < image.shape[2])
-    inside_columns = (columns >= 0) & (columns < image.shape[3])
-    found = image[:, :, np.clip(rows, 0, image.shape[2] - 1)][
-        :, :, :, np.clip(columns, 0, image.shape[3] - 1)
-    ]
-    found *= inside_rows.reshape(-1, 1, 1) & inside_columns.reshape(-1, 1)
-    return found
+    """Sums over the taps of a window; positions outside are zeros. ``weights``: [residues, taps, maps, c]."""
+    taps = list(_taps(step, image, result))
+    if step.meaning.direction is Direction.DEPTHWISE:
+        factors = weights[:, :, 0, None, None, None]
+        terms = (step.field.multiply(part, factors[:, at]) for at, part in enumerate(taps))
+        return reduce(step.field.add, terms)
+    rows = taps[0] if len(taps) == 1 else np.stack(taps, -2)
+    inner = len(taps) * image.shape[-1]
+    columns = weights.transpose(0, 2, 1, 3).reshape(weights.shape[0], -1, inner).swapaxes(1, 2)
+    return step.field.product(rows.reshape(rows.shape[0], -1, inner), columns).reshape(-1, *result)
 
 
 RULES: dict[type, Callable[[FieldStep], None]] = {Matrix: gemm, Convolution: convolution}

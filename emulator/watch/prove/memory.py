@@ -7,6 +7,9 @@ becomes an element when an instruction computes with it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,8 +23,47 @@ _SHIFT = float(1 << 22)
 """Added to residues, so that no element is stored as 0."""
 _MARKS = {2: ((-1.0, 0.0),), 4: ((1.0, 2.0**23), (-1.0, 2.0**23), (-1.0, 0.0))}
 """By the size of a number, for each of its later bytes: a sign, and what is added; all exact in binary32."""
+_DENSE = 2
+"""Numbers are read side by side if they are at most so many for each that is wanted."""
 _LARGE = 64
 """Bytes of blocks that are cleared one by one."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Numbers of ``size`` bytes that some places are among: side by side, or only these."""
+
+    first: int
+    end: int
+    size: int
+    places: Places | None = None
+    """The places, where most of what is between them is not wanted."""
+    order: Places | None = None
+    """For each place the number of the run; None: they are in its order."""
+    shape: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, places: Places, size: int) -> _Run:
+        if not places.size:
+            return cls(0, 0, size, places.ravel(), None, places.shape)
+        first, last = int(places.min()), int(places.max())
+        order = (places.ravel() - first) // size
+        count = (last - first) // size + 1
+        if count > _DENSE * order.size or (order * size + first != places.ravel()).any():
+            return cls(first, last + size, size, places.ravel(), None, places.shape)
+        ordered = count == order.size and bool((order[1:] > order[:-1]).all())
+        return cls(first, last + size, size, None, None if ordered else order, places.shape)
+
+    def at(self, byte: int = 0) -> slice | Places:
+        """Where a byte of each number is."""
+        if self.places is not None:
+            return self.places + byte
+        return slice(self.first + byte, self.end, self.size)
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of the run [..., numbers] at the places, in their shape."""
+        chosen = values if self.order is None else values.take(self.order, values.ndim - 1)
+        return chosen.reshape(*values.shape[:-1], *self.shape)
 
 
 class FieldMemory:
@@ -29,68 +71,83 @@ class FieldMemory:
 
     def __init__(self, data: Bytes, field: PrimeField) -> None:
         self.data, self.field = data, field
-        size = 4 * field.residues * data.size
+        size = 4 * (field.residues + 1) * data.size
         area = anonymous(size)
         if area is None:
             raise HostMemoryError(
                 f"the host refuses {size} bytes of address space for a proof; raise the memory limit, or "
                 "describe a machine with less DDR"
             )
-        self._elements = area.view(np.float32).reshape(field.residues, data.size)
+        self._rows = area.view(np.float32).reshape(field.residues + 1, data.size)
+        self._elements = self._rows[:-1]
+        self.writer = 0
+        """The number of the instruction that writes; it moves with what is written. 0: nobody asks."""
         self._lines = np.zeros((data.size >> LINE_SHIFT) + 2, np.bool_)
         """Whether lines have had elements."""
 
     def has_elements(self, places: Places) -> bool:
         """Whether any of some numbers is an element."""
-        return self._any(places) and bool(self._elements[0, places].any())
-
-    def _any(self, places: Places) -> bool:
-        """Whether there may be elements at places."""
-        return bool(places.size) and self._touched(int(places.min()), int(places.max()) + 1)
+        if not places.size:
+            return False
+        first, last = int(places.min()), int(places.max())
+        if not self._touched(first, last + 1) or not self._elements[0, first : last + 1].any():
+            return False
+        return bool(self._elements[0, places].any())
 
     def _touched(self, first: int, end: int) -> bool:
+        """Whether there may be elements from a byte to another one."""
         return bool(self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1].any())
 
     def read(self, places: Places, fmt: Format) -> Elements:
         """The elements at places, literals made elements. Pieces of several are none of them, but a hash."""
-        if not self._any(places):
-            return self.field.of_patterns(self.patterns(places, fmt), fmt)
-        found = self._elements[:, places].astype(np.float64)
-        literal, torn = found[0] == 0.0, self._torn(places, fmt.bits // 8)
-        found -= _SHIFT
+        run = _Run.of(places, fmt.bits // 8)
+        if not places.size or not self._touched(run.first, run.end):
+            return run.spread(self.field.of_patterns(self._patterns(run), fmt))
+        first = self._elements[0, run.at()]
+        literal, torn = first == 0.0, self._torn(run, first)
+        found = np.subtract(self._elements[:, run.at()], _SHIFT, dtype=np.float64)
         if literal.any():
-            found[:, literal] = self.field.of_patterns(self.patterns(places[literal], fmt), fmt)
+            found[:, literal] = self.field.of_patterns(self._patterns(run)[literal], fmt)
         if torn.any():
             found[:, torn] = self.field.random("torn", (int(torn.sum()),))
-        return found
+        return run.spread(found)
 
-    def _torn(self, places: Places, size: int) -> npt.NDArray[np.bool_]:
+    def _torn(self, run: _Run, first: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Whether the bytes of a number do not belong together."""
-        first = self._elements[0, places]
-        torn = np.zeros(places.shape, np.bool_)
-        for byte in range(1, size):
-            torn |= self._elements[0, places + byte] != _mark(first, byte, size)
-        torn &= ~np.isnan(first)  # of NaN nothing is known anyway
+        torn = np.zeros(first.shape, np.bool_)
+        for byte in range(1, run.size):
+            torn |= self._elements[0, run.at(byte)] != _mark(first, byte, run.size)
+        if torn.any():
+            torn &= ~np.isnan(first)  # of NaN nothing is known anyway
         return torn
 
     def patterns(self, places: Places, fmt: Format) -> npt.NDArray[np.int64]:
         """The bits of literals, unsigned."""
-        size = fmt.bits // 8
-        words = np.zeros(places.shape, np.int64)
-        for byte in range(size):
-            words |= self.data[places + byte].astype(np.int64) << 8 * byte
+        run = _Run.of(places, fmt.bits // 8)
+        return run.spread(self._patterns(run))
+
+    def _patterns(self, run: _Run) -> npt.NDArray[np.int64]:
+        words = self.data[run.at()].astype(np.int64)
+        for byte in range(1, run.size):
+            words |= self.data[run.at(byte)].astype(np.int64) << 8 * byte
         return words
 
     def write(self, places: Places, size: int, elements: Elements) -> None:
         """Put elements at places, numbers of ``size`` bytes."""
         if not places.size:
             return
-        first, end = int(places.min()), int(places.max()) + size
-        self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1] = True
-        self._elements[:, places] = elements + _SHIFT
-        first = self._elements[0, places]
+        run = _Run.of(places, size)
+        self._lines[run.first >> LINE_SHIFT : (run.end - 1 >> LINE_SHIFT) + 1] = True
+        stored = np.add(elements, _SHIFT, dtype=np.float32, casting="same_kind")
+        if run.order is None:
+            at, flat = run, stored.reshape(stored.shape[0], -1)
+        else:  # some places of the run may stay as they are
+            at, flat = _Run(run.first, run.end, size, places.ravel()), stored.reshape(stored.shape[0], -1)
+        self._elements[:, at.at()] = flat
+        if self.writer:
+            self._rows[-1, at.at()] = self.writer
         for byte in range(1, size):
-            self._elements[0, places + byte] = _mark(first, byte, size)
+            self._elements[0, at.at(byte)] = _mark(flat[0], byte, size)
 
     def clear(self, first: int, count: int) -> None:
         """Let bytes be literals."""
@@ -107,7 +164,16 @@ class FieldMemory:
         """What stands beside the bytes of numbers of ``size`` bytes; None where all are literals."""
         if not places.size or not self._touched(int(places.min()), int(places.max()) + size):
             return None
-        return self._elements[:, (places.reshape(-1, 1) + np.arange(size)).ravel()]
+        return self._moved[:, (places.reshape(-1, 1) + np.arange(size)).ravel()]
+
+    @property
+    def _moved(self) -> npt.NDArray[np.float32]:
+        """What moves with bytes."""
+        return self._rows if self.writer else self._elements
+
+    def writers(self, places: Places) -> npt.NDArray[np.int64]:
+        """The numbers of the instructions that have computed numbers; 0 for literals and inputs."""
+        return np.asarray(self._rows[-1, places], np.int64)
 
     def put(self, places: Places, size: int, taken: npt.NDArray[np.float32] | None) -> None:
         """Put what was taken beside other bytes."""
@@ -116,7 +182,7 @@ class FieldMemory:
             return
         first, end = int(places.min()), int(places.max()) + size
         self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1] = True
-        self._elements[:, (places.reshape(-1, 1) + np.arange(size)).ravel()] = taken
+        self._moved[:, (places.reshape(-1, 1) + np.arange(size)).ravel()] = taken
 
     def _clear_blocks(self, places: Places, size: int) -> None:
         if size < _LARGE:
@@ -136,6 +202,8 @@ def _mark(first: npt.NDArray[np.float32], byte: int, size: int) -> npt.NDArray[n
     It depends on the size of the number, so that a half of one is no number of its own.
     """
     sign, more = _MARKS[size][byte - 1]
+    if not more:  # the mark of a literal is a zero, too
+        return -first if sign < 0 else first
     return np.where(first == 0.0, np.float32(0.0), np.float32(sign) * (first + np.float32(more)))
 
 

@@ -46,8 +46,9 @@ class FieldRun(Observer):
         self.scratchpads = [FieldMemory(tile.spm.data, field) for tile in tiles]
         self.not_followed: Counter[str] = Counter()
         """What was executed in real numbers alone, with how often."""
-        self.keep_results = False
-        """Whether to keep what instructions have computed."""
+        self.issued: list[tuple[int, int, str]] = []
+        """Tile, address and name of every instruction that was executed, if results are kept."""
+        self._keeps = False
         self._failure: BaseException | None = None
         self._results: list[npt.NDArray[np.uint64]] = []
         self._tiles = {tile.words.ctypes.data: tile for tile in tiles}
@@ -55,6 +56,12 @@ class FieldRun(Observer):
         self._hook = _HOOK(self._executed)  # kept: compiled code calls it
         for tile in tiles:
             tile.words[state.SANITIZER_HOOK] = ctypes.cast(self._hook, ctypes.c_void_p).value
+
+    def keep_results(self) -> None:
+        """Keep what instructions compute, and which one has computed it."""
+        self._keeps = True
+        for memory in (self.ddr, *self.scratchpads):
+            memory.writer = 1
 
     def _executed(self, what: int, address: int) -> int:
         """An instruction was issued: all before it are executed, in the order of the program."""
@@ -73,6 +80,9 @@ class FieldRun(Observer):
         values = dict(zip(names, words.tolist(), strict=True))
         fmt = Format(values["format"]) if record.formats else None
         step = FieldStep(record, fmt, values, self.scratchpads[tile.number], self.ddr, self.field)
+        if self._keeps:
+            self.issued.append((tile.number, int(tile.words[state.PC]), record.mnemonic))
+            step.spm.writer = step.ddr.writer = len(self.issued)
         rule = RULES.get(type(record.meaning))
         try:
             if rule is not None:
@@ -97,7 +107,7 @@ class FieldRun(Observer):
             raise self._failure
 
     def _keep(self, step: FieldStep) -> None:
-        if self.keep_results and step.written is not None:
+        if self._keeps and step.written is not None:
             self._results.append(np.unique(self.field.keys(step.written)))
 
     def results(self) -> npt.NDArray[np.uint64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,7 @@ class FieldStep:
         self.spm.write(places, size or self.size, elements)
 
 
+@lru_cache(maxsize=64)
 def aligned(batches: int, positions: int, channels: int, bits: int) -> Places:
     """Offsets [batches, positions, channels] in aligned tensors: ``layouts.element_offset`` of arrays."""
     block, size = block_channels(bits), bits // 8
@@ -93,4 +95,7 @@ def aligned(batches: int, positions: int, channels: int, bits: int) -> Places:
     width = np.where(number < full, block, tail)
     start = number * positions * block + channel - number * block
     within = start + np.arange(positions).reshape(-1, 1) * width
-    return np.arange(batches).reshape(-1, 1, 1) * batch_bytes(positions, channels, bits) + within * size
+    found: Places = np.arange(batches).reshape(-1, 1, 1) * batch_bytes(positions, channels, bits)
+    found = found + within * size
+    found.flags.writeable = False
+    return found
