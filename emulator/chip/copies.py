@@ -21,19 +21,13 @@ from emulator.memory.rows import copy_rows, overlap
 from emulator.native.primitives.memory import view_i64
 from emulator.tile.dte_pmu import DtePmu
 from emulator.tile.events import Copy, Levels, Packet, Pieces, Side, Target
+from emulator.tile.notes import NEST_WORDS, OF, SIZE, TO, TRIPS
 from emulator.tile.tile import Tile
 
 from .stream import Fsm
 
 FINISHED, ERROR = 1 << 0, 1 << 8
 """Bits of dma_status (spec)."""
-
-# -- the words of ``copy_pieces``
-TO = 0  # strides of the target
-OF = 3  # strides of the source
-SIZE = 6  # bytes of a piece
-TRIPS = 7
-NEST_WORDS = 10
 
 
 @dataclass
@@ -182,7 +176,7 @@ def copies_kernel() -> int:
 
 
 def copy_pieces(target: int, source: int, words: int) -> int:
-    """Compiled: copy between host addresses; ``words`` is the address of the loops (``TO`` ...)."""
+    """Compiled: copy between host addresses; ``words`` is the address of the loops (``notes``)."""
     nest = view_i64(words, NEST_WORDS)
     second, third = nest[TRIPS + 1], nest[TRIPS + 2]
     for k in range(second * third):

@@ -4,7 +4,7 @@ Each thread takes the next tile that takes part in the round, runs it, and takes
 tiles have only sent copies that ``sends`` notes, waited for them, come to barriers and exited, the threads
 carry the copies out, each for the next tile that receives some; the thread that finishes last releases the
 barriers that are complete, and the next round begins at once. For everything else the threads return to
-Python (``System``), with simulated time for copies too; its log takes barriers and exits from here.
+Python (``System``). The log of simulated time takes barriers, copies and exits from here.
 
 Which thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a
 round depends on no other tile.
@@ -141,6 +141,7 @@ def end_copies(shared: int) -> None:
     for tile in range(get(shared, TILES)):
         row = row_of(shared, tile)
         forget(get(row, SENDS))
+        logged(get(row, STATE), hooks.COPIED)
         if get(row, WAITS) == FOR_COPIES:
             go_on(shared, row)
 
@@ -203,10 +204,13 @@ def make_wait(wait: int, size: int) -> Function:
 
     def wait_for_copies(row: int) -> int:
         """Let a tile wait for its copies; Python does it when it has taken copies of the tile."""
-        log = get(row, SENDS)
+        log, tile_state = get(row, SENDS), get(row, STATE)
         if get(log, COUNT) == 0 and get(log, ROOM) == 0:
             return FOR_PYTHON
-        step_over(get(row, STATE), size, wait)
+        put(tile_state, state.DETAIL + 1, get(log, COUNT))
+        if not logged(tile_state, hooks.AWAITS):
+            return FOR_PYTHON
+        step_over(tile_state, size, wait)
         if get(log, COUNT) == 0:
             return GOES_ON
         put(row, WAITS, FOR_COPIES)
@@ -226,8 +230,6 @@ def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, n
             return FOR_PYTHON
         if record == barrier:
             return s64(enter(shared, row, tile))
-        if get(tile_state, state.TIMING_HOOK) != 0:
-            return FOR_PYTHON  # it logs copies
         if record == wait:
             return s64(wait_for(row))
         return GOES_ON if note(tile_state, get(row, SENDS), tile, get(shared, EVERYONE)) else FOR_PYTHON

@@ -16,17 +16,33 @@ from functools import lru_cache
 
 import numpy as np
 
-from emulator.engines import queues, tables
+from emulator.engines import hooks, queues, tables
+from emulator.engines.hooks import logged
 from emulator.engines.queues import entry_at, mark
 from emulator.memory import state
 from emulator.memory.areas import GRANULE_SHIFT
 from emulator.native.primitives.memory import get, put
 from emulator.tile.events import Copy, Pieces, Side, Target
+from emulator.tile.notes import (
+    ENTRY,
+    IN_DDR,
+    MOST_TILES,
+    OF,
+    SIZE,
+    SOURCE,
+    SPAN,
+    STEP,
+    TARGET,
+    TILES,
+    TO,
+    TO_DDR,
+    TRIPS,
+)
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
 from tx8isa.table.encoding import encoder
 
-from .copies import NEST_WORDS, OF, SIZE, TO, TRIPS, copy_pieces
+from .copies import copy_pieces
 
 # -- words of a tile's notes, before the entries
 COUNT = 0  # how many entries there are
@@ -39,19 +55,6 @@ MOST = 32
 """Copies that compiled code notes for a tile in a round; Python does the others."""
 NONE = 0, MOST, queues.DDR, 0, 0
 """The words before the entries when there are no copies and some may be noted."""
-
-# -- words of an entry; the first ones are those of ``copies.copy_pieces``
-SOURCE = NEST_WORDS  # where it reads
-IN_DDR = 11  # whether that is in DDR
-STEP = 12  # scatter: distance of the sources of two tiles, else 0
-TARGET = 13  # where it writes, in the SPM of the targets or in DDR
-TILES = 14  # the set of targets
-SPAN = 15  # bytes from the first to the last that is written
-TO_DDR = 16  # whether it writes into DDR
-ENTRY = 17
-
-MOST_TILES = 62
-"""Only sets of these tiles are positive words; Python does the copies of and to other tiles."""
 
 # -- which tiles an instruction names
 OWN = 0  # none, which means its own
@@ -120,6 +123,9 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
             words[kind + K_SOURCE],
         )
         put_places(at, source, target, group, length * words[kind + K_SCATTER])
+        put(tile_state, state.DETAIL + 1, at)
+        if not logged(tile_state, hooks.SENDS):
+            return False
         take_in(log, at)
         go_past(tile_state, words[kind], record, at, members(group))
         return True

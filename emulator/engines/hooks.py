@@ -1,5 +1,5 @@
 """The hooks that compiled code calls when an engine instruction is issued or a wait has ended, and, that of
-simulated time, when a tile has come to a barrier or has exited.
+simulated time, when a tile sends copies, waits for them, has come to a barrier or has exited.
 
 Their addresses are words of a tile's state; 0 where nothing listens. Simulated time and the sanitizer use one
 each.
@@ -19,6 +19,14 @@ AT_BARRIER = -1
 """First argument: the tile is at a barrier, whose set of tiles is in the second word of ``state.DETAIL``."""
 EXITS = -2
 """First argument: the tile is about to exit, its program counter is on the instruction."""
+SENDS = -3
+"""First argument: the tile sends a copy. The second word of ``state.DETAIL`` is the host address of its note
+(``tile.notes``); its operands are in the entry being built."""
+AWAITS = -4
+"""First argument: the tile waits for its copies; the second word of ``state.DETAIL`` is 0 if none is under
+way."""
+COPIED = -5
+"""First argument: between rounds, all copies of the tile were carried out."""
 
 
 def notify(s: int, what: int) -> None:

@@ -30,7 +30,9 @@ T_FROM = 9  # program counter at the last row that its program has written
 T_BEFORE = 10  # instructions before that row
 T_EFFORT = 11  # words of EFFORT rows
 T_LIBRARY = 12  # in the C runtime's library: instructions that were dealt with; else -1
-T_WORDS = 13
+T_SENT = 13  # messages of copies that the tile has started
+T_CARRIED = 14  # those of them that were carried out
+T_WORDS = 15
 CODE_LINE_SHIFT = 6
 """Lines of code have 64 bytes."""
 MOST_LINES = 8

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from emulator import native
 from emulator.engines import queues, tables
-from emulator.engines.hooks import EXITS, MOST_WORKERS
+from emulator.engines.hooks import AWAITS, COPIED, EXITS, MOST_WORKERS, SENDS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.native import FixedMeaning, compile_generated
@@ -26,6 +26,7 @@ from tx8isa.cost import instructions as cost
 
 from . import layout
 from .efforts import EFFORTS, USED, effort_kernel, hint_kernel, interrupt, lines_of_code, log_effort
+from .mesh import log_copies
 from .saved import LogState
 
 
@@ -52,19 +53,23 @@ def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
 
 
 def log_event(tile_state: int, head: int, row: int, what: int) -> int:
-    """Write the row of a barrier or an exit; 0 when the log should be processed first, else 1."""
+    """Write the row of a barrier, an exit or a wait for copies; 0 when the log should be processed first,
+    else 1."""
     at = get(head, layout.T_AT)
     if at > layout.LOG_PART:
         return 0
-    kind, tiles = layout.BARRIER, get(tile_state, state.DETAIL + 1)
-    if what == EXITS:
-        kind, tiles = layout.EXIT, 0
+    kind, longer, first = layout.BARRIER, 0, get(tile_state, state.DETAIL + 1)
+    if what == AWAITS:
+        kind, longer = layout.AWAIT, layout.H_POLL if first == 0 else layout.H_CPI
+        first = get(head, layout.T_SENT)
+    elif what == EXITS:
+        kind, first = layout.EXIT, 0
         put(row, layout.L_RETIRED, get(row, layout.L_RETIRED) + 1)  # an exit counts as executed
         put(row, layout.L_PC, get(row, layout.L_PC) + 4)
     put(row, layout.L_KIND, kind | layout.SHORT_ROW << layout.LENGTH_SHIFT)
     put(row, layout.L_WORKER, 0)
-    put(row, layout.L_COST, 0)
-    put(row, layout.L_FIRST, tiles)
+    put(row, layout.L_COST, longer)
+    put(row, layout.L_FIRST, first)
     put(head, layout.T_AT, at + layout.SHORT_ROW)
     return 1
 
@@ -82,10 +87,16 @@ def generate_log() -> Callable[[int, int], int]:
 
     def log(what: int, tile_state: int) -> int:
         head = get(tile_state, state.TIMING)
+        if what == COPIED:
+            put(head, layout.T_CARRIED, get(head, layout.T_SENT))
+            return 1
         at = log_effort(tile_state, head, get(what, queues.E_RECORD) if what >= MOST_WORKERS else -1)
         row = get(head, layout.T_LOG) + 8 * at
         put(row, layout.L_RETIRED, get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED))
         put(row, layout.L_PC, get(tile_state, state.PC))
+        if what == SENDS:
+            interrupt(tile_state, head, at + log_copies(tile_state, head, row))
+            return 1
         if what < 0:
             return log_event(tile_state, head, row, what)
         if what < MOST_WORKERS:
@@ -120,11 +131,12 @@ def generate_log() -> Callable[[int, int], int]:
 @cache
 def _meaning() -> FixedMeaning:
     """The parts that the text of the hook is made of."""
-    functions = (*cost.FUNCTIONS, log_instruction, log_event, gather, gather_arguments, *USED)
+    functions = (*cost.FUNCTIONS, log_instruction, log_event, log_copies, gather, gather_arguments, *USED)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
-        EXITS,
+        SENDS,
+        COPIED,
         tables.COSTS,
         tables.C_FIXED,
         tables.C_EXCLUSIVE,

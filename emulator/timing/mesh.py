@@ -7,8 +7,12 @@ carries one message at a time. Bytes that come from DDR or go there also flow as
 
 from __future__ import annotations
 
-from emulator.engines import queues
+from emulator.engines import queues, tables
+from emulator.engines.queues import entry_at
+from emulator.memory import state
 from emulator.native.primitives.memory import get, put
+from emulator.tile import notes
+from tx8isa.cost.terms import run_bytes
 
 from . import layout
 from .flows import begin_flow
@@ -222,3 +226,68 @@ def arrive(chip: int, place: int, number: int) -> None:
 
 
 DTE = 6
+
+
+# -- the log -----------------------------------------------------------------------------------------------
+
+
+def log_copies(tile_state: int, head: int, row: int) -> int:
+    """Write the rows of the copy that a tile sends, one for each target; returns the words used."""
+    note, retired = get(tile_state, state.DETAIL + 1), get(row, layout.L_RETIRED)
+    group, source, words = get(note, notes.TILES), get(note, notes.SOURCE), 0
+    for target in range(notes.MOST_TILES):
+        if (group >> target) & 1 == 1:
+            at = row + 8 * words
+            put(at, layout.L_RETIRED, retired)
+            put(at, layout.L_PC, get(tile_state, state.PC))
+            put(at, layout.L_COST, layout.H_SEND if words == 0 else layout.H_NOTHING)
+            put(at, layout.C_TARGET, target)
+            put(at, layout.C_LAST, 1 if group >> target == 1 else 0)
+            words += log_copy(tile_state, at, note, source)
+            source += get(note, notes.STEP)
+            put(head, layout.T_SENT, get(head, layout.T_SENT) + 1)
+    return words
+
+
+def log_copy(tile_state: int, row: int, note: int, source: int) -> int:
+    """Write the rest of the row of a copy to one target, that of its bytes; returns its words."""
+    from_ddr, to_ddr, target = get(note, notes.IN_DDR), get(note, notes.TO_DDR), get(note, notes.TARGET)
+    size, record = get(note, notes.SIZE), get(tile_state, state.DETAIL)
+    for level in range(3):
+        size *= get(note, notes.TRIPS + level)
+    fields = get(get(tile_state, state.RECORDS), record * tables.HEADER + tables.OPERANDS)
+    put(row, layout.L_WORKER, 0)
+    put(row, layout.C_STREAM, -1)
+    put(row, layout.C_BYTES, size)
+    put(row, layout.C_DDR, layout.SOURCE_IN_DDR * from_ddr + layout.TARGET_IN_DDR * to_ddr)
+    put(row, layout.C_RECORD, record)
+    runs = from_ddr * runs_of(note, notes.OF, size) + to_ddr * runs_of(note, notes.TO, size)
+    put(row, layout.C_RUNS, runs)
+    put(row, layout.C_RANGES, 2)
+    put(row, layout.C_FIELDS, fields)
+    payload = row + 8 * layout.C_PAYLOAD
+    put_range(payload, source + queues.DDR * from_ddr, size, 0)
+    put_range(payload + 8 * queues.RANGE_WORDS, target + queues.DDR * to_ddr, size, 1)
+    queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
+    entry = entry_at(get(queue, queues.NEXT)) + queues.E_FIELDS
+    at = layout.C_PAYLOAD + 2 * queues.RANGE_WORDS
+    for i in range(fields):
+        put(row, at + i, get(queue, entry + i))
+    put(row, layout.L_KIND, layout.COPY | (at + fields) << layout.LENGTH_SHIFT)
+    return at + fields
+
+
+def runs_of(note: int, strides: int, size: int) -> int:
+    """Contiguous runs on one side of a copy of ``size`` bytes."""
+    first, second, third = get(note, strides), get(note, strides + 1), get(note, strides + 2)
+    trips = note + 8 * notes.TRIPS
+    run = run_bytes(get(note, notes.SIZE), first, get(trips, 0), second, get(trips, 1), third, get(trips, 2))
+    return size // max(run, 1)
+
+
+def put_range(at: int, first: int, size: int, written: int) -> None:
+    """Write a range as the row of an instruction has it."""
+    put(at, queues.R_FIRST, first)
+    put(at, queues.R_REACH, first + size - 1)
+    put(at, queues.R_WRITE, written)
+    put(at, queues.R_BYTES, size)

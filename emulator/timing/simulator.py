@@ -77,9 +77,8 @@ class Simulator(Observer):
         for log in self.logs:
             log.watch(hook, machine.timing.issue.flow == "c-runtime")
         self.polls = [Polls() for _ in tiles]
-        self.sent = np.zeros(len(tiles), dtype=np.int64)
+        self.sent, self.carried = self._heads[:, layout.T_SENT], self._heads[:, layout.T_CARRIED]
         """For each tile: messages of copies that it has started; and those of them that were carried out."""
-        self.carried = np.zeros(len(tiles), dtype=np.int64)
         self.arrived = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
         """For each tile and stream: copies and packet counter updates that have arrived."""
         self.seen = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Copies that compiled code notes and makes, against those that Python makes one after another.
 
-A run with simulated time has an observer, and then Python makes every copy (``dte``), which
-``test_emulator_dte`` holds against plain bytes.
+For an observer that needs the ends of rounds Python makes every copy (``dte``), which ``test_dte`` holds
+against plain bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from emulator.engines import tables
 from emulator.tile.fault import Fault
 from machine_code import needs_jit
 from round_programs import outcome
+from time_bench import Keep
 
 PLAIN = {
     "dte.unicast": "tile={tile}",
@@ -66,9 +67,16 @@ def schedule(rng: random.Random, room: int) -> str:
 def test_any_sends_as_with_an_observer(seed: int, room: int, threads: int) -> None:
     rng = random.Random(seed)
     text, before = schedule(rng, room), Memories.random(4, seed)
-    compiled, watched = ran(text, before, FOUR, threads=threads), ran(text, before, FOUR, timed=True)
-    assert outcome(compiled) == outcome(watched)
-    assert Memories.of(compiled) == Memories.of(watched)
+    watched, found = Keep(), Keep()
+    wanted = ran(text, before, FOUR, observed=True, sinks=[watched])
+    for options in ({}, {"sinks": [found]}):
+        compiled = ran(text, before, FOUR, threads=threads, **options)
+        assert outcome(compiled) == outcome(wanted)
+        assert Memories.of(compiled) == Memories.of(wanted)
+    assert found.ends == watched.ends
+    assert found.slices.tobytes() == watched.slices.tobytes()
+    assert found.ranges.tobytes() == watched.ranges.tobytes()
+    assert found.fields.tobytes() == watched.fields.tobytes()
 
 
 def made_by_python(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -> int:
@@ -144,7 +152,13 @@ def test_between_what_two_copies_read(monkeypatch: pytest.MonkeyPatch, target: i
 @needs_jit
 def test_python_makes_copies_for_observers(monkeypatch: pytest.MonkeyPatch) -> None:
     text = repeated("dte.unicast dst=0x100, src=0, tile=t1, n=16")
-    assert made_by_python(monkeypatch, text, timed=True) == 200
+    assert made_by_python(monkeypatch, text, observed=True) == 200
+
+
+@needs_jit
+def test_simulated_time_needs_no_python_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = repeated("dte.unicast dst=0x100, src=0, tile=t1, n=16")
+    assert made_by_python(monkeypatch, text, timed=True) == 0
 
 
 def test_more_copies_than_there_is_room_for() -> None:
@@ -154,7 +168,7 @@ def test_more_copies_than_there_is_room_for() -> None:
     )
     text, before = only(1, one + " dte.wait\n"), Memories.random(4, 0)
     assert 2 * MOST < 90
-    compiled, watched = ran(text, before, FOUR), ran(text, before, FOUR, timed=True)
+    compiled, watched = ran(text, before, FOUR), ran(text, before, FOUR, observed=True)
     assert outcome(compiled) == outcome(watched)
     content = Memories.of(compiled).content
     assert content[2][0x1020:0x102C] == before.content[1][4 * 89 : 4 * 89 + 12]
@@ -171,7 +185,7 @@ def test_instructions_and_registers_in_one_round_keep_their_order() -> None:
         source = 0x20 if last == 3 else 0x300
         found = ran(text, before, FOUR)
         assert Memories.of(found).content[3][0x1000:0x1018] == before.content[0][source : source + 24]
-        assert outcome(found) == outcome(ran(text, before, FOUR, timed=True))
+        assert outcome(found) == outcome(ran(text, before, FOUR, observed=True))
 
 
 def test_a_tile_that_waits_for_nothing_goes_on() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chip_bench import W, build, chip
 from emulator.chip.system import System
+from emulator.tile.observer import Observer
 
 FOUR, SIXTEEN = chip(4, 0x4000), chip(16, 0x4000)
 SPM_BYTES, DDR, DDR_BYTES = 0x4000, 0x30_0000, 0x4000
@@ -79,9 +80,12 @@ class Memories:
             self.content[memory][at] = value
 
 
-def ran(text: str, memories: Memories, machine: object = SIXTEEN, **options: object) -> System:
-    """The system after a program that began with these memories."""
+def ran(
+    text: str, memories: Memories, machine: object = SIXTEEN, *, observed: bool = False, **options: object
+) -> System:
+    """The system after a program that began with these memories; ``observed``: Python sees every round."""
     system = build(text, machine, **options)  # type: ignore[arg-type]
+    system.observers += [Observer()] * observed
     memories.into(system)
     system.run()
     return system
