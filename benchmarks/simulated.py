@@ -2,8 +2,9 @@
 
     python benchmarks/simulated.py
 
-Each program runs without simulated time, with it, and with a sink that counts slices. Times are processor
-times of all host threads together, the best of several runs.
+Each program runs without simulated time, with it, and with a sink that counts slices. Networks run as
+``import tx8`` runs them: without time, with it, and with their cycles and statistics read. Times are
+processor times of all host threads together, the best of several runs.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 import asm
+import tx8
 from _report import promise
 from emulator import load
+from emulator.cli.arrays import random_arrays
 from emulator.memory.buffers import travel_dtype
 from emulator.program import Program
 from emulator.timing.slices import Batch
+from host_time import image_of
 from tx8isa.machine.description import load_machine
 
 ROUNDS = 5
@@ -84,6 +88,7 @@ def seconds(program: Program, how: str) -> float:
         system = program.start(inputs, timed=how != "off", sinks=sinks)
         start = time.process_time()
         system.run()
+        _ = system.cycles
         times.append(time.process_time() - start)
     return min(times[1:])  # the first run compiles kernels
 
@@ -102,6 +107,31 @@ def compare(what: str, program: Program, instructions: int) -> None:
         promise(f"{what}, time simulated", sink / off - 1, "%", at_most=0.3)
 
 
+def compare_network(name: str, folder: Path) -> None:
+    """Print the times of a network as users run it, whose reading of cycles and statistics counts too."""
+    program = tx8.load(image_of(name, folder))
+    inputs = random_arrays([(b.name, b.shape, travel_dtype(b)) for b in program.inputs], {}, 0)
+    times: dict[str, float] = {}
+
+    def least(what: str, work: Callable[[], object]) -> None:
+        start = time.process_time()
+        work()
+        times[what] = min(times.get(what, 1e9), time.process_time() - start)
+
+    program.run(inputs)  # compiles kernels
+    for _ in range(2 * ROUNDS):
+        least("off", lambda: program.run(inputs, timed=False))
+        least("run", lambda: program.run(inputs))
+        least("clock", lambda: program.run(inputs).cycles)
+        least("statistics", lambda: str(program.run(inputs).stats))
+    off, read = times["off"], 1e3 * (times["statistics"] - times["clock"])
+    against = f"a run without time: {1e3 * off:.1f} ms"
+    promise(f"{name}: tx8.Program.run", times["run"] / off, "times", at_most=1.4, against=against)
+    promise(f"{name}: with its cycles", times["clock"] / off, "times", at_most=1.25, against=against)
+    promise(f"{name}: its statistics beyond that", read, "ms", at_most=3.0, against=against)
+    print(name, {what: f"{1e3 * taken:.1f} ms" for what, taken in times.items()})
+
+
 def digits(folder: Path) -> Program:
     """The digits example, compiled."""
     command = Path(sys.executable).with_name("tx8cc")
@@ -114,6 +144,8 @@ def main() -> None:
     compare(f"{COUNT:,} of load, load, add, store", loop(FOUR, COUNT // 4), COUNT)
     with tempfile.TemporaryDirectory() as folder:
         compare("digits, 16 tiles", digits(Path(folder)), 0)
+        for name in ("squeezenet", "resnet50", "encoder"):
+            compare_network(name, Path(folder))
     compare("16 tiles, 960 GEMM of 256 x 256 x 256", Program(asm.assemble(gemms(60)), load_machine(None)), 0)
 
 

@@ -109,7 +109,7 @@ class Program:
     def run(
         self,
         *inputs: Any,
-        threads: int = 1,
+        threads: int | None = None,
         timed: bool = True,
         max_instructions: int | None = None,
         **named: Any,
@@ -119,8 +119,9 @@ class Program:
         converted. On several chips a program that was loaded from a file takes inputs of the chips:
         ``chip1.x`` is that of chip 1, and ``x`` that of every chip.
 
-        ``threads``: of the host; results do not depend on it. ``timed`` simulates time; without it the run is
-        somewhat faster, and is repeated when somebody asks for cycles.
+        ``threads``: of the host, by default its processors, at most eight, or one for a short program;
+        results do not depend on it. ``timed`` notes what time is simulated from when somebody asks for cycles
+        or statistics; without it the run is somewhat faster, and is repeated then.
 
         InputError for inputs that do not fit, Fault when the program stops.
         """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from emulator.chip.options import Show
+from emulator.chip.options import Show, host_cores
 from emulator.chip.system import System
 from emulator.watch.strict.hazards import Hazard
 from tx8isa.errors import Tx8Error
@@ -116,10 +116,10 @@ class Run:
     @cached_property
     def stats(self) -> Stats | ChipsStats:
         """Where the time went: ``print(run.stats)`` is the table of ``tx8emu --stats`` (docs/stats.md)."""
-        from .views.stats import Stats, all_sinks, watched
+        from .views.stats import Stats, Watch
 
-        sink = watched(self._program)
-        return Stats(sink, self.execute(sinks=all_sinks(sink)).tiles)
+        watch = Watch(self._program)
+        return Stats(watch, self.execute(sinks=watch.sinks).tiles)
 
     @property
     def cycles(self) -> float:
@@ -154,11 +154,11 @@ class Run:
             raise Tx8Error(f"'{path}' ends neither in .html, for a page, nor in .json, for data")
         from emulator.watch.report.file import PageFile
 
-        from .views.stats import watched
+        from .views.stats import Watch
 
-        sink = watched(self._program)
-        page = PageFile(str(path), sink, self._title)
-        page.finish(self.execute(sinks=[sink, page.sink]).tiles, "", None)
+        statistics = Watch(self._program).statistics
+        page = PageFile(str(path), statistics, self._title)
+        page.finish(self.execute(sinks=[statistics, page.sink]).tiles, "", None)
         return Path(path)
 
     def trace(self, path: str | Path) -> Path:
@@ -183,21 +183,27 @@ class Run:
 
 
 def start(
-    runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], threads: int, limit: int | None, timed: bool
+    runs: RepeatedRuns,
+    title: str,
+    inputs: Mapping[str, Array],
+    threads: int | None,
+    limit: int | None,
+    timed: bool,
 ) -> Run:
     """Run a program; Fault when it stops, and what it printed is shown. ``limit``: instructions of a tile."""
-    from .views.stats import Stats, all_sinks, watched
+    from .views.stats import Stats, Watch
 
     program = runs.program
+    threads = threads or runs.threads
     run = Run(program, title, inputs, threads)
-    sink = watched(program) if timed else None
-    sinks = all_sinks(sink) if sink else []
+    watch = Watch(program) if timed else None
+    sinks = watch.sinks if watch else []
     with _printing(run) as show, runs.started(inputs, threads=threads, sinks=sinks, show=show) as system:
         system.run(limit)
         run.outputs = program.results(system)
         run.instructions = sum(tile.retired for tile in system.tiles)
-        if sink:
-            run.__dict__["stats"] = Stats(sink, system.tiles)
+        if watch:
+            run.__dict__["stats"] = Stats(watch, system.tiles)
     return run
 
 
@@ -278,13 +284,13 @@ def start_on_chips(
     program: emulator.Program,
     title: str,
     inputs: Mapping[str, Array],
-    threads: int,
+    threads: int | None,
     limit: int | None,
     timed: bool,
     spread: SharedGraph | None,
 ) -> Run:
     """Run a program on several chips; as ``start``. ``spread`` as for ``ChipsRun``."""
-    run = ChipsRun(program, title, inputs, threads, spread)
+    run = ChipsRun(program, title, inputs, threads or host_cores(), spread)
     run.start(limit, timed)
     return run
 

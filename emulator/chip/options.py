@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -43,6 +44,15 @@ class RunOptions(TypedDict, total=False):
     """Execute the program in prime fields too (docs/proving.md); the tiles run on one host thread then."""
     sinks: Sequence[Sink]
     """The sinks that receive the slices of simulated time."""
+
+
+MOST_CORES = 8
+"""With more host threads small networks take longer again (docs/benchmarks.md)."""
+
+
+def host_cores() -> int:
+    """How many host threads share the tiles when nobody says how many: what this process may use."""
+    return min(len(os.sched_getaffinity(0)), MOST_CORES)
 
 
 def discard(file: int, data: bytes) -> None:

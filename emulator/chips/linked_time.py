@@ -31,7 +31,7 @@ class Departure(NamedTuple):
 class LinkedSimulator(Simulator):
     """A ``Simulator`` between whose events come those of other chips."""
 
-    needs_rounds = True
+    needs_rounds, may_wait = True, False
 
     def __init__(
         self,

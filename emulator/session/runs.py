@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Unpack
 
 from emulator.chip.memories import Memories
-from emulator.chip.options import RunOptions
+from emulator.chip.options import RunOptions, host_cores
 from emulator.chip.restart import Restart
 from emulator.chip.system import System
 from emulator.memory.buffers import Array
@@ -17,6 +18,8 @@ from emulator.program import Program
 
 MOST_BYTES = 1 << 29
 """Bytes of memories that wait for another run of their programs, of all programs together."""
+SHORT = 2e-3
+"""Seconds below which a run takes longer when several host threads share it."""
 
 
 class RepeatedRuns:
@@ -33,9 +36,15 @@ class RepeatedRuns:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._idle: Restart | None = None
+        self._seconds = SHORT
         segments = sum(segment.size for segment in program.image.segments)
         self.size = segments + program.machine.tiles * program.machine.spm.bytes
         """Bytes of its memories, without what the host has not supplied yet."""
+
+    @property
+    def threads(self) -> int:
+        """Host threads for a run when nobody says how many: one where the last run was short."""
+        return host_cores() if self._seconds >= SHORT else 1
 
     @contextmanager
     def started(self, inputs: Mapping[str, Array], **options: Unpack[RunOptions]) -> Iterator[System]:
@@ -47,7 +56,9 @@ class RepeatedRuns:
             return taken[0].begin(**options)
 
         system = self.program.start(inputs, make=make, **options)
+        begin = time.perf_counter()
         yield system
+        self._seconds = time.perf_counter() - begin
         taken[0].memories.reset(system.threads)
         self._give_back(taken[0])
 

@@ -33,6 +33,16 @@ class Status(Enum):
     EXITED = "exited"
 
 
+@dataclass(frozen=True)
+class TileTotals:
+    """What statistics say of a tile after its run, which the tile's next run does not change."""
+
+    counts: np.ndarray
+    """For each record: executed, bytes read, bytes written, unused."""
+    retired: int
+    status: Status
+
+
 @dataclass
 class Tile:
     """A tile and what the scheduler knows about it."""
@@ -70,6 +80,10 @@ class Tile:
     @property
     def retired(self) -> int:
         return int(self.words[state.RETIRED])
+
+    def totals(self) -> TileTotals:
+        """Its counts until now."""
+        return TileTotals(self.counts.copy(), self.retired, self.status)
 
     def register(self, number: int) -> int:
         """Value of an x register, signed."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +20,7 @@ from tx8isa.machine.ends import End, at_end
 from tx8isa.records.record import Engine
 
 from . import layout
+from .slices import Later
 
 Words = npt.NDArray[np.int64]
 MOST_FLOWS_OF_A_TILE = 2 + layout.MOST_MESSAGES
@@ -40,10 +45,23 @@ class SimulationArrays:
         """The heads of the tiles' logs."""
         self.rows = [_log_rows() for _ in range(machine.tiles)]
         """The rows of the tiles' logs."""
+        self.lock = threading.RLock()
+        """Held by who simulates what is left of a run."""
+        self._expected: list[ref[Later]] = []
+
+    def expect(self, later: Later, find: Callable[[Any], None]) -> None:
+        """Let something be found from the arrays: before they are reset, if it is still wanted then."""
+        later.expect(find, self.lock)
+        self._expected.append(ref(later))
 
     def reset(self) -> None:
         """Put everything at rest at time 0. What rows hold that are not used does not matter."""
-        self.chip[:], self.heads[:] = self._at_rest, 0
+        with self.lock:
+            for expected in self._expected:
+                if (later := expected()) is not None:
+                    later.settle()
+            self._expected.clear()
+            self.chip[:], self.heads[:] = self._at_rest, 0
 
     @cached_property
     def ends(self) -> tuple[AtEnd, AtEnd]:

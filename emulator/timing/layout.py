@@ -40,8 +40,8 @@ MOST_LINES = 8
 went round a loop."""
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
-LOG_PART = 1 << 16
-"""Words after which a barrier ends the round, so that the log is processed while it is in a cache."""
+LOG_PART = 1 << 18
+"""Words after which a log is processed before the end of the run: barriers and waits end the round."""
 LOG_MARGIN = 1 << 14
 """Words that one instruction fills at most: a copy to all tiles, a read of all streams."""
 

@@ -21,8 +21,10 @@ from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.native import FixedMeaning, compile_generated
 from emulator.native.primitives.memory import get, put
+from emulator.tile.events import Copy, Side
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
+from tx8isa.cost.terms import run_bytes
 
 from . import layout
 from .efforts import EFFORTS, USED, effort_kernel, hint_kernel, interrupt, lines_of_code, log_effort
@@ -291,12 +293,22 @@ def drop(logs: Sequence[TileLog], heads: npt.NDArray[np.int64], words: npt.NDArr
     heads[:, layout.T_DROPPED] += words
 
 
-def copy_payload(ranges: Sequence[tuple[int, int, int]], fields: Sequence[int]) -> list[int]:
-    """Ranges (first, bytes, written) and operands as a row holds them."""
+def copy_payload(copy: Copy, sides: Sequence[tuple[Side, int]], fields: Sequence[int]) -> list[int]:
+    """The sides of a copy, each with whether it is written, and operands as a row holds them."""
     words: list[int] = []
-    for first, size, written in ranges:
-        words += [first, first + size - 1, written, size]
+    for side, written in sides:
+        first = side.start + (queues.DDR if side.in_ddr else 0)
+        words += [first, first + copy.pieces.total - 1, written, copy.pieces.total]
     return [*words, *fields]
+
+
+def runs_of_side(copy: Copy, side: Side) -> int:
+    """Contiguous runs of DDR on one side of a copy."""
+    if not side.in_ddr:
+        return 0
+    (first, second, third), (n, m, k) = side.strides, copy.pieces.trips
+    run = run_bytes(copy.pieces.size, first, n, second, m, third, k)
+    return copy.pieces.total // max(run, 1)
 
 
 class Polls:

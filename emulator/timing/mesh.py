@@ -77,6 +77,11 @@ def message_at(place: int, number: int) -> int:
     return place + layout.P_COPIES + number * layout.MESSAGE_WORDS
 
 
+def used(chip: int, message: int) -> int:
+    """1 for a message that is on its way, 0 for a place that is free."""
+    return 0 if get(chip, message + layout.M_PHASE) == layout.FREE else 1
+
+
 def free_message(chip: int, place: int) -> int:
     """Number of an unused message; there is one."""
     number = 0

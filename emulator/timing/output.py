@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from emulator.engines import queues
 from emulator.native.primitives.memory import get, put
 
 from . import layout
-from .slices import Cause, Track
+from .slices import MOST_RANGES, SLICE, Batch, Cause, Track
 
 _CORE, _DTE, _NOTHING = int(Track.CORE), int(Track.DTE), int(Cause.NOTHING)
 
@@ -118,3 +121,15 @@ def emit_wait(chip: int, place: int, cause: int, worker: int, pc: int) -> None:
     put(row, layout.O_BLOCKED, now - since)
     put(row, layout.O_BLOCKER, get(chip, place + layout.P_FREED))
     note_ranges(chip, row, 0, 0, 0, -1)
+
+
+def make_batch(rows: npt.NDArray[np.int64], kept: bool) -> Batch:
+    """Slices as sinks get them, from the rows of the simulation; ``kept``: they may keep the batch."""
+    slices = np.empty(len(rows), dtype=SLICE)
+    names = SLICE.names
+    assert names is not None
+    for column, name in enumerate(names):
+        slices[name] = rows[:, column]
+    ranges = rows[:, layout.O_RANGES : layout.O_FIELDS].reshape(-1, MOST_RANGES, 3)
+    fields = rows[:, layout.O_FIELDS :]
+    return Batch(slices, ranges.copy(), fields.copy()) if kept else Batch(slices, ranges, fields)

@@ -25,7 +25,7 @@ from .chip import AtEnd, tile_places
 from .log import gather
 from .saved import SimulationState
 from .simulate import HELD, simulate_kernel
-from .slices import Batch
+from .slices import Batch, Later
 
 _Words = npt.NDArray[np.int64]
 _ROOM = 1 << 12
@@ -88,17 +88,28 @@ def reprice_kernel() -> int:
     return compile_generated(generate_reprice, (*functions, *numbers), "log at other costs", 1)
 
 
-class TimeRange:
+class TimeRange(Later):
     """A sink that asks for the time of a run at both ends; it gets no slices.
 
-    A run that has one takes the time of two simulations more, and none of the program.
+    Two simulations more find it when somebody reads it; the program runs once.
     """
 
     def __init__(self) -> None:
-        self.least: float | None = None
+        super().__init__()
+        self._least: float | None = None
+        self._most: float | None = None
+
+    @property
+    def least(self) -> float | None:
         """Cycles at the end where programs take least time; None until the run is over."""
-        self.most: float | None = None
+        self.settle()
+        return self._least
+
+    @property
+    def most(self) -> float | None:
         """Cycles at the other end."""
+        self.settle()
+        return self._most
 
     def take(self, batch: Batch) -> None:
         """Does nothing: the range is found without slices."""
@@ -111,7 +122,7 @@ class TimeRange:
 
         A tile that comes later may find DDR free, so the run itself may be outside its ends.
         """
-        self.least, self.most = min(cycles), max(cycles)
+        self._least, self._most = min(cycles), max(cycles)
 
 
 class Replay:
@@ -126,7 +137,14 @@ class Replay:
         self._job = np.zeros(JOB_WORDS, dtype=np.int64)
         self._reprice, self._simulate = reprice_kernel(), simulate_kernel()
 
-    def add(self, number: int, rows: _Words) -> None:
+    def take(self, rows: Sequence[_Words], over: bool = False) -> None:
+        """Simulate as far as these rows of the tiles' logs allow; all when the run is over."""
+        for number, words in enumerate(rows):
+            if words.size:
+                self._add(number, words)
+        self._process(over)
+
+    def _add(self, number: int, rows: _Words) -> None:
         """Add rows to the log of a tile, with the costs of this end."""
         held = int(self.chip[self._places[number] + layout.P_LOG_END])
         if held + rows.size > self.rows[number].size:
@@ -140,8 +158,7 @@ class Replay:
         native.call(self._reprice, int(self._job.ctypes.data))
         self.chip[self._places[number] + layout.P_LOG_END] = held + rows.size
 
-    def process(self, over: bool = False) -> None:
-        """Simulate as far as the rows allow; all of them when the run is over."""
+    def _process(self, over: bool) -> None:
         chip, places = self.chip, self._places
         chip[layout.H_OUT_SIZE], chip[layout.H_OVER] = layout.OUT_ROWS, over
         chip[places + layout.P_LOG] = [rows.ctypes.data for rows in self.rows]

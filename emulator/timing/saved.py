@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.tile.moment import Moment
+from tx8isa.errors import Tx8Error
 
 Words = npt.NDArray[np.int64]
 
@@ -67,3 +68,13 @@ class TimeState:
     """(tile, stream) of what the tile has sent in this round."""
     replays: list[SimulationState]
     """At both ends of the ranges; empty when they were not asked for."""
+
+
+class StandstillError(Tx8Error):
+    """Simulated time cannot pass for a tile, whatever the others still do: no run gets there by itself."""
+
+    def __init__(self, tile: int, cycles: int) -> None:
+        super().__init__(
+            f"simulated time of tile {tile} stands still after {cycles} cycles: it waits for what never "
+            "happens. The saved state that the run began with is one that no run leaves; save it again"
+        )

@@ -16,7 +16,7 @@ from . import layout
 from .cores import begin_ready, fetch, look_again, release_barrier, take_effect
 from .engines import complete, engine_at, work
 from .flows import ended_flow, find_next, pass_time, remove_flow
-from .mesh import arrive, message_at, move
+from .mesh import arrive, message_at, move, used
 
 HELD, OUT_FULL = 0, 1
 """Results of ``simulate``: nothing more can be known; the caller has to take slices first."""
@@ -99,9 +99,13 @@ def step(chip: int, place: int) -> None:
         if get(chip, engine_at(place, engine) + layout.E_EVENT) <= now and work(chip, place, engine):
             complete(chip, place, engine)
     if get(chip, place + layout.P_MESSAGE_NEXT) <= now:
-        for number in range(layout.MOST_MESSAGES):
-            if get(chip, message_at(place, number) + layout.M_EVENT) <= now:
+        number, seen = 0, 0
+        while number < layout.MOST_MESSAGES and seen < get(chip, place + layout.P_MESSAGES):
+            message = message_at(place, number)
+            if get(chip, message + layout.M_EVENT) <= now:
                 message_event(chip, place, number)
+            seen += used(chip, message)
+            number += 1
     if get(chip, place + layout.P_DUE) <= now:
         take_effect(chip, place)
     settle(chip, place)
@@ -141,9 +145,12 @@ def settle(chip: int, place: int) -> None:
     for engine in range(queues.ENGINES):
         following = min(following, get(chip, engine_at(place, engine) + layout.E_EVENT))
     if get(chip, place + layout.P_MESSAGES) != 0:
-        event = layout.HUGE
-        for number in range(layout.MOST_MESSAGES):
-            event = min(event, get(chip, message_at(place, number) + layout.M_EVENT))
+        event, number, left = layout.HUGE, 0, get(chip, place + layout.P_MESSAGES)
+        while left != 0:
+            message = message_at(place, number)
+            event = min(event, get(chip, message + layout.M_EVENT))
+            left -= used(chip, message)
+            number += 1
         put(chip, place + layout.P_MESSAGE_NEXT, event)
         following = min(following, event)
     else:

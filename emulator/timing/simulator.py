@@ -1,49 +1,39 @@
 """Simulated time of a run: observes it, processes what the tiles have logged, and gives the sinks slices.
 
-The emulator executes instructions late and in an order of its own; time comes from the logs alone. Between
-two rounds, and whenever a log is full, ``advance`` simulates as far as the logs allow. Results do not depend
-on it, except in programs that read time: a tile that does waits until the simulation has reached its point.
+The emulator executes instructions late and in an order of its own; time comes from the logs alone. When a
+tile waits for time, and when logs are long, ``advance`` simulates as far as they allow; the rest is simulated
+after the run, where nobody asks before when somebody does. Results do not depend on it, except in programs
+that read time: a tile that does waits until the simulation has reached its point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from weakref import ref
 
 import numpy as np
-import numpy.typing as npt
 
 from emulator import native
-from emulator.engines import queues, tables
-from emulator.tile.events import Copy, Packet, Side
+from emulator.engines import tables
+from emulator.tile.events import Copy, Packet
 from emulator.tile.moment import Moment
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.cost.instructions import TICKS
-from tx8isa.cost.terms import run_bytes
-from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.primitives import s64
 
 from . import layout
 from .chip import SimulationArrays, read_moment, tile_places
-from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel
+from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel, runs_of_side
+from .output import make_batch
 from .replay import Replay, TimeRange
-from .saved import SimulationState, TimeState
+from .saved import SimulationState, StandstillError, TimeState
 from .simulate import HELD, simulate_kernel
-from .slices import MOST_RANGES, SLICE, Batch, Sink
+from .slices import Later, Sink, Waiting
 
 _IN_DDR = (layout.SOURCE_IN_DDR, layout.TARGET_IN_DDR)
-
-
-class StandstillError(Tx8Error):
-    """Simulated time cannot pass for a tile, whatever the others still do: no run gets there by itself."""
-
-    def __init__(self, tile: int, cycles: int) -> None:
-        super().__init__(
-            f"simulated time of tile {tile} stands still after {cycles} cycles: it waits for what never "
-            "happens. The saved state that the run began with is one that no run leaves; save it again"
-        )
 
 
 class Simulator(Observer):
@@ -53,6 +43,8 @@ class Simulator(Observer):
     """
 
     needs_rounds = False
+    may_wait = True
+    """Whether what is left may be simulated when somebody asks for it."""
 
     def __init__(
         self,
@@ -64,6 +56,7 @@ class Simulator(Observer):
         self.tiles = tiles
         self.sinks = [sink for sink in sinks if not isinstance(sink, TimeRange)]
         self._ranges = [sink for sink in sinks if isinstance(sink, TimeRange)]
+        self._ranged = bool(self._ranges)
         arrays = arrays or SimulationArrays(machine)
         arrays.reset()
         self._arrays = arrays
@@ -87,8 +80,10 @@ class Simulator(Observer):
         """For each tile: how much it has sent to other chips."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
-        self.ends: list[int] = []
-        """The time in ticks at which each tile exited or was stopped; known when the run is over."""
+        self._over = False
+        self._found_ends: list[int] = []
+        self._later: ref[Waiting] | None = None
+        """The sink that waits; it refers to this simulation, so a run that nobody asks about is forgotten."""
         self._places = tile_places(self.chip)
         """Positions of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)
@@ -97,7 +92,7 @@ class Simulator(Observer):
     @cached_property
     def _replays(self) -> list[Replay]:
         """The simulations at both ends, which begin when there is a log: the run need not wait for them."""
-        return [Replay(end) for end in self._arrays.ends] if self._ranges else []
+        return [Replay(end) for end in self._arrays.ends] if self._ranged else []
 
     # -- what the tiles do; called by the threads that run them ------------------------------------------
 
@@ -146,10 +141,10 @@ class Simulator(Observer):
                 sum(_IN_DDR[written] for side, written in here if side.in_ddr),
                 last,
                 record,
-                sum(_runs(copy, side) for side, _ in here),
+                sum(runs_of_side(copy, side) for side, _ in here),
                 len(here),
                 len(fields),
-                *copy_payload([_range(copy, *side) for side in here], fields),
+                *copy_payload(copy, here, fields),
             )
         self.sent[number] += len(copy.targets)
 
@@ -215,8 +210,13 @@ class Simulator(Observer):
         self.advance()
 
     def advance(self) -> None:
-        """Simulate as far as the logs allow."""
+        """Simulate as far as the logs allow, when a tile waits for time or they are long."""
         self._note_progress()
+        waits = any(tile.status is Status.TIMING for tile in self.tiles)
+        if waits or int(self._heads[:, layout.T_AT].max()) > layout.LOG_PART:
+            self._advance()
+
+    def _advance(self) -> None:
         self._process()
         while full := half_full(self._heads):
             self._make_room(full[0])
@@ -257,16 +257,18 @@ class Simulator(Observer):
         """Let no other tile hold back this one."""
         self.chip[np.delete(self._places, number) + layout.P_HOLD] = layout.HUGE
 
-    def _process(self) -> None:
+    def _work_off(self) -> None:
+        """Work off the logs as far as possible."""
         self.chip[layout.H_EMIT] = bool(self.sinks)
         self.chip[self._places + layout.P_LOG_END] = self._heads[:, layout.T_AT]
         while native.call(self._simulate, self._address) != HELD:
             self._deliver()
+
+    def _process(self) -> None:
+        self._work_off()
         worked_off = self.chip[self._places + layout.P_LOG_AT]
         for replay in self._replays:
-            for number in np.flatnonzero(worked_off).tolist():
-                replay.add(number, self.logs[number].rows[: worked_off[number]])
-            replay.process()
+            replay.take([log.rows[:words] for log, words in zip(self.logs, worked_off, strict=True)])
         drop(self.logs, self._heads, worked_off)
         self.chip[self._places + layout.P_LOG_AT] = 0
 
@@ -276,7 +278,7 @@ class Simulator(Observer):
         self.chip[layout.H_OUT_ROWS] = 0
         if count == 0:
             return
-        batch = make_batch(self._out[:count])
+        batch = make_batch(self._out[:count], kept=any(not isinstance(s, Waiting) for s in self.sinks))
         for sink in self.sinks:
             sink.take(batch)
 
@@ -288,29 +290,55 @@ class Simulator(Observer):
                 tile.status = Status.RUNNING
 
     def run_ended(self, tiles: Sequence[Tile]) -> None:
-        """Simulate the rest: what was issued ends, and no tile issues anything more."""
-        self.advance()
-        self.chip[layout.H_OVER] = 1
-        self._process()
-        self._deliver()
-        self.ends = self._ends()
-        for sink in self.sinks:
-            sink.close(self.ends)
-        self._find_ranges()
-
-    def _find_ranges(self) -> None:
-        """Simulate the rest at both ends: the exits, and what a tile that was stopped still waits at."""
-        for replay in self._replays:
-            for number, log in enumerate(self.logs):
-                replay.add(number, log.rows[: log.used])
-            replay.process(over=True)
+        """What was issued ends, and no tile issues anything more."""
+        self._note_progress()
+        self._over = True
         for wanted in self._ranges:
-            wanted.found([max(self.ends) / TICKS, *(replay.cycles for replay in self._replays)])
+            self._arrays.expect(wanted, self._find_range)
+        self._ranges = []
+        last = self.sinks[-1] if self.sinks else None
+        if not self.may_wait or len(self.sinks) > 1 or not isinstance(last, Waiting | None):
+            self._finish()
+        elif last is not None:
+            self.sinks, self._later = [], ref(last)
+            self._arrays.expect(last, self._finish)
+
+    def _finish(self, asked: Later | None = None) -> None:
+        """Simulate the rest, once. The logs keep it for the ends of the ranges."""
+        if self._found_ends:
+            return
+        if self._later is not None and (waiting := self._later()) is not None:
+            self.sinks = [waiting]
+        self.chip[layout.H_OVER] = 1
+        self._work_off()
+        self._deliver()
+        self._found_ends = self._ends()
+        for sink in self.sinks:
+            sink.close(self._found_ends)
+        self.sinks = []
+
+    def _find_range(self, wanted: TimeRange) -> None:
+        """Simulate the rest at both ends, what a tile that was stopped still waits at included."""
+        wanted.found([max(self.ends) / TICKS, *self._cycles_at_ends])
+
+    @cached_property
+    def _cycles_at_ends(self) -> list[float]:
+        for replay in self._replays:
+            replay.take([log.rows[: log.used] for log in self.logs], over=True)
+        return [replay.cycles for replay in self._replays]
+
+    @property
+    def ends(self) -> list[int]:
+        """The time in ticks at which each tile exited or was stopped; empty before the run is over."""
+        if self._over:
+            with self._arrays.lock:
+                self._finish()
+        return self._found_ends
 
     @property
     def cycles(self) -> int:
         """Simulated cycles until the last tile was done, so far."""
-        return max(self._ends()) // TICKS
+        return max(self.ends or self._ends()) // TICKS
 
     def _ends(self) -> list[int]:
         """For each tile: the time until which its core and its engines are busy, as far as is known."""
@@ -325,6 +353,7 @@ class Simulator(Observer):
 
         Slices that are final go to the sinks first.
         """
+        self._advance()
         self._deliver()
         return TimeState(
             run=SimulationState(self.chip.copy(), [log.rows[: log.used].copy() for log in self.logs]),
@@ -363,29 +392,3 @@ class Simulator(Observer):
 def away_number(tiles: int, chip: int, tile: int) -> int:
     """The number of a tile of another chip as a target: above those of this chip, which has ``tiles``."""
     return tiles * (1 + chip) + tile
-
-
-def make_batch(rows: npt.NDArray[np.int64]) -> Batch:
-    """Slices as sinks get them, from the rows of the simulation."""
-    slices = np.empty(len(rows), dtype=SLICE)
-    names = SLICE.names
-    assert names is not None
-    for column, name in enumerate(names):
-        slices[name] = rows[:, column]
-    ranges = rows[:, layout.O_RANGES : layout.O_FIELDS].reshape(-1, MOST_RANGES, 3).copy()
-    return Batch(slices, ranges, rows[:, layout.O_FIELDS :].copy())
-
-
-def _runs(copy: Copy, side: Side) -> int:
-    """Contiguous runs of DDR on one side of a copy."""
-    if not side.in_ddr:
-        return 0
-    (first, second, third), (n, m, k) = side.strides, copy.pieces.trips
-    run = run_bytes(copy.pieces.size, first, n, second, m, third, k)
-    return copy.pieces.total // max(run, 1)
-
-
-def _range(copy: Copy, side: Side, written: int) -> tuple[int, int, int]:
-    """First byte, bytes and direction of one side of a copy."""
-    first = side.start + (queues.DDR if side.in_ddr else 0)
-    return first, copy.pieces.total, written

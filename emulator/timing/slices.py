@@ -6,16 +6,17 @@ cycle; all tiles count from the same origin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tx8isa.cost.instructions import TICKS
 
-__all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Sink", "Track"]
+__all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Later", "Sink", "Track", "Waiting"]
 
 
 class Track(IntEnum):
@@ -106,3 +107,36 @@ class Sink(Protocol):
 
     def close(self, ends: Sequence[int]) -> None:
         """The run is over; ``ends`` is the time in ticks at which each tile exited or was stopped."""
+
+
+class Later:
+    """What of a run is found when somebody asks for it, or when another run is about to take its place."""
+
+    def __init__(self) -> None:
+        self._find: Callable[[Any], None] | None = None
+        self._lock = threading.RLock()
+
+    def expect(self, find: Callable[[Any], None], lock: threading.RLock) -> None:
+        """``find``, called with this object under ``lock``, will find it."""
+        self._find, self._lock = find, lock
+
+    def settle(self) -> None:
+        """Find it now, if that was not done."""
+        with self._lock:
+            find, self._find = self._find, None
+            if find is not None:
+                find(self)
+
+
+class Waiting(Later):
+    """A sink for another one, which keeps no batch, and gets the slices of a run at ``settle``."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def take(self, batch: Batch) -> None:
+        self._sink.take(batch)
+
+    def close(self, ends: Sequence[int]) -> None:
+        self._sink.close(ends)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from emulator.tile.tile import Tile
 from emulator.timing.replay import TimeRange
-from emulator.timing.slices import Sink
+from emulator.timing.slices import TICKS, Sink, Waiting
 from emulator.watch.stats.output import executed
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
@@ -22,36 +23,48 @@ if TYPE_CHECKING:
     from emulator.chips.mesh import ChipMesh
 
 
-def watched(program: emulator.Program) -> Statistics:
-    """A sink for a run of this program; its ``range`` is another one."""
-    sink = Statistics(program.image, program.machine)
-    sink.range = TimeRange()
-    return sink
+class Watch:
+    """What a run of a program is started with that is to know its statistics and the range of its time."""
 
+    def __init__(self, program: emulator.Program) -> None:
+        self.statistics, self.range = Statistics(program.image, program.machine), TimeRange()
+        self.statistics.range = self.range
+        self._waiting = Waiting(self.statistics)
 
-def all_sinks(sink: Statistics) -> list[Sink]:
-    """What a run is started with that is to know its statistics and the range of its time."""
-    return [sink] if sink.range is None else [sink, sink.range]
+    @property
+    def sinks(self) -> list[Sink]:
+        """The sinks of the run, for which nothing is simulated before somebody asks."""
+        return [self._waiting, self.range]
+
+    def settle(self) -> None:
+        """Simulate what is left, once the run is over."""
+        self._waiting.settle()
 
 
 class Stats:
-    """Where the time of a run went (docs/stats.md). ``report`` has every number as typed records."""
+    """Where the time of a run went (docs/stats.md), found when somebody reads it."""
 
-    def __init__(self, sink: Statistics, tiles: Sequence[Tile]) -> None:
-        self.report = make_report(sink, tiles)
-        self._executed = list(executed(tiles))  # now, because the tiles begin another run
+    def __init__(self, watch: Watch, tiles: Sequence[Tile]) -> None:
+        self._watch, self._tiles = watch, [tile.totals() for tile in tiles]
+
+    @cached_property
+    def report(self) -> Report:
+        """Every number as typed records."""
+        self._watch.settle()
+        return make_report(self._watch.statistics, self._tiles)
 
     @property
     def cycles(self) -> float:
         """Simulated cycles of the run."""
-        return self.report.cycles
+        self._watch.settle()
+        return self._watch.statistics.total / TICKS
 
     @property
     def cycles_range(self) -> tuple[float, float]:
         """The least and the most cycles, where figures of the model have the ends of their ranges."""
-        found = self.report.cycles_range
-        assert found is not None
-        return found.least, found.most
+        least, most = self._watch.range.least, self._watch.range.most
+        assert least is not None and most is not None
+        return least, most
 
     def to_dict(self) -> dict[str, Any]:
         """What ``tx8emu --stats=json`` prints, as Python values."""
@@ -64,7 +77,7 @@ class Stats:
         return self.report
 
     def __str__(self) -> str:
-        return "\n".join([*describe(self.report), "", *self._executed])
+        return "\n".join([*describe(self.report), "", *executed(self._tiles)])
 
     def __repr__(self) -> str:
         return f"<tx8.Stats: {self.cycles:,.0f} cycles; print() shows the table>"

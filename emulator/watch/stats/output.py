@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from emulator.engines import tables
-from emulator.tile.tile import Tile
+from emulator.tile.tile import Tile, TileTotals
 from tx8isa.records.record import Engine
 
 from .result import make_report
@@ -37,7 +37,7 @@ def report_file(report: msgspec.Struct) -> bytes:
     return f"{json_text({'run': report})}\n".encode()
 
 
-def executed(tiles: Sequence[Tile]) -> Iterator[str]:
+def executed(tiles: Sequence[Tile | TileTotals]) -> Iterator[str]:
     """Tables of executed instructions over all tiles."""
     counts = np.sum([tile.counts for tile in tiles], axis=0)
     retired = sum(tile.retired for tile in tiles)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -54,23 +53,30 @@ class Places:
 class Recent:
     """The track of the latest instructions, by tile and number, to find what an instruction waited for.
 
-    ``REMEMBERED`` is twice what is noted at once, so that nothing of one call is overwritten by it.
+    ``REMEMBERED`` is twice what is noted at once, so that nothing of one call is overwritten by it. Runs of
+    few instructions get a smaller table: to supply the pages of a large one takes milliseconds.
     """
 
     REMEMBERED = 1 << 16
+    _FEWEST = 1 << 8
 
     def __init__(self, tiles: int) -> None:
-        self._tiles = tiles
-
-    @cached_property
-    def _known(self) -> Ints:
-        return np.zeros((self._tiles, self.REMEMBERED), dtype=np.int64)  # large: no run waits for it to begin
+        self._known = np.zeros((tiles, self._FEWEST), dtype=np.int64)
 
     def note(self, tile: Ints, number: Ints, track: Ints) -> None:
         """Remember the tracks of instructions."""
-        self._known[tile, number % self.REMEMBERED] = (number + 1) << 4 | track
+        self._make_room(int(number.max(initial=0)))
+        self._known[tile, number % self._known.shape[1]] = (number + 1) << 4 | track
+
+    def _make_room(self, number: int) -> None:
+        """Let the table have a place for an instruction: as many as are remembered, or one of its own."""
+        tiles, size = self._known.shape
+        if number >= size and size < self.REMEMBERED:
+            larger = np.zeros((tiles, min(1 << number.bit_length(), self.REMEMBERED)), dtype=np.int64)
+            larger[:, :size] = self._known
+            self._known = larger
 
     def tracks(self, tile: Ints, number: Ints) -> Ints:
         """The track of each instruction, -1 where it is not remembered."""
-        known = self._known[tile, number % self.REMEMBERED]
+        known = self._known[tile, number % self._known.shape[1]]
         return np.where((number >= 0) & (known >> 4 == number + 1), known & 15, -1)

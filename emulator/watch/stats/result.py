@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines import tables
-from emulator.tile.tile import Status, Tile
+from emulator.tile.tile import Status, Tile, TileTotals
 from emulator.timing.slices import TICKS, Cause, Track
 from tx8isa.machine.description import Machine
 from tx8isa.machine.figures import Coefficient
@@ -50,7 +50,7 @@ def cycles(ticks: float) -> float:
 
 
 def make_report(
-    statistics: Statistics, tiles: Sequence[Tile], groups: Mapping[str, str] | None = None
+    statistics: Statistics, tiles: Sequence[Tile | TileTotals], groups: Mapping[str, str] | None = None
 ) -> Report:
     """The report of a run that is over. ``groups``: the group of each graph node that has one."""
     machine, total = statistics.machine, statistics.total

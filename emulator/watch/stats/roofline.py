@@ -158,19 +158,34 @@ def link_bytes(machine: Machine, sent: Ints) -> dict[tuple[int, int], int]:
 
     A packet goes along x first, then along y.
     """
-    found: dict[tuple[int, int], int] = {}
-    for source, target in zip(*map(np.ndarray.tolist, np.nonzero(sent)), strict=True):
-        for link in route(machine, source, target):
-            found[link] = found.get(link, 0) + int(sent[source, target])
-    return found
+    if not sent.any():
+        return {}
+    links, ways = _all_routes(machine.tiles, machine.grid.y)
+    carried = sent.reshape(-1) @ ways
+    return {links[number]: int(carried[number]) for number in np.flatnonzero(carried).tolist()}
+
+
+@cache
+def _all_routes(tiles: int, column: int) -> tuple[list[tuple[int, int]], Ints]:
+    """The links of a mesh, and [from tile * tiles + to tile, link]: 1 where a packet passes the link."""
+    routes = [_route(column, source, target) for source in range(tiles) for target in range(tiles)]
+    numbers = {link: number for number, link in enumerate(sorted({link for way in routes for link in way}))}
+    ways = np.zeros((len(routes), len(numbers)), dtype=np.int64)
+    for row, way in zip(ways, routes, strict=True):
+        row[[numbers[link] for link in way]] = 1
+    return list(numbers), ways
 
 
 def route(machine: Machine, source: int, target: int) -> list[tuple[int, int]]:
     """The links (from tile, to tile) on the way of a packet; none to the tile itself."""
-    (x, y), (to_x, to_y) = machine.tile_xy(source), machine.tile_xy(target)
+    machine.tile_xy(source), machine.tile_xy(target)
+    return _route(machine.grid.y, source, target)
+
+
+def _route(column: int, source: int, target: int) -> list[tuple[int, int]]:
+    (x, y), (to_x, to_y) = divmod(source, column), divmod(target, column)
     stops = [(step, y) for step in _steps(x, to_x)] + [(to_x, step) for step in _steps(y, to_y)[1:]]
-    tiles = [at * machine.grid.y + up for at, up in stops]
-    return list(pairwise(tiles))
+    return list(pairwise(at * column + up for at, up in stops))
 
 
 def _steps(first: int, last: int) -> Sequence[int]:

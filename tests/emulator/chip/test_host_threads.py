@@ -95,7 +95,7 @@ def test_simulated_time_needs_no_python(monkeypatch: pytest.MonkeyPatch) -> None
 
 @needs_jit
 def test_logs_are_processed_before_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20,000 barriers take 160,000 words of each log."""
+    """100,000 barriers take 800,000 words of each log."""
     long = [0]
     advance = Simulator.advance
 
@@ -104,8 +104,8 @@ def test_logs_are_processed_before_they_are_long(monkeypatch: pytest.MonkeyPatch
         advance(simulator)
 
     monkeypatch.setattr(Simulator, "advance", note)
-    barriers = LOOP.replace("li s1, 100", "li s1, 20000")
-    rounds = 20000 * layout.SHORT_ROW // layout.LOG_PART
+    barriers = LOOP.replace("li s1, 100", "li s1, 100000")
+    rounds = 100000 * layout.SHORT_ROW // layout.LOG_PART
     assert rounds <= python_rounds(monkeypatch, barriers, timed=True) <= rounds + 3
     assert layout.LOG_PART < max(long) <= layout.LOG_PART + 4 * layout.SHORT_ROW
 

@@ -14,8 +14,12 @@ from emulator.chip.memories import Memories
 from emulator.session import runs
 from emulator.session.runs import RepeatedRuns
 from emulator.timing.replay import TimeRange
-from emulator.watch.stats.output import lines
+from emulator.timing.simulator import Simulator
+from emulator.timing.slices import Waiting
+from emulator.watch.stats.output import executed, lines
+from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
+from emulator.watch.stats.text import describe
 
 FOUR = chip(4, 0x4000)
 EXIT = "\n ncc.wait\n li a0, 0\n li a7, 93\n ecall\n"
@@ -128,6 +132,57 @@ def test_what_a_chip_remembers_is_forgotten(text: str, made: list[Memories]) -> 
     expected = _watched(program, None)
     assert [_watched(program, repeated) for _ in range(3)] == [expected] * 3
     assert len(made) == 1
+
+
+class LaterStatistics:
+    """Statistics of a run that nobody has asked for yet."""
+
+    def __init__(self, program: Program, repeated: RepeatedRuns, **inputs: Any) -> None:
+        self.sink = Statistics(program.image, program.machine)
+        self.waiting, self.sink.range = Waiting(self.sink), TimeRange()
+        with repeated.started(inputs, sinks=[self.waiting, self.sink.range]) as system:
+            system.run()
+            self._tiles = [tile.totals() for tile in system.tiles]
+
+    def lines(self) -> list[str]:
+        self.waiting.settle()
+        return [*describe(make_report(self.sink, self._tiles)), "", *executed(self._tiles)]
+
+
+@pytest.mark.parametrize("text", [SUMS, SENDS, READS_TIME], ids=["loads and sums", "copies", "time is read"])
+def test_statistics_may_wait_until_somebody_asks(text: str, made: list[Memories]) -> None:
+    program = _program(text)
+    repeated, inputs = RepeatedRuns(program), _numbers(1) if text == SUMS else {}
+    expected, _ = _watched(program, None, **inputs)
+    first = LaterStatistics(program, repeated, **inputs)
+    assert not first.sink.ends[0]
+    second = LaterStatistics(program, repeated, **inputs)  # finds what the first run is still asked for
+    assert first.lines() == second.lines() == expected
+    third = LaterStatistics(program, repeated, **inputs)
+    assert third.sink.range is not None and third.sink.range.least  # the range before the statistics
+    _watched(program, repeated, **inputs)
+    assert third.lines() == expected
+    assert len(made) == 1
+
+
+def test_a_run_that_nobody_asks_about_is_not_simulated(
+    made: list[Memories], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated, work_off = list[int](), Simulator._work_off
+
+    def count(simulator: Simulator) -> None:
+        simulated.append(0)
+        work_off(simulator)
+
+    monkeypatch.setattr(Simulator, "_work_off", count)
+    program = _program(SUMS)
+    repeated = RepeatedRuns(program)
+    for seed in range(3):
+        LaterStatistics(program, repeated, **_numbers(seed))
+    assert len(simulated) == 0
+    kept = [LaterStatistics(program, repeated, **_numbers(seed)) for seed in range(3)]
+    assert len(simulated) == 2, "those of two runs that were followed by another"
+    assert kept[2].lines() and kept[2].lines() and len(simulated) == 3
 
 
 def test_a_run_that_stops_leaves_nothing(made: list[Memories]) -> None:
