@@ -254,7 +254,8 @@ class Program:
         max_instructions: int | None = None,
         **options: Unpack[RunOptions],
     ) -> dict[str, Array]:
-        """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program.
+        """Run to the end on the given inputs; outputs by name, none of a run without data. InputError, or
+        Fault from the program.
 
         ``max_instructions`` is for each tile. With ``strict``, ``hazards`` holds afterwards what was found,
         after a Fault too. Names on several chips are those of ``start_chips`` and ``results_of_chips``.
@@ -269,7 +270,7 @@ class Program:
         finally:
             if system.sanitizer:
                 self.hazards = system.sanitizer.hazards()
-        results = self.results(system)
+        results = self.results(system) if system.data else {}
         if kept:
             kept.memories.reset(system.threads)
             self._pool.give_back(kept)
@@ -283,7 +284,7 @@ class Program:
             mesh.run(max_instructions)
         finally:
             self.hazards = mesh.hazards()
-        return self.results_of_chips(mesh)
+        return self.results_of_chips(mesh) if options.get("data", True) else {}
 
     def bytes_of(self, buffer: Buffer, system: System) -> Array:
         """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""

@@ -24,7 +24,7 @@ from tx8isa.tools.files import write_whole
 from tx8isa.tools.suggestions import hint
 
 if TYPE_CHECKING:
-    from .stats import Stats
+    from .views.stats import Stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -106,10 +106,10 @@ class Launch:
     @cached_property
     def stats(self) -> Stats:
         """Where the time went, as of a ``Run``. The launch is repeated when somebody asks."""
-        from .stats import Stats, all_sinks, watched
+        from .views.stats import Stats, Watch
 
-        sink = watched(self._program)
-        return Stats(sink, self._execute(sinks=all_sinks(sink)).tiles)
+        watch = Watch(self._program)
+        return Stats(watch, self._execute(sinks=watch.sinks).tiles)
 
     @property
     def cycles(self) -> float:

@@ -23,7 +23,7 @@ from .arrays import Trees, bind
 from .chips import bind_to_chips, whole
 from .models import Constants, Shapes, check_ranges, graph_of, opened, trees_of
 from .quantising import Quantisation, Samples
-from .run import Origin, Run, start, start_on_chips
+from .run import Options, Origin, Run, start, start_on_chips
 
 if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
@@ -111,6 +111,7 @@ class Program:
         *inputs: Any,
         threads: int | None = None,
         timed: bool = True,
+        data: bool = True,
         max_instructions: int | None = None,
         **named: Any,
     ) -> Run:
@@ -121,7 +122,9 @@ class Program:
 
         ``threads``: of the host, by default its processors, at most eight, or one for a short program;
         results do not depend on it. ``timed`` notes what time is simulated from when somebody asks for cycles
-        or statistics; without it the run is somewhat faster, and is repeated then.
+        or statistics; without it the run is somewhat faster, and is repeated then. Without ``data`` engines
+        compute and move nothing: a run with the same cycles and statistics and no outputs, several times
+        faster, Fault for a program that depends on what engines make.
 
         InputError for inputs that do not fit, Fault when the program stops.
         """
@@ -136,10 +139,11 @@ class Program:
             arrays = bind(self.inputs, inputs, named, self.trees)
         for buffer in self.inputs if spread is not None else ():
             check_array(buffer, arrays[buffer.name])  # before chips get their parts
+        options = Options(threads, max_instructions, timed, data)
         if chips > 1:
-            run = start_on_chips(self.emulated, self.name, arrays, threads, max_instructions, timed, spread)
+            run = start_on_chips(self.emulated, self.name, arrays, options, spread)
         else:
-            run = start(self._repeated, self.name, arrays, threads, max_instructions, timed)
+            run = start(self._repeated, self.name, arrays, options)
         run.origin = Origin(self.compiled, self.source, self.trees)
         return run
 

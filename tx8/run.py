@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from emulator.chip.options import Show, host_cores
+from emulator.chip.options import RunOptions, Show, host_cores
 from emulator.chip.system import System
 from emulator.watch.strict.hazards import Hazard
 from tx8isa.errors import Tx8Error
@@ -42,6 +42,17 @@ class Origin(NamedTuple):
     """Those of a function of JAX."""
 
 
+class Options(NamedTuple):
+    """How a program runs."""
+
+    threads: int | None
+    """Of the host; None: as many as it has processors for."""
+    limit: int | None
+    """Instructions of a tile."""
+    timed: bool
+    data: bool
+
+
 class Run:
     """A run that is over: ``run["name"]`` and ``run[0]`` are outputs, ``np.asarray(run)`` the only one.
 
@@ -51,9 +62,10 @@ class Run:
     """
 
     def __init__(
-        self, program: emulator.Program, title: str, inputs: Mapping[str, Array], threads: int
+        self, program: emulator.Program, title: str, inputs: Mapping[str, Array], threads: int, data: bool
     ) -> None:
-        self._program, self._title, self._threads = program, title, threads
+        self._program, self._title = program, title
+        self._options: RunOptions = {"threads": threads, "data": data}
         self._inputs = {name: array.copy() for name, array in inputs.items()}
         self.outputs: dict[str, Array] = {}
         """Outputs by name, in the order of the model."""
@@ -109,7 +121,7 @@ class Run:
 
     def execute(self, **options: Any) -> System:
         """Run the program again with options of ``emulator.Program.start``; the finished system."""
-        system = self._program.start(self._inputs, **{"threads": self._threads, **options})
+        system = self._program.start(self._inputs, **{**self._options, **options})
         system.run()
         return system
 
@@ -134,7 +146,7 @@ class Run:
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
         """What the sanitizer finds, such as accesses that nothing orders (docs/strict.md)."""
-        system = self.execute(strict=True)
+        system = self.execute(strict=True, data=True)
         assert system.sanitizer is not None
         return tuple(system.sanitizer.hazards())
 
@@ -182,28 +194,23 @@ class Run:
         return run_page(self._title, self.instructions, self._inputs, self.outputs, self.stats)
 
 
-def start(
-    runs: RepeatedRuns,
-    title: str,
-    inputs: Mapping[str, Array],
-    threads: int | None,
-    limit: int | None,
-    timed: bool,
-) -> Run:
-    """Run a program; Fault when it stops, and what it printed is shown. ``limit``: instructions of a tile."""
+def start(runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], options: Options) -> Run:
+    """Run a program; Fault when it stops, and what it printed is shown."""
     from .views.stats import Stats, Watch
 
     program = runs.program
-    threads = threads or runs.threads
-    run = Run(program, title, inputs, threads)
-    watch = Watch(program) if timed else None
-    sinks = watch.sinks if watch else []
-    with _printing(run) as show, runs.started(inputs, threads=threads, sinks=sinks, show=show) as system:
-        system.run(limit)
-        run.outputs = program.results(system)
-        run.instructions = sum(tile.retired for tile in system.tiles)
-        if watch:
-            run.__dict__["stats"] = Stats(watch, system.tiles)
+    threads, data = options.threads or runs.threads, options.data
+    run = Run(program, title, inputs, threads, data)
+    watch = Watch(program) if options.timed else None
+    with _printing(run) as show:
+        sinks = watch.sinks if watch else []
+        kept: RunOptions = {"threads": threads, "data": data, "show": show, "sinks": sinks}
+        with runs.started(inputs, **kept) as system:
+            system.run(options.limit)
+            run.outputs = program.results(system) if data else {}
+            run.instructions = sum(tile.retired for tile in system.tiles)
+            if watch:
+                run.__dict__["stats"] = Stats(watch, system.tiles)
     return run
 
 
@@ -218,10 +225,10 @@ class ChipsRun(Run):
         program: emulator.Program,
         title: str,
         inputs: Mapping[str, Array],
-        threads: int,
+        options: Options,
         spread: SharedGraph | None,
     ) -> None:
-        super().__init__(program, title, inputs, threads)
+        super().__init__(program, title, inputs, options.threads or host_cores(), options.data)
         self._spread = spread
 
     def start(self, limit: int | None, timed: bool) -> None:
@@ -231,14 +238,14 @@ class ChipsRun(Run):
                 mesh, self.__dict__["stats"] = self._watched(limit, show=show)
             else:
                 mesh = self._mesh(limit, show=show)
-        results = self._program.results_of_chips(mesh)
-        self.outputs = results if self._spread is None else self._spread.joined(results)
+        results = self._program.results_of_chips(mesh) if self._options["data"] else {}
+        self.outputs = results if self._spread is None or not results else self._spread.joined(results)
         self.instructions = sum(tile.retired for chip in mesh.chips for tile in chip.tiles)
 
     def _mesh(self, limit: int | None = None, **options: Any) -> ChipMesh:
         """The chips after a run."""
         inputs = self._inputs if self._spread is None else self._spread.dealt(self._inputs)
-        mesh = self._program.start_chips(inputs, **{"threads": self._threads, **options})
+        mesh = self._program.start_chips(inputs, **{**self._options, **options})
         mesh.run(limit)
         return mesh
 
@@ -260,7 +267,7 @@ class ChipsRun(Run):
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
         """What the sanitizer finds on all chips."""
-        return self._mesh(strict=True).hazards()
+        return self._mesh(strict=True, data=True).hazards()
 
     def execute(self, **options: Any) -> System:
         """Refuses: there is a system for each chip."""
@@ -284,14 +291,12 @@ def start_on_chips(
     program: emulator.Program,
     title: str,
     inputs: Mapping[str, Array],
-    threads: int | None,
-    limit: int | None,
-    timed: bool,
+    options: Options,
     spread: SharedGraph | None,
 ) -> Run:
     """Run a program on several chips; as ``start``. ``spread`` as for ``ChipsRun``."""
-    run = ChipsRun(program, title, inputs, threads or host_cores(), spread)
-    run.start(limit, timed)
+    run = ChipsRun(program, title, inputs, options, spread)
+    run.start(options.limit, options.timed)
     return run
 
 

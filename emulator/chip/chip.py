@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from asm.image import Image
 from emulator import native
 from emulator.core.code import fetch_again
+from emulator.core.loop import DATA, HAZARDS, UNCHECKED
 from emulator.core.predecode import CLOCKS
 from emulator.engines import queues, tables
 from emulator.engines.packets import Refused
@@ -22,6 +23,7 @@ from emulator.tile.device import Device
 from emulator.tile.fault import Fault, fault, place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
+from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import CSR_NAMES, CSRS
@@ -53,21 +55,24 @@ class Chip:
     def __init__(
         self, image: Image, machine: Machine, memories: Memories, options: RunOptions, number: int = 0
     ) -> None:
-        strict, self.number = options["strict"], number
+        strict, self.number, self.data = options["strict"], number, options["data"]
+        if not self.data and (strict or options["field"]):
+            raise Tx8Error("a run without data (data=False) has nothing for the sanitizer or a proof to see")
         self.image, self.machine, self.memories = image, machine, memories
         self.on_exception, self.show = options["on_exception"], options["show"]
         self.code, self.ddr = memories.code, memories.ddr
         post, timed = options["ne_post"] == "proposed", self._is_timed(options)
-        memories.prepare(post, strict, timed)
+        checked = HAZARDS if strict else UNCHECKED if self.data else DATA
+        memories.prepare(post, checked, timed)
         self.engines = memories.engines(post)
-        self.slots, self.loop = self.engines.slots, memories.loop(strict)
+        self.slots, self.loop = self.engines.slots, memories.loop(checked)
         self.codes = [self.code] * machine.tiles
         """The program of each tile; fence.i and marks replace it."""
         self._marks = Marks(())
         self.altered = False
         """Whether the program used registers of devices or changed its text: a new chip forgets that."""
         self.tiles = [self._make_tile(number, options) for number in range(machine.tiles)]
-        self.traffic = Traffic(image, self.tiles, memories.ddr_area)
+        self.traffic = Traffic(image, self.tiles, memories.ddr_area, None if self.data else memories.made)
         self.observers: list[Observer] = []
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
         self.devices = self._make_devices()
@@ -82,6 +87,8 @@ class Chip:
         words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue
         hostile = options["write_span"] == "hostile"
         words[state.WRITE_SPAN] = queues.HOSTILE if hostile else queues.EXACT
+        if not self.data:
+            words[state.MADE], words[state.MADE_SPM] = self.memories.made.addresses(number)
         hart = self.machine.hartid(self.number, number)
         words[state.HART], words[state.RANDOM] = hart, hart + 1  # a seed of its own for each, never 0
         tile.pc = self.image.tile_entries.get(hart, self.image.entry)
@@ -212,6 +219,8 @@ class Chip:
             self._fetch_again(tile)
         elif reason == stop.MEMORY:
             self._access_register(tile)
+        elif reason == stop.MADE:
+            raise self._without_data(tile)
         elif reason == stop.LOG_FULL and self.simulator:
             self.simulator.advance()
         else:
@@ -236,6 +245,8 @@ class Chip:
         device = _find_device(self.devices, address)
         record, values = self._decode(tile)
         store = record.kind == "store"
+        if not self.data and isinstance(device, ncc.NccWindows) and device.returns(address - device.base):
+            raise self._without_data(tile)
         if isinstance(device, pmu.NccPmu) and device.needs_time(tile, address - device.base, store):
             if not self._look_at_time(tile, register=True):
                 return
@@ -256,13 +267,33 @@ class Chip:
             tile.moment = self.simulator.moment(tile, register)
         return self.simulator is None or tile.moment is not None
 
+    def _without_data(self, tile: Tile) -> Fault:
+        """The fault of an instruction that depends on data, in a run without them."""
+        _, size, number, _ = tile.detail
+        if size == 0 and number:
+            name = tables.records()[number].mnemonic
+            what = f"{name} may raise numeric exceptions that the program does not mask"
+        else:
+            what = f"{self._decode(tile)[0].mnemonic} reads what engines or copies make"
+        return self.traffic.fault(tile, f"{what}; a run without data (data=False) cannot go on")
+
+    def _core_bytes(self, tile: Tile, pc: int, address: int, size: int) -> Bytes | None:
+        """Bytes as the kernel core of a tile sees them for its instruction at ``pc``, or None; Fault when
+        nobody has made them."""
+        found = self.memories.core_bytes(tile.number, address, size)
+        if found is not None and not self.data and self.memories.made.holds(found):
+            tile.pc = pc
+            tile.words[state.DETAIL : state.DETAIL + 3] = address, size, 0
+            raise self._without_data(tile)
+        return found
+
     def _decode(self, tile: Tile) -> tuple[Scalar, dict[str, int]]:
         return self.codes[tile.number].scalar(tile.pc)
 
     def _fetch_again(self, tile: Tile) -> None:
         """Execute fence.i: the tile runs the text that DDR holds now."""
         self.altered = True
-        code = fetch_again(self.codes[tile.number], partial(self.memories.core_bytes, tile.number))
+        code = fetch_again(self.codes[tile.number], partial(self._core_bytes, tile, tile.pc))
         code = self.codes[tile.number] = self._marks.marked(code)
         code.install(tile.words)
         tile.advance(_SCALAR_BYTES)
@@ -293,7 +324,7 @@ class Chip:
             text = "ecall: the environment has no such call, and the program handles traps"
             raise self.traffic.fault(tile, text)
         pc = tile.pc
-        environment.environment_call(tile, partial(self.memories.core_bytes, tile.number))
+        environment.environment_call(tile, partial(self._core_bytes, tile, pc))
         if tile.status is Status.EXITED:
             reason = self.engines.finish(tile)
             if reason >= 0:

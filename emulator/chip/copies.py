@@ -16,6 +16,7 @@ import numpy as np
 from emulator import native
 from emulator.memory import state
 from emulator.memory.areas import Bytes, HostMemoryError, anonymous
+from emulator.memory.made import MadeBytes
 from emulator.memory.resetting import Area
 from emulator.memory.rows import copy_rows, overlap
 from emulator.native.primitives.memory import view_i64
@@ -44,8 +45,9 @@ class Channel:
 class Dte:
     """The copy engines of all tiles, with the streams that count arriving bytes."""
 
-    def __init__(self, tiles: Sequence[Tile], ddr: Area) -> None:
-        self.tiles, self._ddr = tiles, ddr
+    def __init__(self, tiles: Sequence[Tile], ddr: Area, made: MadeBytes | None = None) -> None:
+        """``made``: as for ``Traffic``."""
+        self.tiles, self._ddr, self._made = tiles, ddr, made
         self.streams = [Fsm() for _ in tiles]
         self.counters = [DtePmu() for _ in tiles]
 
@@ -63,9 +65,10 @@ class Dte:
         """The bytes that each target of a copy gets, without gaps."""
         pieces, found = copy.pieces, list[Bytes]()
         for side in copy.sources:
-            data = np.empty(pieces.total, dtype=np.uint8)
+            data = np.empty(pieces.total if self._made is None else 0, dtype=np.uint8)
             host = int(data.ctypes.data)
-            _copy(pieces, host, pieces.consecutive, self._host(tile, side), side.strides)
+            if self._made is None:
+                _copy(pieces, host, pieces.consecutive, self._host(tile, side), side.strides)
             found.append(data)
         return [found[copy.source_of(number)] for number in range(len(copy.targets))]
 
@@ -75,7 +78,8 @@ class Dte:
         if self._refused(copy):
             return False
         host, side = self._host(self.tiles[target.tile], target.side), target.side
-        _copy(pieces, host, side.strides, int(data.ctypes.data), pieces.consecutive)
+        if self._made is None:
+            _copy(pieces, host, side.strides, int(data.ctypes.data), pieces.consecutive)
         self._arrived(target, copy)
         return True
 
@@ -107,7 +111,9 @@ class Dte:
 
     def _arrived(self, target: Target, copy: Copy) -> None:
         side, size = target.side, copy.pieces.span(target.side.strides)
-        if side.in_ddr:
+        if self._made is not None:
+            self._made.mark(None if side.in_ddr else target.tile, side.start, size)
+        elif side.in_ddr:
             self._ddr.mark(side.start, size)
         else:
             self.tiles[target.tile].spm.mark(side.start, size)
@@ -116,6 +122,8 @@ class Dte:
             self.streams[target.tile].receive(packet, copy.pieces.total)
 
     def _move(self, tile: Tile, copy: Copy) -> None:
+        if self._made is not None:
+            return
         pieces = copy.pieces
         sources = [(self._host(tile, side), side.strides) for side in copy.sources]
         targets = [(self._host(self.tiles[t.tile], t.side), t.side.strides) for t in copy.targets]

@@ -16,7 +16,7 @@ import numpy as np
 
 from asm.image import Image, ddr_offset
 from emulator.core.code import Code, check_machine, load_code
-from emulator.core.loop import run_kernel
+from emulator.core.loop import DATA, run_kernel
 from emulator.engines.issue import issue_kernel
 from emulator.engines.slots import Slots
 from emulator.memory.areas import (
@@ -29,6 +29,7 @@ from emulator.memory.areas import (
     renew_in_huge_pages,
     scratch_memory,
 )
+from emulator.memory.made import MadeBytes
 from emulator.memory.pages import SharedSegments
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.native import ahead
@@ -88,12 +89,12 @@ class Memories:
         )
         """Host threads; they are kept for the next run."""
         self._engines: dict[bool, Engines] = beside._engines if beside else {}
-        self._loops: dict[bool, int] = beside._loops if beside else {}
+        self._loops: dict[int, int] = beside._loops if beside else {}
         self._scratch: list[Bytes] = beside._scratch if beside else []
 
-    def prepare(self, ne_post: bool, checked: bool, timed: bool) -> None:
+    def prepare(self, ne_post: bool, checked: int, timed: bool) -> None:
         """Compile side by side what a run needs, as far as the text of the program says."""
-        jobs = Slots(ne_post).jobs(self.code.expected_slots)
+        jobs = Slots(ne_post).jobs(self.code.expected_slots) if checked != DATA else []
         others: list[Callable[[], object]] = [issue_kernel, rounds_kernel, partial(run_kernel, checked)]
         if timed:
             from emulator.timing.log import log_kernel
@@ -122,7 +123,7 @@ class Memories:
             self._engines[ne_post] = Engines(ne_post)
         return self._engines[ne_post]
 
-    def loop(self, checked: bool) -> int:
+    def loop(self, checked: int) -> int:
         """Address of the kernel core's loop; ``checked`` as in ``core.generate_run``."""
         if checked not in self._loops:
             self._loops[checked] = run_kernel(checked)
@@ -139,6 +140,11 @@ class Memories:
         from emulator.timing.chip import SimulationArrays  # here: most runs do not need it
 
         return SimulationArrays(self.machine)
+
+    @cached_property
+    def made(self) -> MadeBytes:
+        """What engines and copies would have written, in runs without data."""
+        return MadeBytes(self.ddr, self.spm)
 
     @cached_property
     def _resetting(self) -> Resetting:
@@ -178,6 +184,8 @@ class Memories:
     def reset(self, threads: int = 1) -> None:
         """Restore the memories to what they were after loading, with ``threads`` host threads."""
         self._resets += 1
+        if "made" in self.__dict__:
+            self.made.clear()
         if self._resets == RENEWED_AT and self._large():
             renew_in_huge_pages(self.spm)
         written = self._written_segments()

@@ -38,6 +38,9 @@ class RunOptions(TypedDict, total=False):
     """Frequent parts of the program become machine code; that is faster and changes nothing else."""
     strict: bool
     """Look for hazards (docs/strict.md); the tiles run on one host thread then."""
+    data: bool
+    """False: engines and copies neither compute nor move data, and there are no results; time, counts and
+    checks are those of a run with data. A program that depends on data stops (docs/emulator.md)."""
     timed: bool | None
     """Simulate time beside the run (docs/timing.md). None: when there are sinks or the program reads time."""
     field: PrimeField | None
@@ -68,6 +71,7 @@ DEFAULTS: RunOptions = {
     "ne_post": "ignore",
     "translate": True,
     "strict": False,
+    "data": True,
     "timed": None,
     "field": None,
     "sinks": (),

@@ -18,7 +18,8 @@ import numpy as np
 
 from emulator.engines import hooks, queues, tables
 from emulator.engines.hooks import logged
-from emulator.engines.queues import entry_at, mark
+from emulator.engines.marks import mark
+from emulator.engines.queues import entry_at, mark_made
 from emulator.memory import state
 from emulator.memory.areas import GRANULE_SHIFT
 from emulator.native.primitives.memory import get, put
@@ -280,6 +281,10 @@ def receive(log: int, sender: int, tile_state: int, tile: int) -> None:
             memory = get(sender, state.DDR if get(at, IN_DDR) == 1 else state.SPM)
             target, last = get(at, TARGET), get(at, TARGET) + get(at, SPAN) - 1
             to_ddr = get(at, TO_DDR) == 1
+            if get(tile_state, state.MADE) != 0:
+                space = queues.DDR * get(at, TO_DDR)
+                mark_made(tile_state, space + target, space + last)
+                continue
             copy_pieces(get(tile_state, state.DDR if to_ddr else state.SPM) + target, memory + start, at)
             if to_ddr:
                 mark(get(tile_state, state.DDR_MARKS), target >> GRANULE_SHIFT, last >> GRANULE_SHIFT)

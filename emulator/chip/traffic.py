@@ -14,6 +14,7 @@ from functools import cache
 from asm.image import Image
 from emulator.engines import queues, tables
 from emulator.memory import state
+from emulator.memory.made import MadeBytes
 from emulator.memory.resetting import Area
 from emulator.tile.events import Copy
 from emulator.tile.fault import Fault, place
@@ -51,13 +52,14 @@ def _facts(mnemonic: str) -> tuple[tuple[str, ...], int, int]:
 class Traffic:
     """Copies, packet counter updates and barriers of all tiles."""
 
-    def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Area) -> None:
+    def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Area, made: MadeBytes | None = None) -> None:
+        """``made``: in a run without data, what copies would have written."""
         self.image, self.tiles, self.ddr = image, tiles, ddr.data
         self.everyone = (1 << len(tiles)) - 1
         """The set of tiles that programs may name."""
         self.port: Port | None = None
         """The port to other chips; None for a chip that is alone."""
-        self.dte = Dte(tiles, ddr)
+        self.dte = Dte(tiles, ddr, made)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """For each tile: the copies and packet counter updates of this round."""
         self.sends = Sends(len(tiles))

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.cli.options import beside_session, make_parser, prints
+from emulator.cli.options import beside_cycles, beside_session, make_parser, prints
 from tx8isa.tools.command_line import error_line, guarded, note, print_lines, print_out, report_form, tell
 from tx8isa.tools.overwrite import run_of_tool
 
@@ -57,6 +57,8 @@ def _command(arguments: list[str] | None, team: Team | None = None) -> int:
         make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
     if options.session and (other := beside_session(options)):
         make_parser().error(f"argument --session: not with {other}, which is about a single run")
+    if options.cycles_only and (other := beside_cycles(options)):
+        make_parser().error(f"argument --cycles-only: not with {other}, which is about data")
     if options.load_state and (options.strict or options.explore):
         make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
     status = _run_session(options) if options.session and team is None else _run(options, team)
@@ -87,7 +89,7 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
         dumps.check(system)
         fault = _execute(system, options, saver)
         status = 3 if fault else 0
-        complete = not fault and not system.quanta
+        complete = not fault and not system.quanta and system.data
         outputs = program.results(system) if complete and (files or options.json) else {}
         _write_outputs(files, outputs)
         if saver:
@@ -99,6 +101,7 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
         write_files(dumps.files(system))
         if options.stats:
             print_lines(watching.lines(system, as_json=options.stats == "json"))
+        _print_cycles(options, fault, system.cycles)
         status = _told(watching.finish(system, fault), status)
     if options.json:
         left_out = _left_out(system)
@@ -158,7 +161,8 @@ def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps, team
         if team is not None:
             team.begin()
         fault = _reported(options, partial(mesh.run, options.max_instructions))
-        outputs = program.results_of_chips(mesh) if not fault and (files or options.json) else {}
+        wanted = not fault and not options.cycles_only and (files or options.json)
+        outputs = program.results_of_chips(mesh) if wanted else {}
         parts = [watching.findings(mesh, outputs, fault, dumps)]
         if team is not None:
             parts = team.post.to_first(parts[0])
@@ -191,11 +195,19 @@ def _tell(
         write_files(chip.files)
     if options.stats:
         print_lines(watching.lines(found, as_json=options.stats == "json"))
+    _print_cycles(options, fault, max(chip.cycles for chip in found.chips))
     status = _told(watching.finish(found), status)
     if options.json:
         left_out = any(chip.more or chip.gave_up for chip in found.chips)
         _print_verdict(options, status, fault, found.outputs, hazards, left_out, None)
     return status
+
+
+def _print_cycles(options: argparse.Namespace, fault: str, cycles: int | None) -> None:
+    """Print the time of a run with ``--cycles-only``, where no other option says what is to be shown."""
+    shown = options.stats or options.json or options.trace or options.html or options.report
+    if options.cycles_only and not fault and not shown:
+        print_out(f"{cycles:,} cycles")
 
 
 def _told(errors: Iterable[str], status: int) -> int:
@@ -263,7 +275,8 @@ def _run_options(options: argparse.Namespace) -> RunOptions:
         "write_span": options.write_span,
         "show": _show_on_stderr if options.json else _show,
         "ne_post": options.ne_post,
-        "timed": options.timed or None,
+        "timed": options.timed or options.cycles_only or None,
+        "data": not options.cycles_only,
         "strict": options.strict,
     }
 

@@ -75,6 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
     add = group("the run").add_argument
     add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
     add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
+    add("--cycles-only", action="store_true", help="simulate time without data: there are no results")
     add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
     _add_rules(group("how the chip behaves"))
     _add_states(group("saved states, sessions and debuggers"))
@@ -228,6 +229,14 @@ def prints(options: argparse.Namespace) -> str:
         "--dump-tensor without a file": any(not text.endswith(".npy") for text in options.dump_tensor),
     }
     return next((name for name, value in given.items() if value), "")
+
+
+def beside_cycles(options: argparse.Namespace) -> str:
+    """An option, of those given, that is about data, so not for ``--cycles-only``; empty without one."""
+    names = ("output_dir", "dump_spm", "dump_ddr", "dump_tensor", "strict", "explore", "session")
+    given = {name: getattr(options, name) for name in (*names, "save_state", "load_state")}
+    found = next((name for name, value in given.items() if value), "" if options.gdb is None else "gdb")
+    return f"--{found.replace('_', '-')}" if found else ""
 
 
 _OF_A_RUN = (

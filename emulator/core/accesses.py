@@ -43,6 +43,15 @@ def note_store(s: Any, host: int, size: int) -> None:
         view_u8(marks + (place + size - 1 >> GRANULE_SHIFT), 1)[u64(0)] = 1
 
 
+def is_made(s: Any, host: int, size: int) -> int:
+    """In a run without data, not 0 when an engine or a copy would have made bytes that a load reads."""
+    marks, place = s64(s[u64(state.MADE_SPM)]), host - s64(s[u64(state.SPM)])
+    if u64(place) >= u64(s[u64(state.SPM_BYTES)]):
+        marks, place = s64(s[u64(state.MADE)]), host - s64(s[u64(state.DDR)])
+    first = view_u8(marks + (place >> LINE_SHIFT), 1)[u64(0)]
+    return s64(first | view_u8(marks + (place + size - 1 >> LINE_SHIFT), 1)[u64(0)])
+
+
 def note_load(s: Any, address: int) -> None:
     """Count a load for simulated time: from DDR through the cache, or past it."""
     if u64(address - s64(s[u64(state.CORE_DDR)])) < u64(s[u64(state.CORE_WINDOW)]):

@@ -32,7 +32,7 @@ from tx8isa.riscv.float_arithmetic import NX, RNE
 from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
-from .accesses import call_check, host_address, maintenance, note_load, note_store
+from .accesses import call_check, host_address, is_made, maintenance, note_load, note_store
 from .float_unit import ON_HOST, describe, float_records, host_groups, normal32, normal64
 from .predecode import (
     ENGINE,
@@ -185,8 +185,12 @@ def _jump(target: str) -> list[str]:
     ]
 
 
-def statement(record: Scalar, names: Names, checked: bool = False, length: int = FULL) -> list[str]:
-    """Lines that execute one operation, at ``index``. ``checked``: see ``generate_run``.
+UNCHECKED, HAZARDS, DATA = 0, 1, 2
+"""What is checked at loads and stores: nothing; what ``state.CORE_CHECK`` does; that no data are missing."""
+
+
+def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: int = FULL) -> list[str]:
+    """Lines that execute one operation, at ``index``. ``checked``: what is, as above.
 
     ``length``: that of the instruction in parcels, which says where a call returns to.
     """
@@ -215,11 +219,11 @@ def statement(record: Scalar, names: Names, checked: bool = False, length: int =
     return ["pass" if record.kind == "wait" else "break"]
 
 
-def _maintenance(record: Scalar, checked: bool) -> list[str]:
+def _maintenance(record: Scalar, checked: int) -> list[str]:
     """Lines of a fence or of maintenance of the cache: simulated time and the sanitizer alone notice them."""
     counted = {"cache": "CACHES", "cache line": "CACHE_LINES"}.get(record.kind)
     lines = [_counted(counted)] if counted else ["pass"]
-    if checked:
+    if checked == HAZARDS:
         lines += [
             f"s[u64({state.DETAIL} + 1)] = a",
             f"call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {maintenance(record)}, address)",
@@ -238,15 +242,30 @@ _LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "floa
 these would occupy registers at every instruction."""
 
 
-def _memory_access(record: Scalar, names: Names, checked: bool) -> list[str]:
+def _check(record: Scalar, checked: int) -> list[str]:
+    """Lines that check a load or store at host address ``host``."""
+    what = record.width << 1 | int(record.kind == "store")
+    if checked == HAZARDS:
+        return [
+            f"if known_access(s, host, s64({what}), s64(index)) == 0:",
+            f"    s[u64({state.DETAIL})] = host",
+            f"    s[u64({state.DETAIL} + 1)] = a + imm",
+            f"    call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {what}, address)",
+        ]
+    if checked == DATA and record.kind == "load":
+        return [
+            f"if is_made(s, host, s64({record.width})) != 0:",
+            f"    s[u64({state.DETAIL})] = a + imm",
+            f"    s[u64({state.DETAIL} + 1)] = {record.width}",
+            f"    reason = {stop.MADE}",
+            "    break",
+        ]
+    return []
+
+
+def _memory_access(record: Scalar, names: Names, checked: int) -> list[str]:
     """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
-    size, what = record.width, record.width << 1 | int(record.kind == "store")
-    check = [
-        f"if known_access(s, host, s64({what}), s64(index)) == 0:",
-        f"    s[u64({state.DETAIL})] = host",
-        f"    s[u64({state.DETAIL} + 1)] = a + imm",
-        f"    call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {what}, address)",
-    ]
+    size = record.width
     lines = [
         f"host = host_address(s, a + imm, s64({size}))",
         "if host == 0:",
@@ -255,7 +274,7 @@ def _memory_access(record: Scalar, names: Names, checked: bool) -> list[str]:
         f"    s[u64({state.DETAIL} + 2)] = {int(record.kind == 'store')}",
         f"    reason = {stop.MEMORY}",
         "    break",
-        *(check if checked else ()),
+        *_check(record, checked),
         _move(record, names),
     ]
     noted = "note_load(s, a + imm)" if record.kind == "load" else f"note_store(s, host, s64({size}))"
@@ -309,7 +328,7 @@ def _on_host(group: Sequence[str]) -> list[str]:
 USED = (
     *(view_i64, view_u8, view_u16, view_u32, view_u64, s32, s64, u64, host_address, note_store, call_kernel),
     note_load,
-    *(call_check, known_access),
+    *(call_check, known_access, is_made),
     *(bits64, from_bits64, divide, sqrt, fma64, bits_f32, f32_bits, single, fma32, normal64, normal32),
     window_address,
 )
@@ -332,11 +351,8 @@ def engine_source() -> str:
     return _ENGINE.strip().format(**_numbers())
 
 
-def generate_run(checked: bool = False) -> Run:
-    """Write the loop: a plain function of the state's address.
-
-    ``checked``: before each load and store in memory it calls the function at ``state.CORE_CHECK``.
-    """
+def generate_run(checked: int = UNCHECKED) -> Run:
+    """Write the loop: a plain function of the state's address; ``checked``: what it checks."""
     numbers = _numbers()
     names = Names()
     names.scope.update({function.__name__: function for function in USED})
@@ -367,13 +383,18 @@ def generate_run(checked: bool = False) -> Run:
 
 
 def generate_checked_run() -> Run:
-    """The loop whose loads and stores are checked."""
-    return generate_run(checked=True)
+    """The loop whose loads and stores are checked for hazards."""
+    return generate_run(HAZARDS)
 
 
-def run_kernel(checked: bool = False) -> int:
+def generate_run_without_data() -> Run:
+    """The loop of runs without data."""
+    return generate_run(DATA)
+
+
+def run_kernel(checked: int = UNCHECKED) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
     meaning = (describe(rv.scalar_instructions()), describe(shortened()), *_numbers().items(), *USED)
-    if checked:
-        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
-    return compile_generated(generate_run, meaning, "kernel core", 1)
+    name = ("kernel core", "checked kernel core", "kernel core without data")[checked]
+    generate = (generate_run, generate_checked_run, generate_run_without_data)[checked]
+    return compile_generated(generate, meaning, name, 1)

@@ -19,10 +19,11 @@ from __future__ import annotations
 from emulator.kernels.shared.checked import NUMERIC_BITS
 from emulator.memory import state, stop
 from emulator.memory.areas import GRANULE_SHIFT, LINE_SHIFT
-from emulator.native.primitives.memory import call_kernel, get, put, view_u8
+from emulator.native.primitives.memory import call_kernel, get, put
 from tx8isa.numbers.primitives import s64, u64
 
 from . import tables
+from .marks import mark, spoil
 
 # Words of an entry
 E_LIVE = 0  # 1 while it is pending
@@ -85,8 +86,6 @@ X_WORKER = 5  # its worker
 # Values of state.WRITE_SPAN
 EXACT = 0  # results end where they end
 HOSTILE = 1  # the rest of a result's last line is filled with POISON
-POISON = 0xFE
-"""NaN in FP16, about -1.7e38 in the wider formats."""
 
 
 def entry_at(number: int) -> int:
@@ -295,6 +294,8 @@ def execute(s: int, q: int, number: int) -> int:
 def run_entry(s: int, q: int, number: int, engine: int) -> int:
     """Run one entry's kernel; -1, or ``stop.KERNEL`` when it is not compiled yet, or ``stop.EXCEPTION``."""
     entry = entry_at(number)
+    if get(s, state.MADE) != 0 and engine < ENGINES:
+        return run_without_data(s, q, entry, engine)
     slot = get(q, entry + E_SLOT)
     if engine == CT and get(q, MASK) & _NUMERIC != _NUMERIC:
         slot += tables.CHECKED
@@ -311,6 +312,14 @@ def run_entry(s: int, q: int, number: int, engine: int) -> int:
         return -1
     put(s, state.NUMERIC, 0)
     return raise_exception(s, q, bits << (8 * engine + 8 if engine < ENGINES else 0), number)
+
+
+def run_without_data(s: int, q: int, entry: int, engine: int) -> int:
+    """Count an entry whose data nobody asks for; -1, or ``stop.MADE`` when they decide what follows."""
+    if engine == CT and get(q, MASK) & _NUMERIC != _NUMERIC:
+        return fault(s, stop.MADE, 0, 0, get(q, entry + E_RECORD), 0)
+    account(s, q, entry, engine)
+    return -1
 
 
 def raise_exception(s: int, q: int, bits: int, number: int) -> int:
@@ -341,7 +350,9 @@ def account(s: int, q: int, entry: int, engine: int) -> None:
         write = get(q, at + R_WRITE)
         put(counts, 1 + write, get(counts, 1 + write) + get(q, at + R_BYTES))
         first = get(q, at + R_FIRST)
-        if write == 1 and first >= DDR:
+        if write == 1 and get(s, state.MADE) != 0:
+            mark_made(s, first, get(q, at + R_REACH))
+        elif write == 1 and first >= DDR:
             last = get(q, at + R_REACH) - DDR >> GRANULE_SHIFT
             mark(get(s, state.DDR_MARKS), first - DDR >> GRANULE_SHIFT, last)
         elif write == 1:
@@ -350,20 +361,12 @@ def account(s: int, q: int, entry: int, engine: int) -> None:
                 spoil(s, first + get(q, at + R_BYTES), get(q, at + R_REACH) + 1)
 
 
-def mark(marks: int, first: int, last: int) -> None:
-    """Set the bytes ``first`` .. ``last`` of those at an address."""
-    view = view_u8(marks + first, last - first + 1)
-    for i in range(u64(last - first + 1)):
-        view[i] = 1
-
-
-def spoil(s: int, first: int, end: int) -> None:
-    """Fill SPM from ``first`` to ``end``, the rest of a result's last line, with ``POISON``."""
-    count = min(end, get(s, state.SPM_BYTES)) - first
-    if count > 0:
-        rest = view_u8(get(s, state.SPM) + first, count)
-        for i in range(u64(count)):
-            rest[i] = POISON
+def mark_made(s: int, first: int, last: int) -> None:
+    """In a run without data, mark the lines that an engine or a copy would have written."""
+    if first >= DDR:
+        mark(get(s, state.MADE), first - DDR >> LINE_SHIFT, last - DDR >> LINE_SHIFT)
+    else:
+        mark(get(s, state.MADE_SPM), first >> LINE_SHIFT, last >> LINE_SHIFT)
 
 
 def retire(q: int, entry: int, engine: int) -> None:

@@ -26,6 +26,8 @@ Bytes = npt.NDArray[np.uint8]
 
 _FIXED = 0x10
 """MAP_FIXED of Linux: the mapping replaces what is mapped at its address."""
+_DROP_PAGES = 4
+"""MADV_DONTNEED of Linux: the pages of an anonymous range are zeros again."""
 _HUGE_PAGES = 14
 """MADV_HUGEPAGE of Linux: the host may give a range pages of megabytes."""
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
@@ -121,9 +123,20 @@ def _map_fixed() -> ctypes._NamedFuncPointer:
 
 def allow_huge_pages(area: Bytes) -> None:
     """Let the host give an area pages of megabytes; without them nothing but time is lost."""
+    _advise(area, _HUGE_PAGES)
+
+
+def drop_pages(area: Bytes) -> None:
+    """Let all bytes of an ``anonymous`` area be zero again."""
+    if not _advise(area, _DROP_PAGES):
+        area[:] = 0
+
+
+def _advise(area: Bytes, what: int) -> bool:
+    """Tell the host how an area is used; whether it accepts that."""
     advise = getattr(ctypes.CDLL(None), "madvise", None)
-    if advise is not None:
-        advise(ctypes.c_void_p(area.ctypes.data), ctypes.c_size_t(area.size), _HUGE_PAGES)
+    size = ctypes.c_size_t(area.size)
+    return advise is not None and advise(ctypes.c_void_p(area.ctypes.data), size, what) == 0
 
 
 def renew_in_huge_pages(pads: Sequence[Scratchpad]) -> None:

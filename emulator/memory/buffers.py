@@ -23,7 +23,14 @@ class InputError(Tx8Error):
 def unpacked(buffer: Buffer, data: Array) -> Array:
     """The array that the bytes of a buffer are, in the dtype in which it travels."""
     fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
+    if is_plain(fmt, layout):
+        return data.view(storage_dtype(fmt)).reshape(buffer.shape).astype(travel_dtype(buffer))
     return unpack(data, fmt, buffer.shape, layout).astype(travel_dtype(buffer), copy=False)
+
+
+def is_plain(fmt: Format, layout: Layout) -> bool:
+    """Whether the bytes of a buffer are those of an array of the format's dtype."""
+    return fmt is not Format.BOOL and not layout.blocked
 
 
 @lru_cache
@@ -51,7 +58,10 @@ def packed(buffer: Buffer, array: Array) -> Array:
     """The bytes that a buffer has for an array; InputError for one of another shape or type."""
     check_array(buffer, array)
     fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
-    return pack(_stored(buffer, array, fmt), fmt, layout)
+    stored = _stored(buffer, array, fmt)
+    if is_plain(fmt, layout):
+        return np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
+    return pack(stored, fmt, layout)
 
 
 def check_array(buffer: Buffer, array: Array) -> None:

@@ -113,7 +113,8 @@ def in_room(buffer: Buffer, array: Array) -> Array:
 def unpacked_array(shapes: Shapes | None, buffer: Buffer, shape: Sequence[int], data: Bytes) -> Array:
     """The array of a shape that the bytes of a buffer are; the buffer has its largest shape."""
     if shapes is None or (buffer.kind, buffer.name) not in shapes.room:
-        return unpacked(replace(buffer, shape=tuple(shape)), data)
+        same = tuple(shape) == buffer.shape
+        return unpacked(buffer if same else replace(buffer, shape=tuple(shape)), data)
     return np.ascontiguousarray(unpacked(buffer, data)[tuple(map(slice, shape))])
 
 

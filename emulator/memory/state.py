@@ -94,7 +94,11 @@ CACHES = 140  # how often all of it was
 
 HINT_HOOK = 141  # address of the function that is told of hints, or 0
 
-SIZE = 142
+# Runs without data
+MADE = 142  # address of a byte for each line of DDR: engines or copies would have written; 0 in other runs
+MADE_SPM = 143  # the same for the lines of SPM
+
+SIZE = 144
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name
 before it looks at the operation, and the word of a translation or of an engine instruction names any."""

@@ -21,6 +21,7 @@ EXCEPTION = 15  # (worker, bits, instruction): one that is not masked, and the m
 FENCE_I = 16  # the program text is to be fetched again
 WORKER = 17  # (worker, workers): an instruction is given to a worker the machine does not have
 LOG_FULL = 21  # the log of simulated time has to be worked off (Simulator.advance) before the tile goes on
+MADE = 23  # (address, bytes), or (0, 0, record): the program depends on data, in a run without them
 
 # Never seen outside compiled code.
 FLOAT = 18  # an operation of the floating-point unit

@@ -19,7 +19,7 @@ from emulator.program import Program
 MOST_BYTES = 1 << 29
 """Bytes of memories that wait for another run of their programs, of all programs together."""
 SHORT = 2e-3
-"""Seconds below which a run takes longer when several host threads share it."""
+"""Seconds of the processors below which a run takes longer when several host threads share it."""
 
 
 class RepeatedRuns:
@@ -56,9 +56,9 @@ class RepeatedRuns:
             return taken[0].begin(**options)
 
         system = self.program.start(inputs, make=make, **options)
-        begin = time.perf_counter()
+        begin = time.process_time()
         yield system
-        self._seconds = time.perf_counter() - begin
+        self._seconds = time.process_time() - begin
         taken[0].memories.reset(system.threads)
         self._give_back(taken[0])
 

@@ -56,6 +56,8 @@ class ProgramSession:
             raise SessionError(
                 "the sanitizer looks at single runs: tx8emu --strict, or Program.run(strict=True)"
             )
+        if not options.get("data", True):
+            raise SessionError("a session keeps data from step to step: Program.run(data=False) has none")
         self.program, self._limit = program, max_instructions
         self._options = options
         self._lock = threading.RLock()

@@ -6,7 +6,7 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.memory.areas import Bytes
-from emulator.memory.buffers import Array, check_array, packed, travel_dtype, unpacked
+from emulator.memory.buffers import Array, check_array, is_plain, packed, travel_dtype, unpacked
 from emulator.memory.resetting import Area
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
@@ -63,6 +63,6 @@ def _plain_view(buffer: Buffer, data: Bytes) -> Array | None:
     fmt, travels = Format.parse(buffer.format), travel_dtype(buffer)
     stored = storage_dtype(fmt)
     floats = travels.kind == "f" and (stored.kind == "f" or fmt is Format.BF16)
-    if fmt is Format.BOOL or Layout.parse(buffer.layout).blocked or not (stored == travels or floats):
+    if not is_plain(fmt, Layout.parse(buffer.layout)) or not (stored == travels or floats):
         return None
     return data.view(stored).reshape(buffer.shape)

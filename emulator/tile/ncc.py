@@ -73,6 +73,10 @@ class NccWindows:
         self.engines = engines
         self.observers: list[Observer] = []
 
+    def returns(self, offset: int) -> bool:
+        """Whether a register gets results of instructions."""
+        return offset % self.stride & ~7 in _RETURNED
+
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
         """``size`` bytes at ``offset``; None where there is no register, or one of another size.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 from weakref import ref
@@ -14,12 +14,15 @@ import numpy.typing as npt
 from emulator.engines import tables
 from emulator.memory.areas import HostMemoryError, anonymous
 from emulator.tile.moment import Moment
+from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 from tx8isa.machine.description import Machine
 from tx8isa.machine.ends import End, at_end
 from tx8isa.records.record import Engine
 
 from . import layout
+from .efforts import effort_kernel
+from .log import TileLog, log_kernel
 from .slices import Later
 
 Words = npt.NDArray[np.int64]
@@ -39,12 +42,17 @@ class SimulationArrays:
         self._at_rest = make_chip(machine)
         self.chip: Words = self._at_rest.copy()
         """The state of the simulation."""
+        self.places = tile_places(self.chip)
+        """Positions of the tiles in it."""
         self.out: Words = np.zeros((layout.OUT_ROWS, layout.OUT_WORDS), dtype=np.int64)
         """Slices that no sink has got yet."""
         self.heads: Words = np.zeros((machine.tiles, layout.T_WORDS), dtype=np.int64)
         """The heads of the tiles' logs."""
         self.rows = [_log_rows() for _ in range(machine.tiles)]
         """The rows of the tiles' logs."""
+        self._logs: list[TileLog] = []
+        self._empty = self.heads
+        """The heads of empty logs."""
         self.lock = threading.RLock()
         """Held by who simulates what is left of a run."""
         self._expected: list[ref[Later]] = []
@@ -55,13 +63,32 @@ class SimulationArrays:
         self._expected.append(ref(later))
 
     def reset(self) -> None:
-        """Put everything at rest at time 0. What rows hold that are not used does not matter."""
+        """Find what is still wanted of the last run, before the arrays are used again."""
         with self.lock:
             for expected in self._expected:
                 if (later := expected()) is not None:
                     later.settle()
             self._expected.clear()
-            self.chip[:], self.heads[:] = self._at_rest, 0
+
+    def begin(self) -> None:
+        """Put the state at rest at time 0."""
+        self.chip[:] = self._at_rest
+
+    def logs_of(self, tiles: Sequence[Tile]) -> list[TileLog]:
+        """The logs of tiles, empty, which call the hook; those of an earlier run of the same tiles again."""
+        if not self._logs or self._logs[0].tile is not tiles[0]:
+            hook, effort = log_kernel(), effort_kernel()
+            library = self.machine.timing.issue.flow == "c-runtime"
+            parts = zip(tiles, self.heads, self.rows, strict=True)
+            self.heads[:] = 0
+            self._logs = [TileLog(tile, head, rows, self.costs, effort) for tile, head, rows in parts]
+            self._empty = self.heads.copy()
+            for log in self._logs:
+                log.watch(hook, library)
+        self.heads[:] = self._empty
+        for log in self._logs:
+            log.begin()
+        return self._logs
 
     @cached_property
     def ends(self) -> tuple[AtEnd, AtEnd]:

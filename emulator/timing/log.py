@@ -27,7 +27,7 @@ from tx8isa.cost import instructions as cost
 from tx8isa.cost.terms import run_bytes
 
 from . import layout
-from .efforts import EFFORTS, USED, effort_kernel, hint_kernel, interrupt, lines_of_code, log_effort
+from .efforts import EFFORTS, USED, hint_kernel, interrupt, lines_of_code, log_effort
 from .mesh import log_copies
 from .saved import LogState
 
@@ -51,13 +51,22 @@ def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
     for i in range(fields):
         put(row, at, get(what, queues.E_FIELDS + i))
         at += 1
+    put(row, layout.L_KIND, layout.ENGINE | at << layout.LENGTH_SHIFT)
     return at
 
 
+def note_carried(head: int) -> int:
+    """All copies that a tile has started are carried out; 1."""
+    put(head, layout.T_CARRIED, get(head, layout.T_SENT))
+    return 1
+
+
 def log_event(tile_state: int, head: int, row: int, what: int) -> int:
-    """Write the row of a barrier, an exit or a wait for copies; 0 when the log should be processed first,
-    else 1."""
+    """Write the rows of an event; 0 when the log should be processed first, else 1."""
     at = get(head, layout.T_AT)
+    if what == SENDS:
+        interrupt(tile_state, head, at + log_copies(tile_state, head, row))
+        return 1
     if at > layout.LOG_PART:
         return 0
     kind, longer, first = layout.BARRIER, 0, get(tile_state, state.DETAIL + 1)
@@ -90,15 +99,11 @@ def generate_log() -> Callable[[int, int], int]:
     def log(what: int, tile_state: int) -> int:
         head = get(tile_state, state.TIMING)
         if what == COPIED:
-            put(head, layout.T_CARRIED, get(head, layout.T_SENT))
-            return 1
+            return note_carried(head)
         at = log_effort(tile_state, head, get(what, queues.E_RECORD) if what >= MOST_WORKERS else -1)
         row = get(head, layout.T_LOG) + 8 * at
         put(row, layout.L_RETIRED, get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED))
         put(row, layout.L_PC, get(tile_state, state.PC))
-        if what == SENDS:
-            interrupt(tile_state, head, at + log_copies(tile_state, head, row))
-            return 1
         if what < 0:
             return log_event(tile_state, head, row, what)
         if what < MOST_WORKERS:
@@ -108,7 +113,6 @@ def generate_log() -> Callable[[int, int], int]:
             interrupt(tile_state, head, at + layout.SHORT_ROW)
             return 0
         size = log_instruction(tile_state, head, row, what)
-        put(row, layout.L_KIND, layout.ENGINE | size << layout.LENGTH_SHIFT)
         queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
         costs, record = get(head, layout.T_COSTS), get(row, layout.L_RECORD) * tables.COSTS
         fields = (what - queue) // 8 + queues.E_FIELDS
@@ -133,7 +137,8 @@ def generate_log() -> Callable[[int, int], int]:
 @cache
 def _meaning() -> FixedMeaning:
     """The parts that the text of the hook is made of."""
-    functions = (*cost.FUNCTIONS, log_instruction, log_event, log_copies, gather, gather_arguments, *USED)
+    functions = (*cost.FUNCTIONS, log_instruction, log_event, log_copies, note_carried, *USED)
+    functions = (*functions, gather, gather_arguments)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
@@ -182,20 +187,31 @@ class TileLog:
     """The log of one tile, and rows that Python appends."""
 
     def __init__(
-        self, tile: Tile, head: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], costs: np.ndarray
+        self,
+        tile: Tile,
+        head: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+        costs: np.ndarray,
+        effort: int,
     ) -> None:
+        """``effort``: ``effort_kernel``."""
         self.tile, self.head, self.rows, self._costs = tile, head, rows, costs
+        self._margin = self.rows.size - layout.LOG_MARGIN
+        self.kinds = np.zeros(len(tables.records()), np.uint8)
+        self.lines = np.zeros(lines_of_code(tile), np.uint8)
+        self._note_effort = effort
+        head[layout.T_KINDS], head[layout.T_LINES] = self.kinds.ctypes.data, self.lines.ctypes.data
+        head[layout.T_LOG], head[layout.T_SIZE] = rows.ctypes.data, rows.size
+        head[layout.T_COSTS], head[layout.T_LIBRARY] = costs.ctypes.data, -1
+
+    def begin(self) -> None:
+        """Nothing has been executed yet."""
         self.progress = 0
         """Words of PROGRESS rows."""
         self.noted = -1
         """Instructions before the last row that Python has written."""
-        self._margin = self.rows.size - layout.LOG_MARGIN
-        self.kinds = np.zeros(len(tables.records()), np.uint8)
-        self.lines = np.zeros(lines_of_code(tile), np.uint8)
-        self._note_effort = effort_kernel()
-        head[layout.T_KINDS], head[layout.T_LINES] = self.kinds.ctypes.data, self.lines.ctypes.data
-        head[layout.T_LOG], head[layout.T_SIZE] = rows.ctypes.data, rows.size
-        head[layout.T_COSTS], head[layout.T_LIBRARY] = costs.ctypes.data, -1
+        self.kinds.fill(0)
+        self.lines.fill(0)
 
     def watch(self, hook: int, library: bool) -> None:
         """Let the tile call the hook. ``library``: what it executes in the library for C takes no time."""

@@ -25,11 +25,11 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.primitives import s64
 
 from . import layout
-from .chip import SimulationArrays, read_moment, tile_places
-from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel, runs_of_side
+from .chip import SimulationArrays, read_moment
+from .log import Polls, copy_payload, drop, half_full, runs_of_side
 from .output import make_batch
 from .replay import Replay, TimeRange
-from .saved import SimulationState, StandstillError, TimeState
+from .saved import SimulationState, StandstillError, TimeState, Words
 from .simulate import HELD, simulate_kernel
 from .slices import Later, Sink, Waiting
 
@@ -57,18 +57,11 @@ class Simulator(Observer):
         self.sinks = [sink for sink in sinks if not isinstance(sink, TimeRange)]
         self._ranges = [sink for sink in sinks if isinstance(sink, TimeRange)]
         self._ranged = bool(self._ranges)
-        arrays = arrays or SimulationArrays(machine)
+        self._arrays = arrays = arrays or SimulationArrays(machine)
         arrays.reset()
-        self._arrays = arrays
-        self.chip, self._out, self._heads = arrays.chip, arrays.out, arrays.heads
+        self._out, self._heads, self._places = arrays.out, arrays.heads, arrays.places
         self._simulate = simulate_kernel()
-        self.logs = [
-            TileLog(tile, head, rows, arrays.costs)
-            for tile, head, rows in zip(tiles, self._heads, arrays.rows, strict=True)
-        ]
-        hook = log_kernel()
-        for log in self.logs:
-            log.watch(hook, machine.timing.issue.flow == "c-runtime")
+        self.logs = arrays.logs_of(tiles)
         self.polls = [Polls() for _ in tiles]
         self.sent, self.carried = self._heads[:, layout.T_SENT], self._heads[:, layout.T_CARRIED]
         """For each tile: messages of copies that it has started; and those of them that were carried out."""
@@ -80,14 +73,18 @@ class Simulator(Observer):
         """For each tile: how much it has sent to other chips."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
-        self._over = False
-        self._found_ends: list[int] = []
+        self._known = self._heads[:, layout.T_AT].copy()  # words of the logs between two rounds
+        self._over, self._found_ends = False, list[int]()
         self._later: ref[Waiting] | None = None
         """The sink that waits; it refers to this simulation, so a run that nobody asks about is forgotten."""
-        self._places = tile_places(self.chip)
-        """Positions of the tiles in ``chip``."""
-        self._address = int(self.chip.ctypes.data)
-        self._attach()
+
+    @cached_property
+    def chip(self) -> Words:
+        """The state of the simulation, which begins when something is simulated; ``_places`` are those of the
+        tiles in it."""
+        self._arrays.begin()
+        self._attach(self._arrays.chip)
+        return self._arrays.chip
 
     @cached_property
     def _replays(self) -> list[Replay]:
@@ -213,10 +210,10 @@ class Simulator(Observer):
         """Simulate as far as the logs allow, when a tile waits for time or they are long."""
         self._note_progress()
         waits = any(tile.status is Status.TIMING for tile in self.tiles)
-        if waits or int(self._heads[:, layout.T_AT].max()) > layout.LOG_PART:
-            self._advance()
-
-    def _advance(self) -> None:
+        longest = int(self._heads[:, layout.T_AT].max())
+        if not waits and longest <= layout.LOG_PART and not half_full(self._heads):
+            self._known = self._heads[:, layout.T_AT].copy()
+            return
         self._process()
         while full := half_full(self._heads):
             self._make_room(full[0])
@@ -257,20 +254,21 @@ class Simulator(Observer):
         """Let no other tile hold back this one."""
         self.chip[np.delete(self._places, number) + layout.P_HOLD] = layout.HUGE
 
-    def _work_off(self) -> None:
-        """Work off the logs as far as possible."""
+    def _work_off(self, words: Words) -> None:
+        """Work off the logs, of which there are so many words by tile, as far as possible."""
         self.chip[layout.H_EMIT] = bool(self.sinks)
-        self.chip[self._places + layout.P_LOG_END] = self._heads[:, layout.T_AT]
-        while native.call(self._simulate, self._address) != HELD:
+        self.chip[self._places + layout.P_LOG_END] = words
+        while native.call(self._simulate, int(self.chip.ctypes.data)) != HELD:
             self._deliver()
 
-    def _process(self) -> None:
-        self._work_off()
+    def _process(self, words: Words | None = None) -> None:
+        self._work_off(self._heads[:, layout.T_AT] if words is None else words)
         worked_off = self.chip[self._places + layout.P_LOG_AT]
         for replay in self._replays:
             replay.take([log.rows[:words] for log, words in zip(self.logs, worked_off, strict=True)])
         drop(self.logs, self._heads, worked_off)
         self.chip[self._places + layout.P_LOG_AT] = 0
+        self._known = self._heads[:, layout.T_AT].copy()
 
     def _deliver(self) -> None:
         """Give the sinks the slices that were found."""
@@ -310,7 +308,7 @@ class Simulator(Observer):
         if self._later is not None and (waiting := self._later()) is not None:
             self.sinks = [waiting]
         self.chip[layout.H_OVER] = 1
-        self._work_off()
+        self._work_off(self._heads[:, layout.T_AT])
         self._deliver()
         self._found_ends = self._ends()
         for sink in self.sinks:
@@ -353,7 +351,7 @@ class Simulator(Observer):
 
         Slices that are final go to the sinks first.
         """
-        self._advance()
+        self._process(self._known)
         self._deliver()
         return TimeState(
             run=SimulationState(self.chip.copy(), [log.rows[: log.used].copy() for log in self.logs]),
@@ -381,12 +379,12 @@ class Simulator(Observer):
                 replay.restore(saved.replays[number])
             else:
                 replay.begin_at(saved.run.chip)
-        self._attach()
+        self._attach(self.chip)
 
-    def _attach(self) -> None:
+    def _attach(self, chip: Words) -> None:
         """Give the simulation the host addresses that it needs."""
-        self.chip[[layout.H_OUT, layout.H_OUT_SIZE]] = self._out.ctypes.data, layout.OUT_ROWS
-        self.chip[self._places + layout.P_LOG] = [log.rows.ctypes.data for log in self.logs]
+        chip[[layout.H_OUT, layout.H_OUT_SIZE]] = self._out.ctypes.data, layout.OUT_ROWS
+        chip[self._places + layout.P_LOG] = [log.rows.ctypes.data for log in self.logs]
 
 
 def away_number(tiles: int, chip: int, tile: int) -> int:

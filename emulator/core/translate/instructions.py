@@ -35,7 +35,7 @@ def _names() -> Names:
 
 
 @cache
-def source_of(operation: int, checked: bool = False) -> str:
+def source_of(operation: int, checked: int = core.UNCHECKED) -> str:
     """What the loop executes for an operation; ``checked`` as in ``core.generate_run``."""
     if operation == FLOAT:
         return "break"
@@ -187,7 +187,7 @@ class Region(Statements):
         self._go_to(following(self.layout, block[-1]))
 
     def _source(self, operation: int) -> str:
-        return source_of(operation, checked=True) if self.known[state.CORE_CHECK] else source_of(operation)
+        return source_of(operation, core.HAZARDS) if self.known[state.CORE_CHECK] else source_of(operation)
 
     def _retired(self, operation: int) -> Known:
         """Instructions before this one; only the source of engine instructions uses it."""

@@ -12,7 +12,7 @@ from asm.image import write_image
 from chip_bench import ONE, build
 from emulator import load
 from emulator.cli import main
-from emulator.engines.queues import POISON
+from emulator.engines.marks import POISON
 from emulator.tile.fault import Fault
 from tx8isa.table.registry import by_mnemonic
 

@@ -170,9 +170,9 @@ def test_a_run_that_nobody_asks_about_is_not_simulated(
 ) -> None:
     simulated, work_off = list[int](), Simulator._work_off
 
-    def count(simulator: Simulator) -> None:
+    def count(simulator: Simulator, words: Any) -> None:
         simulated.append(0)
-        work_off(simulator)
+        work_off(simulator, words)
 
     monkeypatch.setattr(Simulator, "_work_off", count)
     program = _program(SUMS)
