@@ -286,11 +286,15 @@ class Assembly:
             )
         for index, line in enumerate(source.lines if not text.isascii() else ()):
             if (at := half_character(line)) is not None:
-                fault = Fault(f"U+{ord(line[at]):04X} is half of a character", at)
+                fault = Fault(
+                    f"U+{ord(line[at]):04X} is half of a surrogate pair, which no file can hold", at
+                )
                 raise AsmError([source.diagnostic(index, fault, 0)])
             if (at := odd_blank(line)) is not None:
                 self.report(
-                    source, index, Fault(f"U+{ord(line[at]):04X} is not a space of this language", at)
+                    source,
+                    index,
+                    Fault(f"U+{ord(line[at]):04X} is a blank that the assembler does not read", at),
                 )
 
     def bring(self, path: Path, data: Bytes, size: int) -> None:

@@ -203,7 +203,9 @@ def run(assembly: Assembly, outer: Source, index: int, inner: Source, note: str)
     assembly.program.volume.expand(inner.lines or [""])
     inner.depth = outer.depth + 1
     if inner.depth > _DEEPEST:
-        raise Fault(f"macros within each other {_DEEPEST} deep", None, "does one of them call itself?")
+        raise Fault(
+            f"macros call one another more than {_DEEPEST} deep", None, "does one of them call itself?"
+        )
     inner.file, inner.expanded = outer.file, True
     inner.line = outer.row_line(index)
     inner.notes = (note, *outer.notes)
@@ -216,7 +218,7 @@ def _include(call: Call) -> None:
     source = call.source
     if source.depth + 1 > _DEEPEST:
         raise Fault(
-            f"files included within each other {_DEEPEST} deep", None, "does one of them include itself?"
+            f"files include one another more than {_DEEPEST} deep", None, "does one of them include itself?"
         )
     try:
         text = bytes(data).decode()

@@ -191,7 +191,7 @@ def _space(call: Call) -> None:
 
 def _limited(call: Call, size: int) -> None:
     if size < 0:
-        raise Fault(f"{call.name}: {size} bytes are less than none")
+        raise Fault(f"{call.name}: size {size} is negative")
     call.assembly.program.volume.fill(size)
 
 

@@ -59,7 +59,7 @@ class _OpcodeSlot(FieldSlot):
 
     def bits(self, value: int) -> int:
         if self.field.maximum == 0x7F and value & 3 != 3:
-            raise Fault(f"opcode {value:#x} has not its two lowest bits set", self.node.at)
+            raise Fault(f"opcode {value:#x}: the two lowest bits must be 1", self.node.at)
         return super().bits(value)
 
     def special(self, text: str, negative: bool) -> int | None:
@@ -142,7 +142,7 @@ def _insn(call: Call) -> None:
     if spec is None or len(terms) != len(_OPERAND.findall(spec)):
         known = sorted({key.strip("()") for key in _FORMATS})
         help = f"formats: {' '.join(known)}{hint(name, known)}"
-        raise Fault(f".insn {named[1]} with {len(terms)} operands is no format", None, help)
+        raise Fault(f".insn: no format {named[1]} has {len(terms)} operands", None, help)
     pieces = zip(_OPERAND.findall(spec), terms, strict=True)
     slots = [slot for piece, term in pieces for slot in _slots(piece, term)]
     size = SCALAR_BYTES if spec.startswith("major") else COMPRESSED_BYTES

@@ -85,7 +85,7 @@ def _open(call: Call, name: str, rest: list[str]) -> None:
         nobits = rest[1][1:] == "nobits"
     known: Section | None = call.assembly.program.sections.get(name)
     if known is not None and rest and (known.flags, known.nobits) != (flags, nobits):
-        raise Fault(f"section {name} has other flags than before", None, f"before: {known.flags}")
+        raise Fault(f"section {name} was opened with other flags", None, f"its flags are {known.flags}")
     call.assembly.open_section(name, flags, nobits)
 
 

@@ -202,7 +202,7 @@ def _section(segment: Segment) -> elf.ElfSection:
 def _descriptor(file: elf.ElfFile, notes: dict[int, tuple[bytes, int]]) -> bytes:
     """The JSON note; ImageError when the checksum shows that the file was changed."""
     if _NOTE_JSON not in notes:
-        raise ImageError(f"{file.name}: corrupted image: of the '{_OWNER}' notes the JSON one is missing")
+        raise ImageError(f"{file.name}: corrupted image: the JSON note of '{_OWNER}' is missing")
     descriptor, _ = notes[_NOTE_JSON]
     check_version(descriptor, file.name)
     stored, offset = notes.get(_NOTE_CRC32, (b"", 0))

@@ -358,7 +358,7 @@ def test_notes_lead_through_macros_and_included_files(tmp_path: Path) -> None:
 
 def test_a_file_that_includes_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.s").write_text('.include "a.s"\n')
-    with pytest.raises(AsmError, match="files included within each other 64 deep"):
+    with pytest.raises(AsmError, match="files include one another more than 64 deep"):
         asm.assemble_file(tmp_path / "a.s")
 
 

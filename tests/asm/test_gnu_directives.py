@@ -297,14 +297,14 @@ def test_formats_of_insn_are_those_of_gnu_as(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (".insn q 1, 2", "is no format"),
-        (".insn r OP, 0, 0, a0, a1", ".insn r with 5 operands is no format"),
+        (".insn q 1, 2", "no format q has 2 operands"),
+        (".insn r OP, 0, 0, a0, a1", ".insn: no format r has 5 operands"),
         (".insn r OPP, 0, 0, a0, a1, a2", "undefined symbol OPP"),
         (".insn r 0x32, 0, 0, a0, a1, a2", "opcode 0x32"),
         (".insn r OP, 8, 0, a0, a1, a2", "outside 0..7"),
         (".insn r OP, 0, 0, a0, a1, 5", "is not a register"),
         (".insn i OP_IMM, 0, a0, a1, 2048", "outside -2048..2047"),
-        (".insn s STORE, 0, a0, a1", "is no format"),
+        (".insn s STORE, 0, a0, a1", "no format s has 4 operands"),
         (".insn cl C0, 2, t6, 0(a1)", "t6"),
         ('.section .x, "awx"', 'flags "awx"'),
         ('.section .x, "aq"', 'allowed: "a", "aw", "ax"'),

@@ -16,9 +16,9 @@ from asm.diagnostics import AsmError
         ("\u0430ddi a0, a0, 1", "note: '\u0430' is U+0430 CYRILLIC SMALL LETTER A"),
         ("li a0, 1 \u2013 2", "note: '\u2013' is U+2013 EN DASH"),
         ("li a0, \u201c1\u201d", "note: '\u201c' is U+201C LEFT DOUBLE QUOTATION MARK"),
-        ("addi a0,\u00a0a0, 1", "error: U+00A0 is not a space of this language"),
-        ("nop\u3000", "error: U+3000 is not a space of this language"),
-        ('.node "\ud800"', "error: U+D800 is half of a character"),
+        ("addi a0,\u00a0a0, 1", "error: U+00A0 is a blank that the assembler does not read"),
+        ("nop\u3000", "error: U+3000 is a blank that the assembler does not read"),
+        ('.node "\ud800"', "error: U+D800 is half of a surrogate pair, which no file can hold"),
     ],
 )
 def test_characters_that_look_like_others_are_named(line: str, note: str) -> None:

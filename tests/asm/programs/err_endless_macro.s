@@ -1,4 +1,4 @@
 .macro again
-    again               # error: macros within each other 64 deep
+    again               # error: macros call one another more than 64 deep
 .endm
 again
