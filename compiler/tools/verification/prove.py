@@ -31,8 +31,8 @@ Compiler = Callable[..., Program]
 
 _REWRITES = 2
 """The passes up to the one that rewrites the graph."""
-_RECIPE = 4096
-"""Elements of a program that computes one function."""
+_RECIPES = (1 << 12, 1 << 16)
+"""Elements of a program that computes one function: for few and for many."""
 _VALUE = re.compile(r"\b[cv]\.\d+\b")
 """The symbol of a value without a name of its own; its number depends on how many constants are equal."""
 _SCALAR = re.compile(r"\b(src1=)(-?\d[\d.e+-]*)")
@@ -205,32 +205,35 @@ class _Recipes:
     def computed(self, graph: Graph, node: Node, operands: Sequence[Elements | None]) -> Elements:
         """The result of a node, a part of its elements at a time."""
         shape = graph.tensors[node.outputs[0]].shape
-        program = self._program(graph, node)
+        count = _RECIPES[int(np.prod(shape)) > _RECIPES[0]]
+        program = self._program(graph, node, count)
         varied = [None if is_known(node, at) else x for at, x in enumerate(operands)]
         flat = [None if x is None else _spread(x, shape) for x in varied]
         size = int(np.prod(shape))
         parts = [
-            self._part(program, [None if x is None else x[:, at : at + _RECIPE] for x in flat])
-            for at in range(0, size, _RECIPE)
+            self._part(program, count, [None if x is None else x[:, at : at + count] for x in flat])
+            for at in range(0, size, count)
         ]
         return np.concatenate(parts, 1).reshape(-1, *shape)
 
-    def _part(self, program: Program, operands: Sequence[Elements | None]) -> Elements:
+    def _part(self, program: Program, length: int, operands: Sequence[Elements | None]) -> Elements:
         inputs, count = dict[str, Elements](), 0
         for at, operand in enumerate(operands):
             if operand is not None:
                 count = operand.shape[1]
-                inputs[f"x{at}"] = np.zeros((operand.shape[0], _RECIPE))
+                inputs[f"x{at}"] = np.zeros((operand.shape[0], length))
                 inputs[f"x{at}"][:, :count] = operand
         found = run_in_field(program, self._field, inputs, random_inputs(program.graph, {}, 1))
         return found.outputs["y"][:, :count]
 
-    def _program(self, graph: Graph, node: Node) -> Program:
+    def _program(self, graph: Graph, node: Node, length: int) -> Program:
         precise = node.name in graph.precise
         known = tuple(graph.constants[name].tobytes() for name in _known(node).values())
-        key = node.op, repr(sorted(node.attrs.items())), len(node.inputs), precise, known
+        key = length, node.op, repr(sorted(node.attrs.items())), len(node.inputs), precise, known
         if key not in self._programs:
-            self._programs[key] = self._compile(_alone(graph, node), "fp32" if precise else self._dtype)
+            self._programs[key] = self._compile(
+                _alone(graph, node, length), "fp32" if precise else self._dtype
+            )
         return self._programs[key]
 
 
@@ -245,11 +248,11 @@ def _known(node: Node) -> dict[str, str]:
     return {f"x{at}": name for at, name in enumerate(node.inputs) if name and is_known(node, at)}
 
 
-def _alone(graph: Graph, node: Node) -> Graph:
+def _alone(graph: Graph, node: Node, length: int) -> Graph:
     """The graph of one node, for vectors; what must be known when compiling stays a constant."""
     names = [f"x{at}" if name else "" for at, name in enumerate(node.inputs)]
     known = {own: graph.constants[name] for own, name in _known(node).items()}
-    vector = Tensor("", "float32", (_RECIPE,))
+    vector = Tensor("", "float32", (length,))
     tensors = {name: replace(vector, name=name) for name in (*names, "y") if name}
     tensors |= {name: Tensor(name, array.dtype.name, array.shape) for name, array in known.items()}
     return replace(
