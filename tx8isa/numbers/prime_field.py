@@ -166,7 +166,9 @@ class PrimeField:
         return [(prime, _generator(prime)) for prime in primes]
 
     def exp(self, x: Elements) -> Elements:
-        """An exponential: a power of the square of a generator. Its own exponent is 1, whose powers are 1."""
+        """An exponential: a power of a generator, with 1 as its exponent. In a field without them a hash."""
+        if self.residues == self.primes:
+            return self.hashed("exp", x)
         found = np.ones_like(x)
         exponents = self.canonical(x)[self.primes :]
         for at, (prime, generator) in enumerate(self._fields()[: self.primes]):

@@ -242,6 +242,13 @@ def test_the_node_whose_result_is_wrong_is_named() -> None:
     assert lines(found)[-1] == wanted
 
 
+def test_a_softmax_without_its_exponential_is_wrong() -> None:
+    program = compile_graph(one("Softmax", [(5, 130)], axis=-1), "fp16")
+    number = next(at for at, line in enumerate(program.text.splitlines(), 1) if "ct.exp" in line)
+    found = proof_of(Mutant("left out", number, ""), program)
+    assert found.differences
+
+
 def test_what_a_fault_of_the_program_says_is_raised() -> None:
     made = small()
     program = compile_graph(made, "fp16")
