@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from asm.image import Buffer
-from emulator.chip.options import host_cores
 from emulator.memory.buffers import InputError
 from emulator.session import ProgramSession, SessionError
 
@@ -26,7 +25,7 @@ class Session:
     """A program with memories of its own, in which every step finds what the step before left in its states.
 
     ``state``: what the states are at first, by the names of their inputs, zeros for those that are not named;
-    ``threads``: of the host, by default its processors, at most eight; ``timed``: simulate time, then
+    ``threads``: of the host; ``timed``: simulate time, then
     ``cycles`` is that of the last step; ``max_instructions``: of a tile in a step. A program of several
     networks has a step for each of its entries, which ``entry`` names, by default the first; states of the
     same name are one. Several sessions of one program share the pages of its constants. docs/sessions.md is
@@ -40,7 +39,7 @@ class Session:
         self,
         program: Program,
         *,
-        threads: int | None = None,
+        threads: int = 1,
         state: Mapping[str, Any] | None = None,
         timed: bool = False,
         max_instructions: int | None = None,
@@ -48,7 +47,6 @@ class Session:
         if not isinstance(program, Program):
             raise SessionError(f"a session is one of a tx8.Program, not of {type(program).__name__}")
         self.program = program
-        threads = threads or host_cores()
         steps = ProgramSession(
             program.emulated, max_instructions=max_instructions, threads=threads, timed=timed or None
         )
