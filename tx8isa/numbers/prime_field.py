@@ -51,8 +51,8 @@ RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
     "le": np.less_equal,
     "lt": np.less,
 }
-_ZERO_AT = 1 << 60
-"""The place of 0 in the keyed order: an eighth of the elements come before it."""
+_ZERO_AT = (1 << 60, 4 << 60, 7 << 60)
+"""Where 0 stands in the keyed orders: from one eighth to seven of the elements come before it."""
 
 
 @cache
@@ -231,7 +231,8 @@ class PrimeField:
         mixed = self._mixed("order", own)
         mixed >>= np.uint64(1)
         mixed += np.uint64(1)
-        mixed[own == 0] = np.uint64(_ZERO_AT)
+        for row, zero, place in zip(mixed, own == 0, _ZERO_AT, strict=True):
+            row[zero] = place
         if not _all_finite(own):
             mixed[np.isposinf(own)] = np.uint64(0xFFFFFFFFFFFFFFFF)
             mixed[np.isneginf(own)] = np.uint64(0)
