@@ -30,7 +30,7 @@ _EXAMPLES = """examples:
 exit status: 0 done; 1 the input is at fault; 2 usage"""
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     description = "Run passes of tx8cc on a graph or on textual IR, and print the module."
     parser = ToolParser("tx8opt", description, _EXAMPLES)
     add = parser.add_argument
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 @run_of_tool()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; the exit status is that of the help text."""
-    parser = _parser()
+    parser = make_parser()
     options = parsed(parser, arguments)
     path = Path(options.file)
     if path.suffix == ".mlir" and (options.dtype or options.tiles):

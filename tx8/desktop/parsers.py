@@ -10,7 +10,7 @@ _MAKERS = {
     "tx8dis": ("asm.cli", "disassemble_parser"),
     "tx8emu": ("emulator.cli.options", "make_parser"),
     "tx8cc": ("compiler.tools.options", "make_parser"),
-    "tx8opt": ("compiler.tools.opt", "_parser"),
+    "tx8opt": ("compiler.tools.opt", "make_parser"),
 }
 """Module and function that make the parser of each tool."""
 TOOLS = tuple(_MAKERS)
