@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.driver import Program
@@ -24,7 +25,6 @@ from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.tools.command_line import one_line
 
 from .field_run import FieldOutcome, run_in_field
-from .host_threads import one_thread
 
 Compile = Callable[[Graph], Program]
 Compiler = Callable[..., Program]
@@ -104,7 +104,9 @@ def prove(program: Program, compile_: Compile, compile_alone: Compiler, seed: in
     real = random_inputs(program.graph, {}, seed)
     recipes = _Recipes(field, program.dtype, compile_alone)
     wanted = FieldGraph(graph, compute, field, recipes.computed)
-    with one_thread(), ThreadPoolExecutor(1) as pool:
+    # Threads of OpenBLAS wait for each other busily: on a host that does other things a product takes up to
+    # thirty times the processor time.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_in_field, twin, field, elements, real)
         values = wanted.run({**real, **elements})
         got = running.result()
