@@ -25,7 +25,7 @@ help:
 	@echo 'make zoo       trained networks on real data, their metrics beside those of onnxruntime; fills docs/zoo.md'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make demo-chips  a transformer block on four chips over two processes, and the bytes of one process'
-	@echo 'make replay    what a change does to some fifty programs, beside REV=HEAD'
+	@echo 'make replay    some fifty programs by this tree and by REV=HEAD, and what differs'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'

@@ -1,4 +1,4 @@
-"""The programs that ``replay.py`` compiles: what people compile, and shapes at the edges of what is shared.
+"""The programs that ``replay.py`` compiles: networks as people have them, and shapes that tiles share badly.
 
 A program is a model and the options of ``tx8cc``. Models are examples of the repository, networks of the
 benchmarks, and graphs in ONNX's own notation, whose weights are drawn here.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from _replay import Published, Replayed
+from _published import Published, Replayed
 from _whole_programs import Measured
 
 LEFT, TOP, SIZE = 70, 20, 420

@@ -1,4 +1,4 @@
-"""What a change does to programs: compiled and run by this tree and by another revision, side by side.
+"""Compiles and runs some fifty programs with this tree and with another revision, and prints what differs.
 
     python benchmarks/replay.py REV [NAME ...]     the programs that differ, with what differs
     python benchmarks/replay.py REV --same         the same; exit status 1 if a program differs
@@ -6,7 +6,7 @@
 
 REV is a revision, which gets an environment of its own in build/replay, or the folder of a checkout that
 has one in ``.venv``. Each tree compiles, assembles and simulates with its own tools. What a revision makes
-is kept in build/replay, so that the second comparison with it takes half the time. Hazards are counted in
+is kept there, so that the second comparison with it takes half the time. Hazards are counted in
 programs that differ, in this tree alone.
 """
 
@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import json
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +27,8 @@ from typing import Any
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from _programs import ROOT, Program, programs
+from _programs import Program, programs
+from schedule import ROOT, sources_of
 
 KEPT = ROOT / "build" / "replay"
 _SECONDS = 900
@@ -38,7 +37,7 @@ _SECONDS = 900
 
 @dataclass(frozen=True)
 class Made:
-    """What a tree makes of a program: digests, sizes and counts; or the line with which a tool refused it."""
+    """A program as a tree compiles and runs it: digests, sizes, counts; or the line that refuses it."""
 
     image: str = ""
     """Digest of everything that is loaded."""
@@ -151,17 +150,10 @@ def tree_of(revision: str) -> Tree:
     root = KEPT / commit
     if not (root / ".venv" / "test.stamp").exists():
         print(f"an environment for {commit[:12]} is made in {root}", flush=True)
-        _extract(commit, root)
+        sources_of(commit, root)
         if subprocess.run(["make", "-s", ".venv/test.stamp"], cwd=root, check=False).returncode:
             sys.exit(f"replay.py: no environment for {revision!r}: what make said stands above")
     return Tree(root, root / ".venv" / "bin", KEPT / f"{commit}.json")
-
-
-def _extract(commit: str, root: Path) -> None:
-    root.mkdir(parents=True, exist_ok=True)
-    found = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True)
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
-        archive.extractall(root, filter="data")
 
 
 def _key(program: Program) -> str:
@@ -176,7 +168,7 @@ def model_of(program: Program) -> Path:
 
 
 def made_by(tree: Tree, chosen: Sequence[Program]) -> Iterable[Made]:
-    """What a tree makes of programs, in their order; what is kept is not made again."""
+    """Compile and run programs with a tree, in their order, but for those whose figures it keeps."""
     kept = json.loads(tree.kept.read_text("utf-8")) if tree.kept is not None and tree.kept.exists() else {}
     for program in chosen:
         key = _key(program)
@@ -188,7 +180,7 @@ def made_by(tree: Tree, chosen: Sequence[Program]) -> Iterable[Made]:
 
 
 def difference(before: Made, after: Made) -> list[str]:
-    """What differs, in words with figures; nothing if all is the same."""
+    """Name the figures that differ; an empty list if all are the same."""
     if before.refused or after.refused:
         return (
             [] if before == after else [f"before: {before.refused or 'made'}; now: {after.refused or 'made'}"]

@@ -75,11 +75,11 @@ TAILS = "gemm1025x257x513", "gemm1024x256x512", 1.15
 """A product whose sizes do not divide, beside one whose sizes do."""
 
 
-def earlier_compiler(folder: Path) -> Path:
-    """The sources of the earlier revision; SystemExit where the history does not have it."""
-    found = subprocess.run(["git", "archive", EARLIER], cwd=ROOT, capture_output=True, check=False)
+def sources_of(revision: str, folder: Path) -> Path:
+    """Puts the sources of a revision into a folder; SystemExit where the history does not have it."""
+    found = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
-        sys.exit(f"revision {EARLIER} is not in the history of {ROOT}: {found.stderr.decode().strip()}")
+        sys.exit(f"revision {revision} is not in the history of {ROOT}: {found.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder
@@ -211,7 +211,7 @@ def main() -> int:
     found = {}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        sources = {"then": earlier_compiler(folder / "sources"), "now": ROOT}
+        sources = {"then": sources_of(EARLIER, folder / "sources"), "now": ROOT}
         for name in names:
             found[name] = compared(name, sources, folder)
             print(" ".join(found[name].cells(name, NETWORKS[name].dtype)), flush=True)

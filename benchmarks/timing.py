@@ -4,9 +4,9 @@
     python benchmarks/timing.py --programs    print that of published programs' engines alone
     python benchmarks/timing.py --write       put them into docs/timing.md, and draw its picture
 
-``_timing_rows.py`` has the programs and the measurements, ``_replay.py`` the commands of published programs,
-``_whole_programs.py`` whole programs, which are compiled first. The results do not depend on the host. The
-exit status is 1 when a row is beyond its limit, or lacks a reason.
+``_timing_rows.py`` has the programs and the measurements, ``_published.py`` the commands of published
+programs, ``_whole_programs.py`` whole programs, which are compiled first. The results do not depend on the
+host. The exit status is 1 when a row is beyond its limit, or lacks a reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from statistics import median
 import numpy as np
 
 import asm
-from _replay import Replayed, replay_text, replayed
+from _published import Replayed, replay_text, replayed
 from _report import promise
 from _timing_picture import drawn, of_whole
 from _timing_programs import MARKS, Row, Run, program

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from _replay_commands import (
+from _published_commands import (
     BLOCK,
     BLOCKS,
     Figure,
