@@ -144,7 +144,7 @@ _MADE = {"gemm": gemm(TensorProto.BFLOAT16, 2048), "scores": attention(TensorPro
 
 def _nbits(bits: int) -> onnx.ModelProto:
     """A product with weights of few bits, in blocks of 32."""
-    random, inner, columns = np.random.default_rng(bits), 1024, 1024
+    random, inner, columns = np.random.default_rng(bits), 4096, 4096
     packed = random.integers(0, 256, (columns, inner // 32, 4 * bits)).astype(np.uint8)
     scales = (random.integers(1, 64, columns * inner // 32) / 4096).astype(np.float32)
     node = helper.make_node(

@@ -74,11 +74,15 @@ class Tree:
             done = self._compile(program, model, image)
             if done.returncode:
                 return Made(refused=_said(done))
-            words = ("--random", "0", *program.run, "--stats=json", "-q", "--output-dir", results)
-            done = self.run("tx8emu", image, *words)
+            words = (image, "--random", "0", *program.run, "--stats=json", "-q")
+            done = self.run("tx8emu", *words, "--output-dir", results)
             if done.returncode:
                 return Made(*_loaded(image), refused=_said(done))
-            return _measured(image, json.loads(done.stdout), results)
+            stats = json.loads(done.stdout)
+            if "chips" in stats:  # statistics of several chips have no range
+                ends = {end: self.run("tx8emu", *words, "--timing", end).stdout for end in ("least", "most")}
+                stats["cycles_range"] = {end: json.loads(text)["cycles"] for end, text in ends.items()}
+            return _measured(image, stats, results)
 
     def _compile(self, program: Program, model: Path, image: Path) -> subprocess.CompletedProcess[str]:
         return self.run("tx8cc", model, *program.options, "--no-cache", "-q", "-o", image.parent)
@@ -116,15 +120,15 @@ def _measured(image: Path, stats: Mapping[str, Any], results: Path) -> Made:
     outputs = hashlib.sha256()
     for path in sorted(results.rglob("*.npy")):
         outputs.update(f"{path.relative_to(results)}\n".encode() + path.read_bytes())
-    ends = stats["cycles_range"]
-    moved = sum(path["bytes"] for path in stats["paths"] if path["path"].startswith("DDR, all engines"))
+    ends, chips = stats["cycles_range"], stats.get("chips", [stats])
+    paths = [path for chip in chips for path in chip["paths"] if path["path"] == "DDR, all engines"]
     return Made(
         *_loaded(image),
         stats["cycles"],
         ends["least"],
         ends["most"],
-        moved,
-        stats["engine_instructions"],
+        sum(path["bytes"] for path in paths),
+        sum(chip["engine_instructions"] for chip in chips),
         outputs.hexdigest(),
     )
 
