@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from asm.cli import assemble_parser, disassemble_parser
-from compiler.tools.opt import _parser as tx8opt_parser
+from compiler.tools.opt import make_parser as tx8opt_parser
 from compiler.tools.options import make_parser as tx8cc_parser
 from emulator.cli.options import make_parser as tx8emu_parser
 from tx8isa.tools.command_line import ToolParser
