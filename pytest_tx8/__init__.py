@@ -21,10 +21,10 @@ Kernel = Callable[..., "Program"]
 
 @pytest.fixture
 def tx8_kernel(request: pytest.FixtureRequest) -> Kernel:
-    """A function that gives the program of a file beside the test: ``.s`` is assembled, all else is an image.
+    """Return a function that loads the program of a file in the test's folder.
 
-    ``tx8_kernel("relu.s", defines={"N": 64})``; ``machine`` as for ``tx8.assemble``. AsmError or ImageError
-    fail the test with the program's own messages.
+    A file ``.s`` is assembled, as in ``tx8_kernel("relu.s", defines={"N": 64})``; any other file is an image.
+    ``machine`` as for ``tx8.assemble``. AsmError or ImageError fail the test with the program's own messages.
     """
     folder = Path(request.path).parent
 
@@ -45,7 +45,7 @@ def tx8_kernel(request: pytest.FixtureRequest) -> Kernel:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """``assert run.hazards == ()`` fails with the text of the hazards instead of their records."""
+    """Explain a failed ``assert run.hazards == ()`` with the text of the hazards instead of their records."""
     if op != "==" or not isinstance(left, tuple) or not isinstance(right, tuple) or right:
         return None
     texts = [hazard.text for hazard in left if type(hazard).__name__ == "Hazard"]

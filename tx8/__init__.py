@@ -1,4 +1,4 @@
-"""tx8 from Python: compile or assemble a program, run it on the emulated chip, look at what happened.
+"""tx8 from Python: compile or assemble a program, run it on the emulated chip, inspect the run.
 
     program = tx8.compile("model.onnx", dtype="fp16")
     run = program.run(image)

@@ -11,11 +11,11 @@ from tx8isa.tools.command_line import guarded, tell
 from tx8isa.tools.version import VERSION
 
 _INSTALLED = "share/doc/tx8/README.md"
-"""Where a wheel puts the documents, relative to the root of the environment."""
+"""Place of the documents that a wheel installs, relative to the root of the environment."""
 
 
 def home() -> Path | None:
-    """The folder with README.md, docs/ and examples/: the checkout, or what the wheel has installed."""
+    """Return the folder with README.md, docs/ and examples/: the checkout, or the documents of the wheel."""
     checkout = Path(__file__).resolve().parent.parent
     if (checkout / "pyproject.toml").is_file() and (checkout / "docs").is_dir():
         return checkout

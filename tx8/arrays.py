@@ -1,4 +1,4 @@
-"""What a caller gives as an input, as the array that the program's buffer takes."""
+"""Converts the inputs that a caller gives into the arrays that the program's buffers take."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Trees:
-    """The trees of arguments and results with which JAX traced a function."""
+    """Pytrees of arguments and results with which JAX traced a function."""
 
     arguments: Any
-    """Those by position as a tuple, and those by name as a dictionary."""
+    """Positional arguments as a tuple, and keyword arguments as a dictionary."""
     names: Sequence[str | None]
-    """By leaf of the arguments: the input that it is; None for one that the function does not use."""
+    """The name of the input for each leaf of the arguments; None for an input that is not used."""
     results: Any
 
     def inputs(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The inputs in arguments like those that were traced; None for others, which are inputs themselves.
+        """Return the inputs by name when the arguments form the traced tree, None when they are plain inputs.
 
         InputError for other trees.
         """
@@ -46,12 +46,12 @@ class Trees:
         return None
 
     def result(self, outputs: Iterable[Array]) -> Any:
-        """The outputs as the function returns them."""
+        """Return the outputs in the tree that the traced function returns."""
         return self.results.unflatten(list(outputs))
 
 
 def _is_tree(value: Any) -> bool:
-    """Whether an argument consists of several arrays; a list of numbers is an array itself."""
+    """Return True if an argument consists of several arrays; a list of numbers counts as one array."""
     inner = value if isinstance(value, list) else ()
     return isinstance(value, Mapping | tuple) or any(
         hasattr(each, "shape") or _is_tree(each) for each in inner
@@ -66,7 +66,7 @@ def _shown(tree: Any) -> str:
 def bind(
     buffers: Sequence[Buffer], given: Sequence[Any], named: Mapping[str, Any], trees: Trees | None = None
 ) -> dict[str, Array]:
-    """The inputs of a program by name, from values by position and by name; InputError for a misfit."""
+    """Match values by position and by name to the inputs of a program; InputError for a misfit."""
     if trees is not None and (found := trees.inputs(given, named)) is not None:
         named, given = found, ()
     if not named and len(given) == 1 and isinstance(given[0], Mapping):
@@ -88,7 +88,7 @@ def bind(
 
 
 def convert(buffer: Buffer, value: Any) -> Array:
-    """A value as the array a buffer takes: sequences of numbers, other float types, integers that fit."""
+    """Convert a value to a buffer's array: sequences of numbers, other float types, integers that fit."""
     expected = travel_dtype(buffer)
     if hasattr(value, "detach"):  # a tensor of PyTorch, which is not an array while it needs a gradient
         value = value.detach().cpu()
@@ -108,7 +108,7 @@ def convert(buffer: Buffer, value: Any) -> Array:
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:
-    """Also the formats of ml_dtypes, such as bfloat16, which NumPy knows as kind V."""
+    """Return True for a float type, also of ml_dtypes such as bfloat16, which NumPy knows as kind V."""
     return dtype.kind == "f" or dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 

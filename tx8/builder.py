@@ -165,18 +165,18 @@ class GraphBuilder:
         return made if outputs > 1 else made[0]
 
     def value(self, op: str, *operands: Operand) -> Value:
-        """The result of an operator that has one and needs no attribute."""
+        """Apply an operator that has one result and needs no attribute."""
         result: Value = self.node(op, *operands)
         return result
 
     def __getattr__(self, op: str) -> Callable[..., Any]:
-        """An operator as a method of its ONNX name."""
+        """Return the operator of this ONNX name as a method."""
         if not op[:1].isupper():
             raise AttributeError(f"GraphBuilder has no attribute '{op}'")
         return lambda *operands, **options: self.node(op, *operands, **options)
 
     def build(self) -> Graph:
-        """The checked graph; GraphError when it has no output."""
+        """Check the graph and return it; GraphError when it has no output."""
         if not self._outputs:
             raise GraphError([f"{self.name}: the graph has no output; declare one with output()"])
         return build_graph(self._description())
@@ -223,7 +223,7 @@ class GraphBuilder:
 
 
 def _attribute(value: Any) -> AttrValue:
-    """Lists as tuples, NumPy's numbers as Python's: what a node's attributes are."""
+    """Convert a keyword to the value of a node's attribute: lists to tuples, NumPy's numbers to Python's."""
     if isinstance(value, list | tuple | np.ndarray):
         return tuple(_attribute(item) for item in value)  # type: ignore[return-value]
     if isinstance(value, np.generic):

@@ -1,7 +1,7 @@
 """Sessions of programs on several chips, with the arrays of whole networks.
 
-Every chip has its part of an input, an output or a state. Here they are dealt to the chips and put together
-again, so that a session on several chips is used as one on a single chip.
+Every chip has its part of an input, an output or a state. A session here splits whole arrays into the parts
+of the chips and joins the parts of results, so that it is used like a session on a single chip.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Arrays = Mapping[str, Array]
 
 
 class SpreadSteps:
-    """``ProgramSession`` with whole arrays; ``spreads``: how chips share each network, by its entry."""
+    """``ProgramSession`` with whole arrays; ``spreads``: how the chips share each network, by entry."""
 
     def __init__(self, session: ProgramSession, spreads: Mapping[str, SharedGraph]) -> None:
         self._session, self._spreads = session, spreads
@@ -49,35 +49,35 @@ class SpreadSteps:
 
     @property
     def cycles(self) -> int | None:
-        """Of the chip that ends last."""
+        """Simulated cycles of the chip that ends last."""
         return self._session.cycles
 
     def inputs(self, entry: str | None = None) -> dict[str, Buffer]:
-        """The inputs of an entry that are not states, whole."""
+        """Return the inputs of an entry as whole buffers, states left out."""
         spread, known = self._spread(entry), self._session.inputs(entry)
         found = {tensor.name: tensor for tensor in spread.graph.inputs}
         return {name: _whole(known[chip_name(0, name)], found[name]) for name in found if _has(known, name)}
 
     @property
     def states(self) -> dict[str, Buffer]:
-        """The states, whole, by the names of their inputs."""
+        """Return the states as whole buffers, by the names of their inputs."""
         known = self._session.states
         tensors = {tensor.name: tensor for each in self._spreads.values() for tensor in each.graph.inputs}
         return {name: _whole(known[chip_name(0, name)], tensors[name]) for name in self._of_states()}
 
     @property
     def constants(self) -> dict[str, Buffer]:
-        """The constants that the program names, of each chip."""
+        """Return the named constants of each chip."""
         return self._session.constants
 
     @property
     def state(self) -> dict[str, Array]:
-        """Copies of the states after the last complete step, put together."""
+        """Return copies of the whole states after the last complete step."""
         saved = self._session.state
         return {name: spread.joined(saved, [name])[name] for name, spread in self._of_states().items()}
 
     def bind(self, arrays: Arrays, entry: str | None = None) -> None:
-        """As ``ProgramSession.bind``: chips read and write their parts of the arrays."""
+        """Bind arrays as ``ProgramSession.bind`` does: chips read and write their parts of the arrays."""
         spread, inputs = self._spread(entry), self.inputs(entry)
         presents = {present for _, present in spread.graph.states}
         outputs = {each.name: each for each in spread.graph.outputs if each.name not in presents}
@@ -91,7 +91,7 @@ class SpreadSteps:
         self._results |= {(self._name(entry), name): arrays[name] for name in arrays if name in outputs}
 
     def run(self, inputs: Arrays | None = None, entry: str | None = None) -> dict[str, Array]:
-        """One step, with whole inputs and outputs."""
+        """Run one step, with whole inputs and outputs."""
         return self._joined(self._session.run(self._dealt(inputs or {}, entry), entry), entry)
 
     def submit(self, inputs: Arrays | None = None, entry: str | None = None) -> Future[dict[str, Array]]:
@@ -102,7 +102,7 @@ class SpreadSteps:
         return done
 
     def set_state(self, arrays: Arrays) -> None:
-        """Give states other values."""
+        """Set the values of states."""
         self._session.set_state(self._dealt_states(arrays))
 
     def begin_with(self, arrays: Arrays) -> None:
@@ -110,7 +110,7 @@ class SpreadSteps:
         self._session.begin_with(self._dealt_states(arrays))
 
     def replace(self, constants: Arrays) -> None:
-        """Give constants of chips other values, by names such as ``chip1.w``."""
+        """Replace constants of chips, by names such as ``chip1.w``."""
         self._session.replace(constants)
 
     # -- whole arrays and their parts --------------------------------------------------------------------
@@ -119,7 +119,7 @@ class SpreadSteps:
         return next(iter(self._spreads)) if entry is None else entry
 
     def _spread(self, entry: str | None) -> SharedGraph:
-        """How chips share an entry; ImageError for an unknown name."""
+        """Return how the chips share an entry; ImageError for an unknown name."""
         self._session.inputs(entry)
         return self._spreads[self._name(entry)]
 
@@ -129,7 +129,7 @@ class SpreadSteps:
         return {buffer.name: buffer for buffer in whole(buffers, self._spread(entry).graph.outputs)}
 
     def _of_states(self) -> dict[str, SharedGraph]:
-        """A network that has it, by state."""
+        """Return, for each state, a network that has it."""
         pairs = [(past, each) for each in self._spreads.values() for past, _ in each.graph.states]
         return {past: each for past, each in pairs if _has(self._session.states, past)}
 
@@ -164,7 +164,7 @@ def _has(known: Mapping[str, Buffer], name: str) -> bool:
 
 
 def whole(buffers: Iterable[Buffer], tensors: Iterable[Tensor]) -> tuple[Buffer, ...]:
-    """The buffers of a chip with the shapes of the whole network."""
+    """Return the buffers of a chip with the shapes of the whole network."""
     named = {tensor.name: tensor for tensor in tensors}
     return tuple(_whole(buffer, named[buffer.name]) for buffer in buffers)
 
@@ -172,7 +172,7 @@ def whole(buffers: Iterable[Buffer], tensors: Iterable[Tensor]) -> tuple[Buffer,
 def bind_to_chips(
     buffers: Sequence[Buffer], chips: int, given: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """The inputs of all chips: ``chip1.x`` is that of chip 1, and ``x`` that of every chip; as ``bind``."""
+    """Match values to the inputs of all chips: ``chip1.x`` is chip 1's, ``x`` every chip's; as ``bind``."""
     if not named and len(given) == 1 and isinstance(given[0], Mapping):
         named, given = given[0], ()
     numbers, names = range(chips), [each.name for each in buffers]
@@ -183,7 +183,7 @@ def bind_to_chips(
 
 
 def _whole(buffer: Buffer, tensor: Tensor) -> Buffer:
-    """The buffer of a chip with the shape that the tensor has in the whole network."""
+    """Return the buffer of a chip with the tensor's shape in the whole network."""
     return replace(buffer, shape=tensor.shape)
 
 
@@ -200,7 +200,7 @@ def _pass_on(
     done: Future[dict[str, Array]],
     joined: Callable[[Arrays], dict[str, Array]],
 ) -> None:
-    """Give a future what another one has come to."""
+    """Resolve the future ``done`` with the joined result, or the error, of ``step``."""
     if step.cancelled():
         done.cancel()
     elif (error := step.exception()) is not None:

@@ -36,7 +36,7 @@ _INCLUDE = (f"-I{header.FOLDER}", f"-I{HEADERS}")
 _LINK = ("-march=rv64ifd", "-nostartfiles", "-T", str(LIBRARY / "tx8.ld"), "-Wl,--gc-sections")
 _SUFFIXES = (".c", ".o", ".a")
 _SLOTS = 64
-"""Arguments that the launcher has room for, as ``tsm_launch.c`` declares; the last three are the grid."""
+"""Number of arguments that the launcher can pass, as in ``tsm_launch.c``; the last three are the grid."""
 _ALIGNMENT = 256
 _AXES = 3
 
@@ -94,18 +94,18 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Launch:
-    """What can be known of a launch that is over."""
+    """A finished launch, and what can be known of it."""
 
     instructions: int
-    """How many instructions all tiles have executed."""
+    """Number of instructions that all tiles have executed."""
     printed: str
-    """What the programs wrote to their standard output."""
+    """The programs' standard output."""
     _program: emulator.Program
     _execute: Callable[..., System]
 
     @cached_property
     def stats(self) -> Stats:
-        """Where the time went, as of a ``Run``. The launch is repeated when somebody asks."""
+        """Return where the time went, as for a ``Run``. The first use repeats the launch."""
         from .views.stats import Stats, Watch
 
         watch = Watch(self._program)
@@ -113,12 +113,12 @@ class Launch:
 
     @property
     def cycles(self) -> float:
-        """Simulated cycles, a command as long as the vendor's C runtime takes (docs/crt.md)."""
+        """Simulated cycles; a command takes as long as in the vendor's C runtime (docs/crt.md)."""
         return self.stats.cycles
 
     @property
     def cycles_range(self) -> tuple[float, float]:
-        """The least and the most cycles: where figures of the model have the ends of their ranges."""
+        """The least and the most cycles, with the model's figures at the ends of their ranges."""
         return self.stats.cycles_range
 
 
@@ -157,7 +157,10 @@ def c_kernel(
 
 @cache
 def _library() -> dict[str, bytes]:
-    """The object files of the C runtime, by name: the same for all kernels, and two seconds of GCC's time."""
+    """Return the object files of the C runtime by name.
+
+    All kernels share them; GCC takes two seconds for them.
+    """
     with tempfile.TemporaryDirectory(prefix="tx8") as folder:
         sources = [path for pattern in ("*.c", "*.S") for path in sorted(LIBRARY.glob(pattern))]
         objects = [_object(path, Path(folder), ()) for path in sources]
@@ -170,7 +173,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 
 def _loaded(target: Path, names: str) -> emulator.Program:
-    """The linked program; what the emulator refuses is told of the sources, not of a temporary file."""
+    """Load the linked program; a refusal of the emulator names the sources, not a temporary file."""
     try:
         return emulator.load(target)
     except Tx8Error as error:
@@ -178,7 +181,7 @@ def _loaded(target: Path, names: str) -> emulator.Program:
 
 
 def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:
-    """The object file of a source in a folder; the path of any other file.
+    """Return the path of the object file that a source is compiled to in a folder; a path of other files.
 
     The path is absolute: GCC takes one that begins with ``-`` or ``@`` for options.
     """
@@ -191,7 +194,7 @@ def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:
 
 
 def _run(tool: str, *arguments: str) -> str:
-    """What a tool prints; Tx8Error with the first error that it reports."""
+    """Run a tool and return its output; Tx8Error with the first error that it reports."""
     done = subprocess.run([_PREFIX + tool, *arguments], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return done.stdout
@@ -208,7 +211,7 @@ def _check_defined(function: str, paths: Sequence[Path], objects: Sequence[Path]
 
 
 def _grid(grid: int | Sequence[int]) -> tuple[int, ...]:
-    """Three extents."""
+    """Return the three extents of a grid; Tx8Error for a grid that does not fit."""
     extents = (grid,) if isinstance(grid, int) else tuple(grid)
     if not 1 <= len(extents) <= _AXES or not all(1 <= extent < 1 << 32 for extent in extents):
         raise Tx8Error(f"grid {grid}: expected one to three extents of at least 1")
@@ -216,7 +219,7 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _checked(array: Array, place: int) -> Array:
-    """An array that its bytes can be copied from and back to."""
+    """Check that an array's bytes can be copied from it and back into it."""
     if array.dtype.hasobject:
         raise Tx8Error(f"argument {place} is an array of objects: expected numbers")
     if not array.flags.writeable:
@@ -225,7 +228,7 @@ def _checked(array: Array, place: int) -> Array:
 
 
 def _scalar(value: Any, place: int) -> int:
-    """The 64 bits of a number."""
+    """Return the 64 bits of a number."""
     if isinstance(value, float) and not isinstance(value, np.generic):
         value = np.float32(value)
     if isinstance(value, np.integer | np.bool_):

@@ -1,4 +1,4 @@
-"""What ``tx8.compile`` takes as a model, as the typed graph."""
+"""Turns what ``tx8.compile`` takes as a model into the typed graph."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Shapes = Mapping[str, Sequence[int]]
 Constants = Mapping[str, Any]
 
 _BOUND = {"dims": "dimensions", "constants": "inputs", "bounds": "loops"}
-"""What the arguments of ``compile`` are for, by their names."""
+"""The thing that each argument of ``compile`` binds, for messages."""
 
 
 def opened(model: Any, examples: Sequence[Any] = ()) -> Any:
-    """A model of which ``graph_of`` reads several graphs: PyTorch and JAX convert it only once."""
+    """Open a model from which ``graph_of`` reads several graphs; PyTorch and JAX convert it only once."""
     if isinstance(model, str | Path):
         return ModelFile(model)
     kind = _kind(model)
@@ -41,7 +41,7 @@ def opened(model: Any, examples: Sequence[Any] = ()) -> Any:
 
 
 def check_ranges(model: Any, ranges: Ranges) -> None:
-    """GraphError for ranges with sizes that a model, which is ``opened``, says it cannot have."""
+    """Check the ranges against an ``opened`` model; GraphError for sizes that the model cannot have."""
     if isinstance(model, ModelFile | TorchModel):
         model.check_ranges(ranges)
 
@@ -55,14 +55,16 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     bounds: Mapping[str, int] | None = None,
 ) -> Graph:
-    """The graph of a path, an ONNX model (``ModelProto`` or its bytes), a program of ``torch.export``, a
-    module of PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX
-    lowered or exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
+    """Return the typed graph of a model.
+
+    A model is a path, an ONNX model (``ModelProto`` or its bytes), a program of ``torch.export``, a module of
+    PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX lowered or
+    exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
 
     ``shapes`` binds free dimensions of inputs of ONNX models and programs of PyTorch, ``constants`` the
-    inputs that never change, by their names; ``sizes`` binds free dimensions by their own names; ``bounds``
-    the most steps of loops that collect results, and the most that nodes such as NonZero find, by the names
-    of the nodes.
+    inputs that never change, by their names; ``sizes`` binds free dimensions by their own names. ``bounds``
+    has the most steps of loops that collect results, and the most elements that nodes such as NonZero find,
+    by the names of the nodes.
     """
     model = opened(model, examples)
     if isinstance(model, ModelFile):
@@ -91,7 +93,7 @@ def graph_of(
 
 
 def _check_unbound(model: str, given: Mapping[str, Any]) -> None:
-    """GraphError for arguments that a model without free dimensions and named inputs cannot have."""
+    """Raise GraphError for arguments about free dimensions or named inputs that the model does not have."""
     for name, value in given.items():
         if value:
             what = f"{name}= is for {_BOUND[name]} of ONNX models and programs of torch.export"
@@ -99,7 +101,7 @@ def _check_unbound(model: str, given: Mapping[str, Any]) -> None:
 
 
 def _kind(model: Any) -> str:
-    """Which library a model belongs to, without importing it."""
+    """Return the name of the library that a model belongs to, without importing it."""
     homes = {base.__module__.partition(".")[0] for base in type(model).__mro__}
     found = next((name for name in ("onnx", "torch", "jax", "jaxlib") if name in homes), "")
     return found.removesuffix("lib")
@@ -140,7 +142,7 @@ def _torch(model: Any, examples: Sequence[Any]) -> TorchModel:
 
 
 def _tensors_of_torch(examples: Any) -> bool:
-    """Whether a function is one of PyTorch, as its example arguments say."""
+    """Return True if a function's example arguments are tensors of PyTorch."""
     return isinstance(examples, tuple | list) and any(_kind(each) == "torch" for each in examples)
 
 
@@ -155,7 +157,7 @@ def _jax(model: Any, examples: Sequence[Any]) -> JaxFunction:
 
 
 def trees_of(model: Any, graph: Graph) -> Trees | None:
-    """The trees of a function of JAX, which is ``opened``; None for another model."""
+    """Return the trees of an ``opened`` function of JAX; None for another model."""
     if not isinstance(model, JaxFunction):
         return None
     names = dict(zip(model.leaves_with_inputs(), (tensor.name for tensor in graph.inputs), strict=True))

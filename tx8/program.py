@@ -1,4 +1,4 @@
-"""A program ready to run, whatever it was made from: a model, assembly, or an image on disk."""
+"""A program ready to run: made from a model, from assembly, or read from an image on disk."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Program:
     ) -> None:
         self.image, self.machine, self.name = image, machine, name
         self.spreads = {"": compiled.spread} if compiled and compiled.spread else spreads
-        """How several chips share its networks, by entry; None on one chip, and for a program from a file."""
+        """Sharing of each network by the chips, by entry; None on one chip or for a program of a file."""
         self.formats = formats
-        """Which node computes in which format; None for a program that was not quantised here."""
+        """The format of each node; None for a program that was not quantised here."""
         self.trees = trees
         """The trees of arguments and results of a function of JAX; None for another model."""
         self.source = source
         """The network of floats that was quantised here; None for any other program."""
         self.compiled = compiled
-        """What the compiler decided, with its text and graph; None for a program that it did not make."""
+        """The compiler's decisions, with its text and graph; None for a program that it did not make."""
         self.emulated = emulator.Program(read_again(image, name), machine)
         """The program as the emulator runs it."""
 
@@ -68,7 +68,7 @@ class Program:
     def inputs(self) -> tuple[Buffer, ...]:
         """Name, shape, format and layout of each input, in the order of the model.
 
-        Of a program for several chips they are whole, unless it was loaded from a file.
+        On several chips these are whole inputs, except of a program from a file.
         """
         found, spread = self.emulated.inputs, self._spread
         return found if spread is None else whole(found, spread.graph.inputs)
@@ -81,16 +81,16 @@ class Program:
 
     @property
     def _spread(self) -> SharedGraph | None:
-        """How several chips share its only network; None if that is not known."""
+        """Return how several chips share the only network; None if that is not known."""
         return None if self.spreads is None else self.spreads.get("")
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The names of its networks; empty for a program of one (docs/sessions.md#several-networks)."""
+        """The names of the program's networks; empty for a single one (docs/sessions.md#several-networks)."""
         return self.emulated.entries
 
     def entry(self, name: str) -> Program:
-        """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
+        """Return one network as a program with its own inputs and outputs; ImageError for an unknown name."""
         image, own = image_of_entry(self.image, name), self.spreads and {"": self.spreads[name]}
         found = Program(image, self.machine, f"{self.name}.{name}", spreads=own)
         found.emulated.file = self.emulated.file
@@ -98,12 +98,12 @@ class Program:
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
-        """Inputs and outputs that are the same memory, by name (docs/sessions.md)."""
+        """Pairs of an input and an output in the same memory, by name (docs/sessions.md)."""
         return tuple((past.name, present.name) for past, present in self.emulated.states)
 
     @property
     def text(self) -> str:
-        """The program as assembly: what the compiler wrote, or the disassembled image."""
+        """Return the program as assembly: the compiler's text, or the disassembled image."""
         return self.compiled.text if self.compiled else asm.disassemble(self.image)
 
     def run(
@@ -115,16 +115,18 @@ class Program:
         max_instructions: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run to the end. Inputs by position, by name, or as one mapping; of a function of JAX also the
-        arguments with which it was traced. Sequences of numbers, tensors of PyTorch and other float types are
-        converted. On several chips a program that was loaded from a file takes inputs of the chips:
-        ``chip1.x`` is that of chip 1, and ``x`` that of every chip.
+        """Run the program to the end.
+
+        Inputs are given by position, by name, or as one mapping; a function of JAX also takes the arguments
+        with which it was traced. Sequences of numbers, tensors of PyTorch and other float types are
+        converted. On several chips a program from a file takes inputs of the chips: ``chip1.x`` for chip 1,
+        ``x`` for every chip.
 
         ``threads``: of the host, by default its processors, at most eight, or one for a short program;
-        results do not depend on it. ``timed`` notes what time is simulated from when somebody asks for cycles
-        or statistics; without it the run is somewhat faster, and is repeated then. Without ``data`` engines
-        compute and move nothing: a run with the same cycles and statistics and no outputs, several times
-        faster, Fault for a program that depends on what engines make.
+        results do not depend on it. ``timed`` records what time is simulated from once somebody asks for
+        cycles or statistics; without it the run is somewhat faster, and such a question repeats it. Without
+        ``data`` engines compute and move nothing: the same cycles and statistics, no outputs, several times
+        faster; Fault for a program that depends on results of engines.
 
         InputError for inputs that do not fit, Fault when the program stops.
         """
@@ -154,7 +156,7 @@ class Program:
         return RepeatedRuns(self.emulated)
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``prog.bin``, and what the compiler made beside it, into a folder; all files or none."""
+        """Write ``prog.bin`` and the compiler's other files into a folder: all files or none."""
         folder = Path(folder)
         if self.compiled:
             self.compiled.write(folder)
@@ -202,25 +204,25 @@ def compile(
     chips: tuple[int, int] | None = None,
     parallel: str | None = None,
 ) -> Program:
-    """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
+    """Compile a model; ``tx8.models.graph_of`` lists the kinds of model and explains ``examples``.
 
-    ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
-    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that
-    inputs always are, by name; ``dims``: one size, or least, usual and most size, of free dimensions of the
-    model, by name, ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md), or the
-    sum that one is, ``{"total": "past+new"}``; ``bounds``: the most steps of loops that collect results, and
-    the most that nodes such as NonZero find, by the names of the nodes; ``state``: inputs that are the same
-    memory as outputs, ``{"past": "present"}``, which may grow; ``replaceable``: constants that sessions may
-    replace (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81;
-    ``patterns``, ``search`` and ``residency`` as the options of tx8cc; ``chips``: how many there are along x
-    and y, and ``parallel`` how they share the work, ``"dp=2,tp=2"``, by default as is estimated best
-    (docs/chips.md).
+    ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: the number of tiles used;
+    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that inputs
+    always are, by name. ``dims``: for free dimensions by name one size, or least, usual and most size,
+    ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); or a sum, ``{"total":
+    "past+new"}``. ``bounds``: the most steps of loops that collect results, and the most elements that nodes
+    such as NonZero find, by the names of the nodes. ``state``: inputs that are the same memory as outputs,
+    ``{"past": "present"}``, which may grow; ``replaceable``: constants that sessions may replace
+    (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
+    ``search`` and ``residency`` as the options of tx8cc. ``chips``: their number along x and y; ``parallel``:
+    how they share the work, ``"dp=2,tp=2"``, by default the best by estimate (docs/chips.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
-    .npz file, which also say what a format of floats cannot hold; ``calibration``: a method or
+    .npz file, which also show what a format of floats cannot hold; ``calibration``: a method or
     ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc,
     and ``integers``, ``"exact"`` or ``"near"``, too.
+
     GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
@@ -241,7 +243,7 @@ def compile(
 
 
 def _with_choices(program: Compiled, name: str, made: Chosen, trees: Trees | None) -> Program:
-    """The program, with what was decided of formats before it was compiled."""
+    """Return the program with the formats that were chosen before it was compiled."""
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, name, program, made.table, trees=trees, source=made.source)
@@ -250,7 +252,7 @@ def _with_choices(program: Compiled, name: str, made: Chosen, trees: Trees | Non
 def _kept_between_runs(
     graph: Graph, state: Mapping[str, str], replaceable: Sequence[str], ranged: bool
 ) -> Graph:
-    """The graph with its states, and constants that sessions may replace."""
+    """Mark the graph's states, and the constants that sessions may replace."""
     from compiler.evaluation.states import with_states
     from compiler.passes.graph_operations import with_replaceable
 
@@ -261,7 +263,7 @@ def _kept_between_runs(
 def _known_dims(
     dims: Mapping[str, Sequence[int] | str | int] | None, state: Mapping[str, str] | None
 ) -> Ranges:
-    """What the caller says of free dimensions: one size, or a range, of each."""
+    """Return the caller's size or range of each free dimension."""
     from compiler.evaluation.sizes.ranges import ranges_of
 
     return ranges_of(dims or {}, bool(state))
@@ -275,10 +277,9 @@ def _sized(
     floats: bool,
     states: bool,
 ) -> tuple[Graph, RangedSource | None]:
-    """The graph at its usual sizes, and the ranges that a program is made for; None for one size.
+    """Return the graph at its usual sizes, and the ranges of the program; None for a program of one size.
 
     GraphError for a program of bytes, and for ranges that the model cannot have.
-
     ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has some.
     """
     from compiler.graph import GraphError
@@ -324,9 +325,9 @@ def compile_entries(
 
 
 def _degrees(parallel: str | None, machine: Machine, plain: bool) -> Degrees | None:
-    """How chips share the work, from text; GraphError for a text that says nothing of it.
+    """Parse how chips share the work; GraphError for a text that cannot be parsed.
 
-    ``plain``: a program of one size, in a format of floats. GraphError for another one on several chips.
+    ``plain``: the program has one size and a format of floats. GraphError for another one on several chips.
     """
     from compiler.graph import GraphError
     from compiler.search.chips import parsed_degrees
@@ -356,21 +357,21 @@ def assemble_file(
     machine: Machine | str | Path | None = None,
     defines: Mapping[str, int | str] | None = None,
 ) -> Program:
-    """Assemble a file, beside which included files are found; Tx8Error when it cannot be read."""
+    """Assemble a file; included files are found in its folder. Tx8Error when it cannot be read."""
     described = _machine(machine)
     path = _path(path, "assembly")
     return _from_file(asm.assemble_file(path, (), defines, described), described, path)
 
 
 def load(path: str | Path, *, machine: Machine | str | Path | None = None) -> Program:
-    """Read a program image; ImageError when it is none or was damaged."""
+    """Read a program image; ImageError when the file is not an image or was damaged."""
     path = _path(path, "a program image")
     loaded = emulator.load(path, None if machine is None else _machine(machine))
     return _from_file(loaded.image, loaded.machine, path)
 
 
 def _from_file(image: Image, machine: Machine, path: Path) -> Program:
-    """The program of a file, which its runs do not replace."""
+    """Make the program of a file; its runs do not replace that file."""
     found = Program(image, machine, path.stem)
     found.emulated.file = path
     return found
@@ -388,7 +389,7 @@ def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None
 
 
 def _extents(buffer: Buffer, image: Image) -> Iterator[str]:
-    """The extents of an input or output; of those that the program computes how much they are at most."""
+    """Yield the extents of an input or output as text; for a computed extent, its upper bound."""
     for extent, most in zip(extents_of(image.shapes, buffer), buffer.shape, strict=True):
         yield f"<={most}" if extent.startswith("@") else f"({extent})" if SUM in extent else extent
 

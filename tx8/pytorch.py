@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 OPTIONS = ("dtype", "tiles", "machine", "patterns", "search", "residency")
-"""What ``options=`` of torch.compile may have, as for ``tx8.compile``; ``timed`` besides."""
+"""Options that torch.compile may pass in ``options=``, as for ``tx8.compile``; ``timed`` is one more."""
 
 _runs: list[Run] = []
 
@@ -44,7 +44,7 @@ def last_run() -> Run:
 def backend(
     module: GraphModule, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None, **others: Any
 ) -> Callable[..., list[Any]]:
-    """What torch.compile calls with a graph: the function that runs it; Tx8Error for what is refused."""
+    """Return the function that runs a graph, as torch.compile asks for; Tx8Error for what is refused."""
     from compiler.frontend.torch import import_torch
 
     torch = import_torch("torch.compile")
@@ -73,7 +73,7 @@ def save(program: ExportedProgram, path: str | Path) -> None:
 
 
 class _Compiled:
-    """A graph of PyTorch with a program for each set of shapes it was called with."""
+    """A graph of PyTorch, with a program for each set of shapes that it was called with."""
 
     def __init__(
         self, torch: Any, module: GraphModule, examples: Sequence[Any], options: dict[str, Any]
@@ -84,7 +84,7 @@ class _Compiled:
         self._programs: dict[tuple[object, ...], tuple[Program, list[Any]]] = {}
 
     def __call__(self, *arguments: Any) -> list[Any]:
-        """The results as tensors."""
+        """Run the graph; return the results as tensors."""
         torch = self.torch
         inputs = [
             each
@@ -107,7 +107,7 @@ class _Compiled:
         ]
 
     def _key(self, argument: Any, static: bool) -> object:
-        """What the program depends on: the state of a constant, the shape of an input, a number."""
+        """Return the key to reuse programs by: the state of a constant, the shape of an input, a number."""
         if static:
             return argument.data_ptr(), 0 if argument.is_inference() else argument._version
         if isinstance(argument, self.torch.Tensor):
@@ -115,11 +115,11 @@ class _Compiled:
         return argument
 
     def _array(self, tensor: Any) -> Any:
-        """A tensor as NumPy takes it, which has no bfloat16."""
+        """Convert a tensor to an array of NumPy, which has no bfloat16."""
         return tensor.float() if tensor.dtype == self.torch.bfloat16 else tensor
 
     def _compiled(self, arguments: Sequence[Any]) -> tuple[Program, list[Any]]:
-        """The program for these arguments, and the results: tensors like its outputs, or None."""
+        """Return the program for these arguments, and its results: tensors like the outputs, or None."""
         from compiler.frontend.torch import from_exported
 
         torch = self.torch
@@ -143,7 +143,7 @@ class _Compiled:
 
 
 def _is_static(torch: Any, argument: Any) -> bool:
-    """Whether an argument of a graph is a parameter or a buffer of the module, not an input of a call."""
+    """Return True if an argument of a graph is a parameter or buffer of the module, not a call's input."""
     if not isinstance(argument, torch.Tensor):
         return False
     marked = getattr(argument, "_dynamo_static_input_type", None) is not None
@@ -151,7 +151,7 @@ def _is_static(torch: Any, argument: Any) -> bool:
 
 
 def _bound_module(torch: Any, module: GraphModule, arguments: Sequence[Any], static: Sequence[bool]) -> Any:
-    """The graph as a module of its inputs alone: parameters are buffers, numbers are constants."""
+    """Wrap the graph in a module that takes only inputs: parameters are buffers, numbers are constants."""
 
     class Bound(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -174,13 +174,13 @@ def _bound_module(torch: Any, module: GraphModule, arguments: Sequence[Any], sta
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """Whether two keys have the same constants, which are pairs of numbers."""
+    """Return True if two keys have the same constants, which are pairs of numbers."""
     pairs = zip(one, other, strict=True)
     return all(first == second for first, second in pairs if isinstance(first, tuple) and len(first) == 2)
 
 
 def _check_signature(signature: Any) -> None:
-    """GraphError for a graph that changes its inputs or the model."""
+    """Raise GraphError for a graph that changes its inputs or the model."""
     changed = [*signature.user_inputs_to_mutate.values(), *signature.buffers_to_mutate.values()]
     if changed:
         text = "the graph changes a tensor in place"

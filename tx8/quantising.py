@@ -1,4 +1,4 @@
-"""What ``tx8.compile`` takes to quantise a network of floats, or to choose its formats."""
+"""Quantises a network of floats, or chooses its formats, for ``tx8.compile``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Samples = Mapping[str, Any] | str | Path
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How a network gets its formats; the fields are arguments of ``tx8.compile``."""
+    """The arguments of ``tx8.compile`` by which a network gets its formats."""
 
     calibrate: Samples | None
     calibration: str | Settings
@@ -28,10 +28,10 @@ class Quantisation:
     formats: str | Path | None
 
     def applied(self, graph: Graph, dtype: str | None, options: Mapping[str, Any]) -> Chosen:
-        """The graph to compile, the format of its floats, and what was decided.
+        """Choose formats: the graph to compile, the format of its floats, and the decisions.
 
-        ``options``: those of ``compile_graph``, with which cycles are estimated. GraphError for what cannot
-        be quantised, and for arguments that say nothing without samples.
+        ``options``: the options of ``compile_graph``, with which cycles are estimated. GraphError for what
+        cannot be quantised, and for arguments that have no meaning without samples.
         """
         from compiler.quantise import Chosen, held_wide
 
@@ -85,7 +85,7 @@ class Quantisation:
         return Goal(self.max_loss, metric, Path(self.formats) if self.formats is not None else None)
 
     def _samples(self, graph: Graph) -> KnownSamples:
-        """The samples that were given, or random ones."""
+        """Return the given samples, or random ones."""
         from compiler.quantise import read_samples, samples_of
         from compiler.tools.run import random_samples
 

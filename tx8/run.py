@@ -32,33 +32,33 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Origin(NamedTuple):
-    """What a program was made of: None where that is not known, or not the case."""
+    """The model that a program was made from; each field is None if unknown or not applicable."""
 
     compiled: Compiled | None = None
-    """What the compiler made of a model."""
+    """The compiler's result for a model."""
     source: FloatModel | None = None
     """The network of floats, if it was quantised."""
     trees: Trees | None = None
-    """Those of a function of JAX."""
+    """The trees of a function of JAX."""
 
 
 class Options(NamedTuple):
-    """How a program runs."""
+    """Settings of a run."""
 
     threads: int | None
-    """Of the host; None: as many as it has processors for."""
+    """Threads of the host; None: as many as its processors allow."""
     limit: int | None
-    """Instructions of a tile."""
+    """The most instructions of a tile."""
     timed: bool
     data: bool
 
 
 class Run:
-    """A run that is over: ``run["name"]`` and ``run[0]`` are outputs, ``np.asarray(run)`` the only one.
+    """A finished run: ``run["name"]`` and ``run[0]`` are outputs, ``np.asarray(run)`` the only one.
 
-    Cycles and statistics are there unless the run was made with ``timed=False``. What was not gathered
-    (``report``, ``trace``, ``hazards``) is found when it is asked for, by repeating the run with the same
-    inputs and somebody watching: runs are deterministic, so what is seen then is what happened.
+    Cycles and statistics are there unless the run was made with ``timed=False``. ``report``, ``trace`` and
+    ``hazards`` are not gathered during the run. Asking for one repeats the run with the same inputs and an
+    observer: runs are deterministic, so the repetition shows what happened.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Run:
         self.outputs: dict[str, Array] = {}
         """Outputs by name, in the order of the model."""
         self.instructions = 0
-        """How many instructions all tiles have executed."""
+        """Number of instructions that all tiles have executed."""
         self.printed = ""
-        """What the program wrote to its standard output and error."""
+        """The program's standard output and error."""
         self.origin = Origin()
         """The model of the program, as far as it is known."""
 
@@ -87,14 +87,14 @@ class Run:
 
     @property
     def result(self) -> Any:
-        """What the model returns: the only output, or a tuple of all; of a function of JAX its tree."""
+        """Return the model's result: the only output, a tuple of all, or the tree of a function of JAX."""
         if self.origin.trees is not None:
             return self.origin.trees.result(self)
         return self[0] if len(self) == 1 else tuple(self)
 
     @cached_property
     def verdicts(self) -> dict[str, Judgement]:
-        """How far each output is from what the model gives in binary64 (docs/quantisation.md#from-python).
+        """Compare each output with the model's result in binary64 (docs/quantisation.md#from-python).
 
         Tx8Error for a program that was made of no model here, and for one that runs a range of sizes.
         """
@@ -120,14 +120,14 @@ class Run:
     # -- how it went -----------------------------------------------------------------------------------
 
     def execute(self, **options: Any) -> System:
-        """Run the program again with options of ``emulator.Program.start``; the finished system."""
+        """Run the program again with options of ``emulator.Program.start``; return the finished system."""
         system = self._program.start(self._inputs, **{**self._options, **options})
         system.run()
         return system
 
     @cached_property
     def stats(self) -> Stats | ChipsStats:
-        """Where the time went: ``print(run.stats)`` is the table of ``tx8emu --stats`` (docs/stats.md)."""
+        """Return where the time went: ``print(run.stats)`` is ``tx8emu --stats``'s table (docs/stats.md)."""
         from .views.stats import Stats, Watch
 
         watch = Watch(self._program)
@@ -140,18 +140,18 @@ class Run:
 
     @property
     def cycles_range(self) -> tuple[float, float]:
-        """The least and the most cycles: where figures of the model have the ends of their ranges."""
+        """The least and the most cycles, with the model's figures at the ends of their ranges."""
         return self.stats.cycles_range
 
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
-        """What the sanitizer finds, such as accesses that nothing orders (docs/strict.md)."""
+        """Return the sanitizer's findings, such as accesses that nothing orders (docs/strict.md)."""
         system = self.execute(strict=True, data=True)
         assert system.sanitizer is not None
         return tuple(system.sanitizer.hazards())
 
     def report(self, path: str | Path) -> Path:
-        """Write what ``tx8emu --report`` does: a page (docs/report.md) or, to a file .json, its data.
+        """Write the report of ``tx8emu --report``: a page (docs/report.md) or, to a file .json, its data.
 
         Tx8Error for any other name, and when the file cannot be written.
         """
@@ -195,7 +195,7 @@ class Run:
 
 
 def start(runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], options: Options) -> Run:
-    """Run a program; Fault when it stops, and what it printed is shown."""
+    """Run a program; a Fault when it stops also shows its printed text."""
     from .views.stats import Stats, Watch
 
     program = runs.program
@@ -243,14 +243,14 @@ class ChipsRun(Run):
         self.instructions = sum(tile.retired for chip in mesh.chips for tile in chip.tiles)
 
     def _mesh(self, limit: int | None = None, **options: Any) -> ChipMesh:
-        """The chips after a run."""
+        """Run the chips once more and return them."""
         inputs = self._inputs if self._spread is None else self._spread.dealt(self._inputs)
         mesh = self._program.start_chips(inputs, **{**self._options, **options})
         mesh.run(limit)
         return mesh
 
     def _watched(self, limit: int | None = None, **options: Any) -> tuple[ChipMesh, ChipsStats]:
-        """The chips after a run, and its statistics."""
+        """Run the chips once more and return them with the statistics."""
         from emulator.watch.stats.sink import Statistics
 
         from .views.stats import ChipsStats
@@ -261,16 +261,16 @@ class ChipsRun(Run):
 
     @cached_property
     def stats(self) -> ChipsStats:
-        """Where the time of each chip went: ``print(run.stats)`` is the table of ``tx8emu --stats``."""
+        """Return where each chip's time went: ``print(run.stats)`` is the table of ``tx8emu --stats``."""
         return self._watched()[1]
 
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
-        """What the sanitizer finds on all chips."""
+        """Return the sanitizer's findings on all chips."""
         return self._mesh(strict=True, data=True).hazards()
 
     def execute(self, **options: Any) -> System:
-        """Refuses: there is a system for each chip."""
+        """Refuse: each chip has a system of its own."""
         raise self._refusal("execute", "see stats and hazards")
 
     def report(self, path: str | Path) -> Path:
@@ -280,7 +280,7 @@ class ChipsRun(Run):
         return super().report(path)
 
     def trace(self, path: str | Path) -> Path:
-        """Refuses: only tx8emu puts the traces of chips together."""
+        """Refuse: only tx8emu joins the traces of chips."""
         raise self._refusal("a trace", "tx8emu --trace writes one of all chips")
 
     def _refusal(self, name: str, instead: str) -> Tx8Error:
@@ -302,7 +302,7 @@ def start_on_chips(
 
 @contextmanager
 def _printing(run: Run) -> Iterator[Show]:
-    """The receiver of what the program prints; it is shown when the run fails."""
+    """Collect what the program prints; show it if the run fails."""
     written: list[bytes] = []
     try:
         yield lambda _, data: written.append(data)

@@ -1,4 +1,4 @@
-"""A program that runs step by step: what is bound once, what stays from step to step, steps in a queue."""
+"""A program that runs step by step: bound arrays, states that persist between steps, a queue of steps."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Session:
-    """A program with memories of its own, in which every step finds what the step before left in its states.
+    """A program with its own memories, in which every step finds the states that the last step left.
 
-    ``state``: what the states are at first, by the names of their inputs, zeros for those that are not named;
-    ``threads``: of the host; ``timed``: simulate time, then
-    ``cycles`` is that of the last step; ``max_instructions``: of a tile in a step. A program of several
-    networks has a step for each of its entries, which ``entry`` names, by default the first; states of the
-    same name are one. Several sessions of one program share the pages of its constants. docs/sessions.md is
-    the tour.
+    ``state``: the first values of the states, by the names of their inputs; states that are not named are
+    zeros. ``threads``: of the host. ``timed``: simulate time, then ``cycles`` is the time of the last step.
+    ``max_instructions``: of a tile in a step. A program of several networks has a step for each of its
+    entries, which ``entry`` names, by default the first; states of the same name are one. Several sessions of
+    one program share the pages of its constants. docs/sessions.md is the tour.
 
-    On several chips a session takes and gives whole inputs, outputs and states, and deals them to the chips.
-    Of a program that was loaded from a file, it knows the parts only: they have names such as ``chip1.x``.
+    On several chips a session takes and returns whole inputs, outputs and states, and splits them among the
+    chips. Of a program that was loaded from a file it knows only the parts, with names such as ``chip1.x``.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class Session:
 
     @property
     def steps(self) -> int:
-        """Complete steps since the states were set; a saved state knows its own."""
+        """Number of complete steps since the states were set; a saved state keeps its own count."""
         return self._steps.steps
 
     @property
@@ -79,10 +78,11 @@ class Session:
         self._steps.bind({**(arrays or {}), **named}, entry)
 
     def run(self, *inputs: Any, entry: str | None = None, **named: Any) -> dict[str, Array]:
-        """One step: the outputs that are not states, by name; what is bound as output is filled.
+        """Run one step and return the outputs that are not states, by name; bound outputs are filled.
 
-        Inputs that are not bound, by position, by name, or as one mapping; converted as by ``Program.run``.
-        InputError for what does not fit, Fault when the program stops; the states are then as they were.
+        Inputs that are not bound are given by position, by name, or as one mapping; they are converted as by
+        ``Program.run``. InputError for what does not fit, Fault when the program stops; the states are then
+        as they were before the step.
         """
         return self._steps.run(self._given(inputs, named, entry), entry)
 
@@ -91,27 +91,27 @@ class Session:
         return self._steps.submit(self._given(inputs, named, entry), entry)
 
     def set_state(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
-        """Give states other values, by the names of their inputs."""
+        """Set the values of states, by the names of their inputs."""
         self._steps.set_state(_converted({**(arrays or {}), **named}, self._steps.states))
 
     def replace(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:
-        """Give constants other values, by name, in this session alone (``tx8.compile(replaceable=...)``)."""
+        """Replace constants by name, in this session only (``tx8.compile(replaceable=...)``)."""
         self._steps.replace(_converted({**(arrays or {}), **named}, self._steps.constants))
 
     def reset(self) -> None:
-        """Give the states the values of the beginning."""
+        """Set the states back to their first values."""
         self._steps.reset()
 
     def save(self, path: str | Path) -> int:
-        """Write the states to a file; its bytes."""
+        """Write the states to a file; return its number of bytes."""
         return self._steps.save(path)
 
     def load(self, path: str | Path) -> None:
-        """Go on from the states in a file; StateFileError for one of another program, or a damaged one."""
+        """Continue from the states in a file; StateFileError for one of another program, or a damaged one."""
         self._steps.load(path)
 
     def close(self, cancel: bool = False) -> None:
-        """Wait for what was submitted, or ``cancel`` what has not begun; later steps are refused."""
+        """Wait for submitted steps, or with ``cancel`` drop those not begun; later steps are refused."""
         self._steps.close(cancel)
 
     def __enter__(self) -> Self:
@@ -128,7 +128,7 @@ class Session:
     def _given(
         self, inputs: tuple[Any, ...], named: Mapping[str, Any], entry: str | None
     ) -> dict[str, Array]:
-        """Inputs of a step by name; those by position are the ones that are not states, in order."""
+        """Return the inputs of a step by name; values by position are the inputs in order, without states."""
         if not inputs and not named:
             return {}
         trees = self.program.trees
@@ -151,7 +151,7 @@ class Session:
 
 
 def _converted(values: Mapping[str, Any], buffers: Mapping[str, Buffer]) -> dict[str, Array]:
-    """Values as arrays of their buffers; a name that is not there is left to the session."""
+    """Convert values to the arrays of their buffers; the session reports unknown names."""
     return {
         name: convert(buffers[name], value) if name in buffers else np.asarray(value)
         for name, value in values.items()

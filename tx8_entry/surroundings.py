@@ -1,4 +1,4 @@
-"""Whether tx8 can run where it was started: on which system, and with nothing in front of its packages."""
+"""Checks that tx8 can run where it was started: the system, and no folder that hides its packages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("asm", "compiler", "emulator", "tx8isa")
-"""The packages behind the commands and ``import tx8``: everyday words that others use for folders too."""
+"""The packages that the commands and ``import tx8`` need: everyday words that others use for folders too."""
 
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows", "cygwin": "Cygwin"}
 _HOME = Path(__file__).resolve().parent.parent
 
 
 def refusal() -> str | None:
-    """One line about why tx8 cannot run here, or None."""
+    """Return one line about why tx8 cannot run here, or None."""
     return _wrong_system() or next(filter(None, map(_hidden, PACKAGES)), None)
 
 
@@ -29,7 +29,7 @@ def _wrong_system() -> str | None:
 
 
 def _hidden(name: str) -> str | None:
-    """What is wrong with this package of tx8: something else is imported in its place, or nothing."""
+    """Return the mistake in a package of tx8: another one is imported in its place, or it is missing."""
     found = _place(name)
     if found is None:
         return f"tx8 is not complete: its package '{name}' is missing from {_HOME}; install tx8 again"
@@ -42,7 +42,7 @@ def _hidden(name: str) -> str | None:
 
 
 def _place(name: str) -> Path | None:
-    """The folder or file that ``import name`` gives, or has given."""
+    """Return the folder or file that ``import name`` gives, or has given."""
     module = sys.modules.get(name)
     spec = find_spec(name) if module is None else getattr(module, "__spec__", None)
     if spec is None:

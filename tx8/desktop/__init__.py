@@ -1,4 +1,4 @@
-"""What a desktop has of tx8: colours of assembly in editors, completion in shells, manual pages.
+"""Support for desktops: colours of assembly in editors, completion in shells, manual pages.
 
 ``rules`` describes assembly as patterns, from the records. ``lexer`` is the lexer that Pygments finds by its
 entry point; ``files`` writes the folder ``editors`` of the repository. ``completion`` and ``pages`` come from

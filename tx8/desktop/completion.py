@@ -1,4 +1,4 @@
-"""Completion of the command lines in shells, by shtab, which is the extra ``shell``."""
+"""Completion of the command lines in shells, made by shtab (the extra ``shell``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from .parsers import TOOLS, parser_of, takes
 
 
 def completion(shell: str) -> str:
-    """The script that completes all five tools in a shell; Tx8Error for an unknown one, or without shtab."""
+    """Return the script that completes all five tools in a shell.
+
+    Tx8Error if it is unknown or shtab missing.
+    """
     try:
         import shtab
     except ImportError:

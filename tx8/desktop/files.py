@@ -63,7 +63,7 @@ def scope(kind: str) -> str:
 
 
 def grammar() -> dict[str, Any]:
-    """The TextMate grammar: the states of ``rules`` as a repository."""
+    """Return the TextMate grammar: the states of ``rules`` as a repository."""
     found = states()
     return {
         "information_for_contributors": MADE_BY,
@@ -92,7 +92,7 @@ _SHARED: list[dict[str, Any]] = [
 
 
 def _pattern(rule: TextRule) -> Iterator[dict[str, Any]]:
-    """A pattern of a grammar; the operands of a head go to the end of its statement."""
+    """Yield the patterns of a rule; the operands of a head extend to the end of its statement."""
     if rule.kinds == ("blank",):
         return
     if len(rule.kinds) > 1:
@@ -142,7 +142,7 @@ CONFIGURATION = {
     "surroundingPairs": _PAIRS,
     "wordPattern": r"[A-Za-z_.$][\w.$]*|\d[\w.]*",
 }
-"""What VS Code knows of the language besides its colours."""
+"""The language's comments and brackets, as VS Code's configuration wants them."""
 
 _VIM_HEAD = f"""\
 " Vim syntax file of TX8 assembly.
@@ -193,7 +193,7 @@ def _keywords(group: str, words: Iterable[str]) -> str:
 
 
 def vim_syntax() -> str:
-    """The words as keywords; mnemonics and directives in capitals or not, as the assembler takes them."""
+    """Return the syntax file of Vim; mnemonics and directives match in capitals and in small letters."""
     return "".join(
         (
             *(_VIM_HEAD, "\nsyn case ignore\n", _keywords("tx8Directive", directives())),
@@ -204,7 +204,7 @@ def vim_syntax() -> str:
 
 
 def vim_detection() -> str:
-    """A file ``*.s`` is TX8 assembly when it has an engine instruction or a tensor."""
+    """Return Vim's detection: a file ``*.s`` is TX8 assembly if it has an engine instruction or a tensor."""
     engines = sorted({i.mnemonic.partition(".")[0] for i in registry.instructions()})
     heads = [*(rf"{name}\>" for name in engines), *(rf"\{name}\>" for name in TENSORS)]
     pattern = r"^\s*\%([A-Za-z0-9_.$]\+:\s*\)\?\%(" + r"\|".join(heads) + r"\)"
@@ -213,7 +213,7 @@ def vim_detection() -> str:
 
 
 def files() -> dict[str, str]:
-    """The text of each file, by its path in the folder."""
+    """Return the text of each file by its path in the folder."""
 
     def data(value: object) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
@@ -228,7 +228,7 @@ def files() -> dict[str, str]:
 
 
 def stale(folder: Path) -> list[str]:
-    """The files of the folder that differ from ``files``, are missing or too many, by their paths."""
+    """Return the paths of files in the folder that differ from ``files``, are missing or do not belong."""
     wanted = files()
     here = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     read = {name: (folder / name).read_text(encoding="utf-8") for name in here & set(wanted)}

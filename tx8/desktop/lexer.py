@@ -41,7 +41,7 @@ def _rule(rule: TextRule) -> tuple[Any, ...]:
 
 
 def _tables() -> dict[str, list[tuple[Any, ...]]]:
-    """The states of ``rules`` for Pygments, and those of comments and strings."""
+    """Return the states of ``rules`` in the form of Pygments, with states for comments and strings."""
     comment = (r"/\*", Comment.Multiline, "comment")
     found: dict[str, list[tuple[Any, ...]]] = {
         "comment": [(r"[^*]+|\*(?!/)", Comment.Multiline), (r"\*/", Comment.Multiline, "#pop")],

@@ -13,17 +13,17 @@ from tx8isa.tools.version import VERSION
 from .parsers import TOOLS, parser_of
 
 _WIDTH = 10_000
-"""So wide that the formatter of argparse breaks no line."""
+"""A width at which the formatter of argparse breaks no line."""
 
 
 def roff(text: str) -> str:
-    """A text whose characters mean themselves to roff."""
+    """Escape the characters of a text that roff would interpret."""
     plain = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", plain, flags=re.MULTILINE)
 
 
 def page(parser: ArgumentParser) -> str:
-    """The manual page of a tool."""
+    """Return the manual page of a tool."""
     formatter = HelpFormatter(parser.prog, width=_WIDTH)
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
     description = " ".join((parser.description or "").split())
@@ -42,21 +42,21 @@ def page(parser: ArgumentParser) -> str:
 
 
 def _entry(formatter: HelpFormatter, action: Action) -> Iterator[str]:
-    """An argument and what it means."""
+    """Yield the lines of an argument and its explanation."""
     yield ".TP"
     yield f".B {roff(formatter._format_action_invocation(action))}"
     yield roff(" ".join(formatter._expand_help(action).split()) if action.help else "")
 
 
 def _after(epilog: str) -> Iterator[str]:
-    """Examples, exit statuses and places, as the help ends: paragraphs that begin with a word and a colon."""
+    """Format the end of the help (examples, exit statuses, places): each paragraph has a word and a colon."""
     for paragraph in epilog.strip().split("\n\n"):
         title, _, text = paragraph.partition(":")
         yield from (f".SH {roff(title.upper())}", ".nf", roff(text.strip("\n")), ".fi")
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write a page for each tool, ``tx8as.1`` to ``tx8opt.1``, into a folder; their paths."""
+    """Write a page for each tool, ``tx8as.1`` to ``tx8opt.1``, into a folder; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {folder / f"{tool}.1": [page(parser_of(tool)).encode()] for tool in TOOLS}
     write_together(files)

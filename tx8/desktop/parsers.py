@@ -17,14 +17,14 @@ TOOLS = tuple(_MAKERS)
 
 
 def parser_of(tool: str) -> ArgumentParser:
-    """The parser of a tool."""
+    """Return the parser of a tool."""
     module, function = _MAKERS[tool]
     made: ArgumentParser = getattr(import_module(module), function)()
     return made
 
 
 def takes(action: Action) -> str:
-    """Says whether an argument names a ``file`` or a ``folder``; empty for all others."""
+    """Return ``file`` or ``folder`` for an argument that names one; an empty text for all others."""
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
     if "FILE" in metavar or action.dest in ("file", "program", "graphs"):
         return "file"

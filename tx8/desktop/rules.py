@@ -42,17 +42,17 @@ class TextRule:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """A pattern for whole words, the longest first."""
+    """Return a pattern that matches any of the words as a whole, trying the longest first."""
     return f"(?:{'|'.join(re.escape(word) for word in sorted(words, key=lambda w: (-len(w), w)))}){_END}"
 
 
 def engine_mnemonics() -> list[str]:
-    """The mnemonics of engine instructions, with their formats."""
+    """Return the mnemonics of engine instructions, with their formats."""
     return sorted(registry.full_mnemonics())
 
 
 def core_mnemonics() -> list[str]:
-    """The mnemonics of the kernel core, compressed and pseudo-instructions included."""
+    """Return the mnemonics of the kernel core, compressed and pseudo-instructions included."""
     return sorted({*scalar_by_mnemonic(), *compressed_by_mnemonic(), *NAMES})
 
 
@@ -65,7 +65,7 @@ def registers() -> list[str]:
 
 
 def choices() -> dict[str, list[str]]:
-    """By operand of engine instructions: the words that it takes, registers left out."""
+    """Return the words that each operand of engine instructions takes, registers left out."""
     found: dict[str, set[str]] = {}
     for instruction in registry.instructions():
         for operand in instruction.operands:
@@ -76,7 +76,7 @@ def choices() -> dict[str, list[str]]:
 
 
 def _taking(kind: str) -> set[str]:
-    """The mnemonics of the core that have an operand of a kind, such as ``csr``, in their text."""
+    """Return the core's mnemonics with an operand of a kind, such as ``csr``, in their text."""
     records = scalar_by_mnemonic()
     found = {name for name, record in records.items() if any(field.kind == kind for field in record.fields)}
     for name, lines in SIMPLE.items():
@@ -93,21 +93,21 @@ def _taking(kind: str) -> set[str]:
 
 
 def _orders() -> list[str]:
-    """The sets of accesses that a fence takes: some of the letters i, o, r, w in this order."""
+    """Return the sets of accesses that a fence takes: some of the letters i, o, r, w in this order."""
     return ["".join(letters) for size in range(1, 5) for letters in combinations("iorw", size)]
 
 
 _SPECIAL = {"csr": [*CSRS], "rounding": [*ROUNDING_MODES], "order": _orders()}
-"""By the kind of field that asks for a state of operands of its own: the words that such fields take."""
+"""The words that a field takes, for the kinds of field whose operands need a state of their own."""
 
 
 def _always() -> list[TextRule]:
-    """What every state knows."""
+    """Return the patterns of every state: blanks and comments."""
     return [TextRule(r"[ \t\r\f\v]+", ("blank",)), TextRule(r"#[^\n]*|//[^\n]*", ("comment",))]
 
 
 def _heads() -> list[TextRule]:
-    """The beginnings of a statement."""
+    """Return the patterns for the beginnings of a statement."""
     special = {kind: _taking(kind) for kind in _SPECIAL}
     plain = set(core_mnemonics()).difference(*special.values())
     others = set(directives()) - set(TENSORS)
@@ -126,7 +126,7 @@ def _heads() -> list[TextRule]:
 
 
 def _values(words: Iterable[TextRule]) -> list[TextRule]:
-    """What operands consist of; ``words``: what the names of this state mean."""
+    """Return the patterns of operands; ``words`` are the patterns for the names in this state."""
     return [
         TextRule(r"'(?:\\.[0-7]*|[^'\\\n])'?", ("character",)),
         TextRule(r"\\[\w@()]+", ("parameter",)),
@@ -144,7 +144,7 @@ def _values(words: Iterable[TextRule]) -> list[TextRule]:
 
 
 def states() -> dict[str, list[TextRule]]:
-    """The patterns of each state, in the order in which they are tried; strings are the lexer's own."""
+    """Return the patterns of each state in the order in which they are tried; strings are the lexer's own."""
     x_and_f = TextRule(one_of(registers()), ("register",))
     operand = TextRule(r"[A-Za-z_][\w.$]*(?=\s*=(?!=))", ("operand",))
     chosen = [

@@ -1,4 +1,4 @@
-"""What Triton loads to compile for the target ``tx8``: its own passes on TTIR, whose text is the result."""
+"""The compiler that Triton loads for the target ``tx8``: Triton's passes on TTIR, with the text as result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKEND = "tx8"
 
 @dataclass(frozen=True)
 class Tx8Options:
-    """The options that Triton looks up for every target; those of warps and stages have no effect."""
+    """The options that Triton expects of every target; options of warps and stages have no effect."""
 
     num_warps: int = 1
     warp_size: int = 1
@@ -43,7 +43,7 @@ class Tx8Options:
     cluster_dims: tuple[int, ...] = (1, 1, 1)
 
     def hash(self) -> str:
-        """A digest of all options, for the cache of Triton."""
+        """Return a digest of all options, for the cache of Triton."""
         return hashlib.sha256(str(self).encode()).hexdigest()
 
 
@@ -54,35 +54,35 @@ class Tx8Backend(BaseBackend):  # type: ignore[misc]
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
-        """Whether a target is this one."""
+        """Return True for the target of this back end."""
         return bool(target.backend == BACKEND)
 
     def parse_options(self, options: dict[str, Any]) -> Tx8Options:
-        """The options that are known, of those of a launch."""
+        """Pick the options known here from the options of a launch."""
         known = Tx8Options.__dataclass_fields__
         return Tx8Options(**{name: value for name, value in options.items() if name in known})
 
     def pack_metadata(self, metadata: Any) -> tuple[()]:
-        """The metadata of a launch: none, because the text is all that it needs."""
+        """Return the metadata of a launch: none, because the text is all that it needs."""
         return ()
 
     def get_codegen_implementation(self, options: Tx8Options) -> dict[str, Any]:
-        """The least block of a product: any."""
+        """Return the least block of a product: any."""
         return {"min_dot_size": lambda left, right: (1, 1, 1)}
 
     def get_module_map(self) -> dict[str, Any]:
-        """No library of functions."""
+        """Return no library of functions."""
         return {}
 
     def load_dialects(self, context: Any) -> None:
-        """No dialect beyond those of Triton."""
+        """Load nothing: Triton's dialects suffice."""
 
     def hash(self) -> str:
-        """A name of this version, for the cache of Triton."""
+        """Return a name of this version, for the cache of Triton."""
         return f"tx8-{VERSION}"
 
     def add_stages(self, stages: dict[str, Any], options: Tx8Options, language: Any = None) -> None:
-        """The two stages: passes on TTIR, and its text."""
+        """Register the two stages: passes on TTIR, and its text."""
         stages["ttir"] = _simplified
         stages["tx8"] = _text
 

@@ -1,7 +1,7 @@
-"""What Triton loads to launch kernels on the target ``tx8``: arrays of NumPy in, arrays of NumPy out.
+"""The driver that Triton loads to launch kernels on the target ``tx8``, with arrays of NumPy.
 
-Triton takes for pointers what has a method ``data_ptr``, which arrays of NumPy do not have. So this
-driver wraps the arrays among the arguments before Triton looks at their types.
+Triton takes for a pointer any argument with a method ``data_ptr``, which arrays of NumPy do not have.
+So this driver wraps the arrays among the arguments before Triton looks at their types.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from .kernel import TritonKernel
 
 _DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
-"""Types of NumPy that Triton calls differently."""
+"""Types of NumPy that have another name in Triton."""
 
 _MOST_THREADS = 1 << 20
-"""Threads of a program that a configuration may ask for; the chip has none."""
+"""The most threads of a program that a configuration may ask for; the chip has no threads."""
 
 
 class WrappedArray:
-    """An array of NumPy as Triton wants to see a tensor."""
+    """An array of NumPy with the methods that Triton expects of a tensor."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
         self.dtype = _DTYPES.get(array.dtype.name, array.dtype.name)
 
     def data_ptr(self) -> int:
-        """The address of the first element in the memory of the host."""
+        """Return the address of the first element in the memory of the host."""
         return int(self.array.ctypes.data)
 
 
 def _wrapped(name: str, value: Any) -> Any:
-    """Returns an argument as Triton takes it; TtirError for an array whose type no kernel can have."""
+    """Wrap an argument as Triton takes it; TtirError for an array whose type no kernel can have."""
     from compiler.frontend.triton.kernels.launch import DTYPES, not_computed  # here, as the kernels below
     from compiler.frontend.triton.operations import TtirError
 
@@ -56,7 +56,7 @@ def _wrapped(name: str, value: Any) -> Any:
 
 
 def _take_arrays() -> None:
-    """Let the functions by which Triton binds arguments for this target wrap the arrays among them, once."""
+    """Make the functions by which Triton binds arguments for this target wrap arrays; done once."""
     plain = jit.create_function_from_signature
     if hasattr(plain, "__wrapped__"):
         return
@@ -85,14 +85,14 @@ def _kernel(text: str, name: str) -> TritonKernel:
 
 
 class Tx8Utils:
-    """What Triton asks of a driver about kernels and the device."""
+    """The functions that Triton asks of a driver about kernels and the device."""
 
     def load_binary(self, name: str, text: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """Module, function (the kernel), registers, spills and threads, of which any number is allowed."""
+        """Return module, function (the kernel), registers, spills and the most threads, which is no limit."""
         return None, _kernel(text.decode(), name), 0, 0, _MOST_THREADS
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """Scratchpad bytes and tiles."""
+        """Return the scratchpad's bytes and the number of tiles."""
         return {"max_shared_mem": 3 << 20, "multiprocessor_count": 16}
 
 
@@ -103,7 +103,7 @@ class Tx8Launcher:
         self.names = source.fn.arg_names
 
     def __call__(self, across: int, down: int, deep: int, stream: int, function: Any, *rest: Any) -> None:
-        """Run it: ``rest`` ends with the arguments of the function of Python, constants included."""
+        """Run the kernel: ``rest`` ends with the arguments of the Python function, constants included."""
         values = dict(zip(self.names, rest[-len(self.names) :], strict=True))
         arguments = [values[name] for name in function.arguments]
         arrays = [value.array if isinstance(value, WrappedArray) else value for value in arguments]
@@ -112,7 +112,7 @@ class Tx8Launcher:
 
 
 class Tx8Driver(DriverBase):  # type: ignore[misc]
-    """The emulated chip as a device of Triton; active where no other one is, or where the user chose it."""
+    """The emulated chip as a device of Triton; active without another device, or by the user's choice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
 
     @staticmethod
     def is_active() -> bool:
-        """Whether no graphics processor is there, or TRITON_DEFAULT_BACKEND says tx8."""
+        """Return True without a graphics processor, or if TRITON_DEFAULT_BACKEND says tx8."""
         from triton.backends import backends
 
         if os.environ.get("TRITON_DEFAULT_BACKEND") == BACKEND:
@@ -132,44 +132,44 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         return not any(driver.is_active() for driver in others)
 
     def get_current_target(self) -> GPUTarget:
-        """The target that the back end compiles for."""
+        """Return the target that the back end compiles for."""
         return GPUTarget(BACKEND, "tx81", 1)
 
     def get_current_device(self) -> int:
-        """The only device."""
+        """Return the only device."""
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """There is one device."""
+        """Do nothing: there is one device."""
 
     def get_current_stream(self, device: int = 0) -> int:
-        """The only stream: a launch is over when it returns."""
+        """Return the only stream: a launch is over when it returns."""
         return 0
 
     def get_device_interface(self) -> SimulatedDevice:
-        """Events in simulated time."""
+        """Return the interface of the device, whose events are in simulated time."""
         return SimulatedDevice()
 
     def get_empty_cache_for_benchmark(self) -> None:
-        """What is cleared between runs that are measured: nothing, each begins from the reset state."""
+        """Return no cache to clear between measured runs: each begins from the reset state."""
 
     def clear_cache(self, cache: None) -> None:
-        """Nothing is left of the run before."""
+        """Do nothing: no data of the run before are left."""
 
     def get_active_torch_device(self) -> None:
-        """Not a device of PyTorch."""
+        """Return None: there is no device of PyTorch."""
 
     def map_python_to_cpp_type(self, kind: str) -> str:
-        """Types stay as they are, for no launcher in C is made."""
+        """Return the type unchanged, because no launcher in C is made."""
         return kind
 
     def get_benchmarker(self) -> Callable[..., list[float]]:
-        """What ``triton.autotune`` measures with: simulated time."""
+        """Return the function with which ``triton.autotune`` measures: simulated time."""
         return simulated_times
 
 
 def _is_here() -> bool:
-    """Whether kernels are launched on the emulated chip."""
+    """Return True if kernels are launched on the emulated chip."""
     from triton.runtime import driver  # here, for Triton loads this module before it
 
     return isinstance(driver.active, Tx8Driver)

@@ -24,9 +24,9 @@ _AXES = 3
 
 
 class Addresses:
-    """An argument for pointers that a kernel loads: a list of the addresses of arrays, as ``int64``.
+    """A list of the addresses of arrays, as ``int64``: the argument for a pointer to pointers.
 
-    The arrays get what the kernel stores; they may be tensors of PyTorch.
+    The arrays receive the kernel's stores; they may be tensors of PyTorch.
     """
 
     dtype = "int64"
@@ -35,12 +35,12 @@ class Addresses:
         self.arrays: list[Array] = [_as_array(array) for array in arrays]
 
     def data_ptr(self) -> int:
-        """Where the list would be in the memory of the host; Triton asks for the alignment."""
+        """Return 0: the list is not in the host's memory, and Triton only asks for the alignment."""
         return 0
 
     @property
     def shape(self) -> tuple[int]:
-        """How many addresses there are."""
+        """The number of addresses."""
         return (len(self.arrays),)
 
 
@@ -57,19 +57,20 @@ class TritonKernel:
 
     @property
     def name(self) -> str:
-        """What the text calls the kernel."""
+        """The kernel's name in the text."""
         return self.kernel.name
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The names of its arguments and their types as TTIR has them."""
+        """The names and types of the kernel's arguments, as in TTIR."""
         return {name: str(kind) for name, kind in self.kernel.parameters}
 
     def program(self, grid: int | Sequence[int], *arguments: Any, tiles: int | None = None) -> Program:
-        """The program of a launch with these arguments; TtirError for what cannot be compiled.
+        """Return the program of a launch with these arguments; TtirError for what cannot be compiled.
 
-        Arrays count by their shape and type, numbers by their value. Its inputs are the arrays from which the
-        kernel loads or to which it stores, its outputs those to which it stores.
+        Programs differ by the shapes and types of arrays, and by the values of numbers. The inputs are the
+        arrays from which the kernel loads or to which it stores; the outputs are the arrays to which it
+        stores.
         """
         parameters = self.kernel.parameters
         arguments = tuple(map(_as_array, arguments))
@@ -99,9 +100,9 @@ class TritonKernel:
     ) -> Run:
         """Run one program of the kernel for each place of a grid of up to three axes.
 
-        Arrays, and tensors of PyTorch, get what it stored; what it did not store stays as it is. ``tiles``:
-        how many take part, by default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads``
-        and ``timed``. TtirError for arguments that do not fit, Fault when a program stops.
+        Arrays, and tensors of PyTorch, receive the kernel's stores; their other elements stay as they are.
+        ``tiles``: the number of tiles used, by default 16. ``options`` are those of ``tx8.Program.run``, such
+        as ``threads`` and ``timed``. TtirError for arguments that do not fit, Fault when a program stops.
         """
         arguments = tuple(map(_as_array, arguments))
         program = self.program(grid, *arguments, tiles=tiles)
@@ -124,7 +125,7 @@ class TritonKernel:
 def triton_kernel(
     source: str | Path, name: str | None = None, machine: Machine | None = None
 ) -> TritonKernel:
-    """A kernel of a text of TTIR: a file, or the text itself if it has more than one line.
+    """Read a kernel from TTIR: a file, or the text itself if it has more than one line.
 
     ``name`` chooses one of several. TtirError for a text that is not TTIR and for a kernel that is not there.
     """
@@ -146,7 +147,7 @@ def _read(path: Path) -> tuple[TtirKernel, ...]:
 
 
 def _as_array(value: Any) -> Any:
-    """A tensor of PyTorch as an array of NumPy with the same memory; other values as they are."""
+    """Return a tensor of PyTorch as an array of NumPy in the same memory; other values unchanged."""
     if not hasattr(value, "detach"):
         return value
     import torch
@@ -162,7 +163,7 @@ def _as_array(value: Any) -> Any:
 def _behind(
     kernel: str, name: str, element: str, listed: Addresses
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Elements and shapes of the arrays of a list of addresses."""
+    """Return the elements and shapes of the arrays in a list of addresses."""
     if element != "i64":
         raise TtirError(f"{kernel}: argument '{name}' points to {element}: addresses are i64")
     if not listed.arrays:
@@ -181,7 +182,7 @@ def _behind(
 
 
 def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
-    """An array that the kernel can load from and store to."""
+    """Check that the kernel can load from an array and store to it."""
     if not isinstance(array, np.ndarray):
         raise TtirError(
             f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy or a tensor"
@@ -197,12 +198,12 @@ def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
 
 
 def _signed(array: Array) -> Array:
-    """An array of integers without a sign as one with a sign: the types of TTIR have none."""
+    """View an array of unsigned integers as signed ones, since TTIR's types have no sign."""
     return array.view(array.dtype.name[1:]) if array.dtype.kind == "u" else array
 
 
 def _number(kernel: str, name: str, element: str, value: Any) -> int | float:
-    """A number of the type of an argument."""
+    """Convert a number to the type of an argument."""
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, int | float):

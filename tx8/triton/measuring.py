@@ -1,4 +1,4 @@
-"""Simulated time for what measures in Triton: ``triton.autotune`` and ``triton.testing``."""
+"""Simulated time for Triton's measurements: ``triton.autotune`` and ``triton.testing``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class _Launches:
-    """What was launched so far: the last run, and the milliseconds of all runs one after the other."""
+    """The launches so far: the last run, and the milliseconds of all runs one after the other."""
 
     last: Run | None = None
     milliseconds = 0.0
 
 
 def note_launch(run: Run) -> None:
-    """Note a run that is over."""
+    """Record a finished run."""
     _Launches.last = run
     _Launches.milliseconds += run.cycles / load_machine().engines.clock.value * 1e3
 
 
 def last_run() -> Run:
-    """The run of the last launch: cycles, statistics, hazards; Tx8Error before the first."""
+    """Return the run of the last launch: cycles, statistics, hazards; Tx8Error before the first."""
     if _Launches.last is None:
         raise Tx8Error("no kernel of Triton was launched yet")
     return _Launches.last
@@ -38,7 +38,7 @@ def last_run() -> Run:
 def simulated_times(
     call: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **options: Any
 ) -> list[float]:
-    """The milliseconds that one call takes on the chip, for each quantile: all runs take the same.
+    """Return the milliseconds that one call takes on the chip, for each quantile: all runs take the same.
 
     Infinity for a kernel that cannot be compiled, such as one whose blocks do not fit the scratchpad.
     """
@@ -61,11 +61,11 @@ class SimulatedEvent:
         self._moment = 0.0
 
     def record(self) -> None:
-        """Let it be now."""
+        """Set the event to the present simulated time."""
         self._moment = _Launches.milliseconds
 
     def elapsed_time(self, end: SimulatedEvent) -> float:
-        """Milliseconds from here to another event."""
+        """Return the milliseconds from this event to another one."""
         return end._moment - self._moment
 
 
@@ -75,11 +75,11 @@ class SimulatedDevice:
     Event = SimulatedEvent
 
     def synchronize(self) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: launches are over when they return."""
 
 
 def take_do_bench(is_here: Callable[[], bool]) -> None:
-    """Let ``triton.testing.do_bench`` run what it measures once where ``is_here``: all runs take the same."""
+    """Make ``triton.testing.do_bench`` run a kernel once where ``is_here``: all runs take the same time."""
     from triton import testing  # here, for Triton loads the driver before it
 
     plain = testing.do_bench

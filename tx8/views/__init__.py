@@ -1,4 +1,4 @@
-"""What a run shows of itself to Python: its statistics as an object, and cells of a notebook.
+"""Views of a run in Python: its statistics as an object, and cells of a notebook.
 
-``run`` and ``program`` import these modules when somebody asks for them.
+``run`` and ``program`` import these modules on first use.
 """

@@ -18,11 +18,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _MOST_LOSSES = 5
 _BAR, _LABEL, _ROW = 420, 80, 18
-"""Pixels: the longest bar, the names beside it, the height of a row."""
+"""Pixels: the longest bar, the width of its label, the height of a row."""
 
 
 def program_page(name: str, facts: Sequence[str], inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> str:
-    """The inputs and outputs of a program, after its name and facts such as its machine."""
+    """Return a page of a program's inputs and outputs, after its name and facts such as its machine."""
     head = ", ".join([f"<b>{escape(name)}</b>", *map(escape, facts)])
     rows = [_buffer_row("input", buffer) for buffer in inputs]
     rows += [_buffer_row("output", buffer) for buffer in outputs]
@@ -36,7 +36,7 @@ def run_page(
     outputs: Mapping[str, Array],
     stats: Stats | ChipsStats,
 ) -> str:
-    """The inputs and outputs of a run with their ranges, its cycles, and where they went."""
+    """Return a page of a run: inputs and outputs with their ranges, the cycles, and where these went."""
     rows = [_array_row("input", each, array) for each, array in inputs.items()]
     rows += [_array_row("output", each, array) for each, array in outputs.items()]
     table = _table(("", "name", "type", "shape", "least", "mean", "largest"), rows)
@@ -55,7 +55,7 @@ def _array_row(kind: str, name: str, array: Array) -> Sequence[str]:
 
 
 def _time(report: Report) -> str:
-    """Cycles, a bar for the least time of each resource beside the time of the run, the largest losses."""
+    """Draw the cycles, a bar for the least time of each resource and for the run, and the largest losses."""
     head = f"{report.cycles:,.0f} cycles, {report.milliseconds:.3g} ms simulated"
     if report.bound:
         head += f"; bound {report.bound}, of which {report.reached:.0%} is reached"
@@ -67,7 +67,7 @@ def _time(report: Report) -> str:
 
 
 def _chart(bars: Sequence[tuple[str, float]]) -> str:
-    """A row for each name: a bar as long as its share of the run, with the share as text."""
+    """Draw a row for each name: a bar as long as its share of the run, with the share as text."""
     width, height = _LABEL + _BAR + 60, _ROW * len(bars)
     parts = []
     for row, (name, share) in enumerate(bars):

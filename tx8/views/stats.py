@@ -1,4 +1,4 @@
-"""Statistics of a run as an object: the table of ``tx8emu --stats``, and everything in it by name."""
+"""Statistics of a run as an object: the table of ``tx8emu --stats``, with each figure also by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """What a run of a program is started with that is to know its statistics and the range of its time."""
+    """Sinks that gather the statistics of a run and the range of its time."""
 
     def __init__(self, program: emulator.Program) -> None:
         self.statistics, self.range = Statistics(program.image, program.machine), TimeRange()
@@ -33,7 +33,7 @@ class Watch:
 
     @property
     def sinks(self) -> list[Sink]:
-        """The sinks of the run, for which nothing is simulated before somebody asks."""
+        """The sinks of the run; they simulate nothing before somebody asks."""
         return [self._waiting, self.range]
 
     def settle(self) -> None:
@@ -42,14 +42,14 @@ class Watch:
 
 
 class Stats:
-    """Where the time of a run went (docs/stats.md), found when somebody reads it."""
+    """The loss of time of a run by causes (docs/stats.md), computed on first use."""
 
     def __init__(self, watch: Watch, tiles: Sequence[Tile]) -> None:
         self._watch, self._tiles = watch, [tile.totals() for tile in tiles]
 
     @cached_property
     def report(self) -> Report:
-        """Every number as typed records."""
+        """All figures as typed records."""
         self._watch.settle()
         return make_report(self._watch.statistics, self._tiles)
 
@@ -61,13 +61,13 @@ class Stats:
 
     @property
     def cycles_range(self) -> tuple[float, float]:
-        """The least and the most cycles, where figures of the model have the ends of their ranges."""
+        """The least and the most cycles, with the model's figures at the ends of their ranges."""
         least, most = self._watch.range.least, self._watch.range.most
         assert least is not None and most is not None
         return least, most
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``tx8emu --stats=json`` prints, as Python values."""
+        """Return the values that ``tx8emu --stats=json`` prints."""
         values: dict[str, Any] = msgspec.to_builtins(self.report)
         return values
 
@@ -100,7 +100,7 @@ class ChipsStats:
 
     @property
     def cycles_range(self) -> tuple[float, float]:
-        """Refused: only runs on one chip have the ranges of the model's figures."""
+        """Refuse: only runs on one chip have the ranges of the model's figures."""
         count = len(self.report.chips)
         raise Tx8Error(f"cycles_range is for a run on one chip; this one is on {count}: see cycles")
 
@@ -110,7 +110,7 @@ class ChipsStats:
         return self.report.chips[self.report.last_chip]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``tx8emu --stats=json`` prints, as Python values."""
+        """Return the values that ``tx8emu --stats=json`` prints."""
         values: dict[str, Any] = msgspec.to_builtins(self.report)
         return values
 
