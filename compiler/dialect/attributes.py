@@ -42,11 +42,11 @@ _ELEMENTS: dict[np.dtype[Any], Any] = {
 }
 _DTYPES = {element: dtype for dtype, element in _ELEMENTS.items()}
 _BYTES = ("int8", "uint8")
-"""Element types whose arrays can be all weights of a network: their bytes are copied all at once."""
+"""Element types that can make up all weights of a network: the bytes of such arrays are copied as a whole."""
 
 
 def encoded(value: AttrValue) -> Attribute:
-    """A value of a graph node as an attribute; numbers keep all their digits."""
+    """Encode a value of a graph node as an attribute; numbers keep all their digits."""
     if isinstance(value, int):
         return IntegerAttr(value, i64)
     if isinstance(value, float):
@@ -57,7 +57,7 @@ def encoded(value: AttrValue) -> Attribute:
 
 
 def decoded(attribute: Attribute) -> Any:
-    """The value of an attribute that ``encoded`` made; ValueError for any other attribute."""
+    """Decode an attribute that ``encoded`` made; ValueError for any other attribute."""
     if isinstance(attribute, IntegerAttr):
         return attribute.value.data
     if isinstance(attribute, FloatAttr):
@@ -70,7 +70,7 @@ def decoded(attribute: Attribute) -> Any:
 
 
 def encoded_array(array: Array) -> DenseIntOrFPElementsAttr:
-    """An array as an attribute; its element type must be one of the graph's."""
+    """Encode an array as an attribute; its element type must be one of the graph's."""
     kind = TensorType(_ELEMENTS[array.dtype], array.shape)
     if array.dtype.name in _BYTES:
         return DenseIntOrFPElementsAttr(kind, BytesAttr(array.tobytes()))
@@ -78,7 +78,7 @@ def encoded_array(array: Array) -> DenseIntOrFPElementsAttr:
 
 
 def decoded_array(attribute: Attribute) -> Array:
-    """The array of an attribute that ``encoded_array`` made; ValueError for any other attribute."""
+    """Decode an attribute that ``encoded_array`` made; ValueError for any other attribute."""
     if not isinstance(attribute, DenseIntOrFPElementsAttr) or attribute.get_element_type() not in _DTYPES:
         raise ValueError(f"{attribute} is not an array of an element type of graphs")
     dtype = _DTYPES[attribute.get_element_type()]

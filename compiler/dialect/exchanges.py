@@ -1,7 +1,8 @@
-"""Exchanges: what the tiles of a mesh give each other of a value that stays in their scratchpads.
+"""Exchanges: the tiles of a mesh send each other parts of a value that stays in their scratchpads.
 
-An exchange is in a group, between the member that makes the value, or the load, and those that need more of
-it than a tile has. Operand and result are the same value; their homes say what a tile has before and after.
+An exchange is in a group, after the member that makes the value, or its load, and before the members that
+need more of the value than a tile has. Operand and result are the same value; their homes tell the parts
+that a tile has before and after.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ class ExchangeOperation(TensorOperation):
 
     @property
     def kind(self) -> str:
-        """Its name without that of the dialect."""
+        """The name of the operation without the dialect's prefix."""
         return self.name.removeprefix("tx8be.")
 
     def homes(self) -> tuple[Home, Home]:
-        """The homes of its operand and of its result; VerifyException if an exchange cannot have them."""
+        """Return the homes of the operand and the result.
+
+        VerifyException for homes that no exchange joins.
+        """
         if len(self.operands) != 1 or len(self.results) != 1:
             raise self.refuse(f"{len(self.operands)} operands and {len(self.results)} results, has 1 of each")
         if self.operands[0].type != self.results[0].type:
@@ -40,7 +44,7 @@ class ExchangeOperation(TensorOperation):
 
 @irdl_op_definition
 class AllGatherOp(ExchangeOperation):
-    """Every tile gets the shares of all tiles along a mesh axis."""
+    """Every tile receives the shards of all tiles along a mesh axis."""
 
     name = "tx8be.all_gather"
 
@@ -57,7 +61,7 @@ class AllGatherOp(ExchangeOperation):
 
 @irdl_op_definition
 class HaloExchangeOp(ExchangeOperation):
-    """Every tile gets rows of its neighbours along a mesh axis: those beside its own share."""
+    """Every tile receives the rows of its neighbours, along a mesh axis, that border its own shard."""
 
     name = "tx8be.halo_exchange"
 
@@ -75,7 +79,7 @@ EXCHANGES: dict[str, type[ExchangeOperation]] = {"all_gather": AllGatherOp, "hal
 
 
 def home_of(value: SSAValue) -> Home | None:
-    """Where a value inside a group lives; None for DDR."""
+    """Return the home of a value inside a group; None for a value in DDR."""
     owner = value.owner
     if not isinstance(owner, TensorOperation) or owner.home is None:
         return None

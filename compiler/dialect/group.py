@@ -68,14 +68,13 @@ Move = LoadVarOp | LoadConstOp | StoreVarOp
 class GroupOp(TensorOperation):
     """The operations of one phase: an anchor with pointwise steps, a chain, a stack, or a single operation.
 
-    The region has one argument per operand and uses no other value from outside. Only its results are used
-    outside of the group: what the last member computes, and before it what those members compute whose
-    numbers ``results_at`` has; without it there is one result. ``node`` is that of the first member that is
-    not a cast, which is the anchor if there is one. ``tag`` names the pattern that made the group,
-    ``template`` is a number that equal groups share. ``cut`` says how the work is divided (tiles, sizes,
-    choices), ``estimate`` how many cycles that is expected to take, ``spm_size`` how many bytes of the
-    scratchpad it needs. ``stages``: how many members each stage of a sequence has, where the operators of the
-    members do not say where stages begin.
+    The region has one argument per operand and uses no other value from outside. The results of the group are
+    the result of the last member, after the results of the members whose numbers ``results_at`` has; without
+    it there is one result. ``node`` names the first member that is not a cast, which is the anchor if there
+    is one. ``tag`` names the pattern that made the group; equal groups share the number ``template``. ``cut``
+    is the division of the work (tiles, sizes, choices), ``estimate`` its expected cycles, ``spm_size`` the
+    bytes of scratchpad that it needs. ``stages``: the number of members of each stage of a sequence, where
+    the members' operators do not show where stages begin.
     """
 
     name = "tx8be.group"
@@ -91,19 +90,19 @@ class GroupOp(TensorOperation):
 
     @property
     def members(self) -> list[TensorOperation]:
-        """The operations between the loads and the stores that compute, or give a value another shape."""
+        """The members that compute, or reshape a value: the operations between the loads and the stores."""
         other = Move | ExchangeOperation
         return [op for op in tensor_operations(self.body.block) if not isinstance(op, other)]
 
     @property
     def made(self) -> list[SSAValue]:
-        """The values inside the region that its results are, in their order."""
+        """The values inside the region that become the group's results, in their order."""
         members = self.members
         numbers = [-1] if self.results_at is None else [int(at) for at in self.results_at.get_values()]
         return [value for at in numbers for value in members[at].results]
 
     def outer(self, value: SSAValue) -> SSAValue | None:
-        """The operand of the group that a value inside its region is; None for the result of a member."""
+        """Return the operand of the group for a value inside its region; None for the result of a member."""
         value = before_exchanges(value)
         if isinstance(value.owner, LoadVarOp | LoadConstOp):
             value = value.owner.operands[0]
@@ -159,7 +158,7 @@ class GroupOp(TensorOperation):
             )
 
     def _check_homes(self) -> None:
-        """The cut of the group has the mesh axes of its homes."""
+        """Check that the cut of the group has the mesh axes of its homes."""
         tiles = self.cut.data.get("tiles") if self.cut is not None else None
         axes = tiles.data if isinstance(tiles, DictionaryAttr) else {}
         for op in tensor_operations(self.body.block):
@@ -186,7 +185,7 @@ def _node_of(value: SSAValue) -> str:
 
 
 def before_exchanges(value: SSAValue) -> SSAValue:
-    """The value that exchanges have started with."""
+    """Return the value that a series of exchanges began with."""
     while isinstance(value.owner, ExchangeOperation):
         value = value.owner.operands[0]
     return value
@@ -203,7 +202,7 @@ def _check_cut(group: GroupOp, cut: DictionaryAttr) -> None:
 
 
 def tensor_operations(block: Block) -> Iterator[TensorOperation]:
-    """The tensor operations of a block, in order; the block may be changed during the iteration."""
+    """Yield the tensor operations of a block, in order; the block may be changed during the iteration."""
     yield from [op for op in block.ops if isinstance(op, TensorOperation)]
 
 
@@ -214,9 +213,9 @@ def new_group(
     outside: list[SSAValue],
     results_at: Sequence[int] = (),
 ) -> GroupOp:
-    """A group of the detached ``members`` with the operands ``outside``, which the caller has to insert.
+    """Make a group of the detached ``members`` with the operands ``outside``; the caller has to insert it.
 
-    ``results_at``: the numbers of the members whose results it has, if they are several.
+    ``results_at``: the numbers of the members whose results the group has, if they are several.
     """
     block = Block(arg_types=[value.type for value in outside])
     inside = dict(zip(outside, block.args, strict=True))

@@ -1,7 +1,7 @@
 """Homes: where a value lives between the operations that make and use it.
 
-A value without a home is in DDR. Between the members of a group it can be in the scratchpads, distributed
-over a mesh of tiles, whose axes have the names and extents of the group's cut.
+A value without a home is in DDR. Between the members of a group a value can be in the scratchpads,
+distributed over a mesh of tiles, whose axes have the names and extents of the group's cut.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 WHOLE = "whole"
-"""In place of a mesh axis: every tile has all of an axis."""
+"""Used in place of a mesh axis: every tile has the whole axis."""
 
 
 @dataclass(frozen=True)
 class Home:
     """The distribution of a value over the scratchpads.
 
-    ``axes``: for each axis of the value, the mesh axis along which it is dealt, in contiguous shares, or
-    ``whole``. Neighbouring axes with the same mesh axis are dealt as one. Tiles that differ in no named mesh
-    axis have the same bytes. ``above`` and ``below``: what a tile has too before and after its share of
-    the last axis that is dealt.
+    ``axes``: for each axis of the value, the mesh axis along which it is sharded, in contiguous shards, or
+    ``whole``. Neighbouring axes with the same mesh axis are sharded as one. Tiles that differ in no named
+    mesh axis have the same bytes. ``above`` and ``below``: the halo, positions before and after a tile's
+    shard of the last sharded axis.
     """
 
     axes: tuple[str, ...]
@@ -33,15 +33,15 @@ class Home:
 
     @property
     def mesh_axes(self) -> tuple[str, ...]:
-        """The mesh axes along which it is dealt, each once."""
+        """The mesh axes along which the value is sharded, each once."""
         return tuple(dict.fromkeys(axis for axis in self.axes if axis != WHOLE))
 
     def gathered(self, mesh_axis: str) -> Home:
-        """The home after an all-gather along a mesh axis."""
+        """Return the home after an all-gather along a mesh axis."""
         return replace(self, axes=tuple(WHOLE if axis == mesh_axis else axis for axis in self.axes))
 
     def problem(self, rank: int) -> str | None:
-        """What is wrong with it as the home of a value with ``rank`` axes; None if nothing is."""
+        """Return the mistake in this home for a value with ``rank`` axes; None if it is valid."""
         if len(self.axes) != rank:
             return f"a home of {len(self.axes)} axes for a value of {rank}"
         runs = [axis for at, axis in enumerate(self.axes) if at == 0 or self.axes[at - 1] != axis]

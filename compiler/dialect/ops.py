@@ -1,8 +1,8 @@
-"""Operations of the tx8be dialect; those of graph operators are made from the operators' records.
+"""Operations of the tx8be dialect; graph operators get theirs from the operators' records.
 
-``node`` names the graph node that an operation computes, ``operands_at`` says which operand of the
-specification each operand is (an operand whose value is known when compiling is an attribute, not an
-operand). The passes fill in ``layout_str``, ``home`` and ``dev_info``.
+``node`` names the graph node that an operation computes. ``operands_at`` numbers the operands as the
+specification does: an operand whose value is known at compile time is an attribute instead. The passes fill
+in ``layout_str``, ``home`` and ``dev_info``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class InputOp(TensorOperation):
 
 @irdl_op_definition
 class OutputOp(TensorOperation):
-    """Makes a value the graph output ``node``; ``state`` is the graph input that is the same memory."""
+    """Makes a value the graph output ``node``; ``state`` is the graph input in the same memory."""
 
     name = "tx8be.output"
     state = opt_attr_def(StringAttr)
@@ -70,10 +70,10 @@ class SubgraphOp(IRDLOperation):
 class NodeOperation(TensorOperation):
     """An operator of the specification.
 
-    ``onnx`` has its attributes; ``known`` has, by position, the operands whose values must be known when
-    compiling. ``numbers`` has formulas of their elements, and of attributes, that depend on the sizes of a
-    run. ``dtypes`` has the element types of the specification, first of the operands ("" for one that
-    is omitted), then of the results. ``values`` has the names of the results ("" for one that is not used).
+    ``onnx`` has its attributes; ``known`` has, by position, the operands whose values must be known at
+    compile time. ``numbers`` has formulas for their elements and for attributes that depend on the sizes of a
+    run. ``dtypes`` has the element types of the specification, first of the operands ("" for an omitted one),
+    then of the results. ``values`` has the names of the results ("" for an unused one).
     """
 
     known = opt_attr_def(DictionaryAttr)
@@ -110,13 +110,13 @@ class ControlOperation(NodeOperation):
 
     @property
     def modules(self) -> list[ModuleOp]:
-        """The modules of its graphs."""
+        """The modules of the operation's graphs."""
         found = [region.block.first_op for region in self.regions]
         return [module for module in found if isinstance(module, ModuleOp)]
 
     @property
     def carried(self) -> list[tuple[SSAValue, SSAValue]]:
-        """What a loop carries from step to step: operands and results; nothing for an If."""
+        """Pairs of an operand and a result that a loop carries from step to step; none for an If."""
         if self.op != "Loop" or self.operands_at is None or self.attributes_of_node is None:
             return []
         first = sum(int(at) == 0 for at in self.operands_at.get_values())
@@ -131,7 +131,7 @@ def _snake(name: str) -> str:
 _RENAMED = {"Cast": "convert"}
 """Operators whose names belong to other operations of the dialect."""
 _OPERATOR_NAMES: dict[str, str] = {}
-"""Operators by the names of those operations whose classes exist."""
+"""The operator of each operation name for which a class was made."""
 
 
 @cache
@@ -146,8 +146,10 @@ def _operation(operator: str) -> type[NodeOperation]:
 
 
 class _NodeOperations(Mapping[str, type[NodeOperation]]):
-    """The operation classes by operator. A class is made when it is first looked up: a network needs few of
-    them, and making all takes longer than most passes."""
+    """The operation classes by operator, each made when it is first looked up.
+
+    A network needs few of them, and making all takes longer than most passes.
+    """
 
     def __getitem__(self, operator: str) -> type[NodeOperation]:
         if operator not in OPERATORS:
@@ -170,7 +172,7 @@ OWN_OPERATIONS: list[type[Operation]] = [
 
 
 def tx8be() -> Dialect:
-    """The dialect with all its operations, those of operators that were added included, for a parser."""
+    """Return the dialect with all operations, also of added operators, for a parser."""
     return _dialect(tuple(NODE_OPERATIONS))
 
 

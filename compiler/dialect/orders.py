@@ -11,7 +11,7 @@ class Order(Enum):
     PLAIN = "plain"
     """The order of ONNX."""
     CHANNELS_LAST = "channels_last"
-    """Axis 1 of the first operand and of the result comes after all others; the other operands are plain."""
+    """Axis 1 of the first operand and of the result is the innermost; the other operands are plain."""
     BLOCKED = "cx"
     """CHANNELS_LAST in the layout of the engines: planes of 64 channels and a narrower tail (NCx in
     ``tx8isa.numbers.layouts``). The bytes between two batches and after the last channel are undefined."""

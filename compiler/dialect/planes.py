@@ -1,7 +1,7 @@
 """Tensors in planes of channels, as DDR and the scratchpad hold them.
 
-Planes have 64 channels, those of bytes too. The engines' own layout has 128 in a plane of bytes; both are
-the same up to 64 channels, and the elements of a tensor of bytes are in the order of those of floats.
+Planes have 64 channels, for bytes too. The engines' own layout has 128 in a plane of bytes; the two agree
+up to 64 channels, and a tensor of bytes has its elements in the order of a tensor of floats.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BLOCK = block_channels(16)
 
 
 def image_bytes(positions: int, channels: int, bits: int) -> int:
-    """Bytes from the beginning of an image to that of the next, the gap at its end included."""
+    """Bytes from the beginning of an image to the beginning of the next, the gap at its end included."""
     return round_up(used_bytes(positions, channels, bits), LINE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Which extents of a value a run decides, from the attribute ``sizes`` of the operation that makes it."""
+"""Finds the dynamic extents of a value, from the attribute ``sizes`` of the operation that makes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import TensorOperation
 
 
 def formula_texts(value: SSAValue) -> tuple[str, ...] | None:
-    """The formulas of the extents of a value as they are written; None if a run decides none of them."""
+    """Return the formulas of a value's extents as text; None if no extent is dynamic."""
     while True:
         value = before_exchanges(value)
         if isinstance(value, BlockArgument):
@@ -35,6 +35,6 @@ def formula_texts(value: SSAValue) -> tuple[str, ...] | None:
 
 
 def open_axes(value: SSAValue) -> frozenset[int]:
-    """The axes whose extents a run decides; the type of the value has the usual ones."""
+    """Return the axes with dynamic extents; the type of the value has the usual ones."""
     texts = formula_texts(value) or ()
     return frozenset(axis for axis, text in enumerate(texts) if not text.isdigit())

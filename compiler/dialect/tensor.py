@@ -17,9 +17,9 @@ class TensorOperation(IRDLOperation):
     """An operation on tensors.
 
     ``node`` names the graph node that it computes; the passes fill in the attributes from ``layout_str`` on.
-    ``home``: where the scratchpads have its result; a result without home is in DDR. ``updates``: the graph
-    input in whose memory its result is. ``sizes``: formulas of the extents of its results, where the sizes of
-    a run decide them. With ``barrier`` its phase begins by waiting for all tiles.
+    ``home``: the distribution of its result over the scratchpads; a result without home is in DDR.
+    ``updates``: the graph input whose memory receives the result. ``sizes``: formulas of the results' dynamic
+    extents. With ``barrier`` its phase begins by waiting for all tiles.
     """
 
     arguments = var_operand_def()
@@ -52,7 +52,7 @@ class TensorOperation(IRDLOperation):
         return symbol.data
 
     def place(self, number: int) -> Mapping[str, Attribute]:
-        """The entries of ``dev_info`` for a result: of the first its own, of the others those in ``more``."""
+        """Return the ``dev_info`` entries of a result: the first result's are direct, others in ``more``."""
         entries = self.dev_info.data if self.dev_info is not None else {}
         if number == 0:
             return entries
@@ -61,7 +61,7 @@ class TensorOperation(IRDLOperation):
         return found.data if isinstance(found, DictionaryAttr) else {}
 
     def refuse(self, problem: str) -> VerifyException:
-        """The exception that a verifier raises for a problem of this operation."""
+        """Return the exception that a verifier raises for a problem of this operation."""
         return VerifyException(f"{self.name} of node '{self.node.data}': {problem}")
 
     def verify_(self) -> None:

@@ -20,7 +20,7 @@ from .planes import BLOCK, image_bytes, used_bytes
 
 @irdl_attr_definition
 class TF32Type(ParametrizedAttribute, TypeAttribute):
-    """TF32: an FP32 word of which 10 fraction bits are used."""
+    """TF32: an FP32 word with 10 used fraction bits."""
 
     name = "tx8be.tf32"
 
@@ -66,14 +66,14 @@ def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> Tensor
 
 
 def format_of(kind: Attribute) -> Format:
-    """The format of a tensor type's elements; ValueError for one the chip does not compute with."""
+    """Return the format of a tensor type's elements; ValueError for a format that the chip cannot compute."""
     if isinstance(kind, TensorType) and kind.element_type in _FORMATS:
         return _FORMATS[kind.element_type]
     raise ValueError(f"{kind} is not a tensor of " + ", ".join(fmt.token for fmt in _ELEMENTS))
 
 
 def order_of(kind: Attribute) -> Order:
-    """The order of a tensor type; ValueError for an encoding that is none."""
+    """Return the order of a tensor type; ValueError for an unknown encoding."""
     encoding = kind.encoding if isinstance(kind, TensorType) else None
     if isinstance(encoding, NoneAttr):
         return Order.PLAIN
@@ -90,30 +90,30 @@ def shape_of(kind: Attribute) -> Shape:
 
 
 def storage_permutation(rank: int, order: Order) -> tuple[int, ...]:
-    """For each axis in DDR, from the outermost on, the axis of the specification."""
+    """Return the specification's axis for each axis in DDR, from the outermost on."""
     if order in (Order.CHANNELS_LAST, Order.BLOCKED) and rank > 2:
         return (0, *range(2, rank), 1)
     return tuple(range(rank))
 
 
 def blockable(kind: Attribute) -> bool:
-    """Whether a tensor can be stored in planes of channels: floats with a batch, channels and positions."""
+    """Return True for a tensor that planes can store: floats with a batch, channels and positions."""
     return format_of(kind).is_float and len(shape_of(kind)) > 2
 
 
 def integers_blockable(kind: Attribute) -> bool:
-    """Whether a tensor of integers can be stored in planes, in which products of bytes compute."""
+    """Return True for a tensor of integers that planes can store, in which products of bytes compute."""
     return format_of(kind) in (Format.INT8, Format.INT32) and len(shape_of(kind)) > 2
 
 
 def stored_shape(kind: Attribute) -> Shape:
-    """The shape with the axes in the order in which DDR has them."""
+    """Return the shape with the axes in the order of DDR."""
     shape = shape_of(kind)
     return tuple(shape[axis] for axis in storage_permutation(len(shape), order_of(kind)))
 
 
 def stored_bytes(kind: Attribute) -> int:
-    """Bytes that a tensor takes in DDR, with the padding of planes of channels."""
+    """Return the bytes that a tensor takes in DDR, with the padding of planes of channels."""
     if order_of(kind) is Order.BLOCKED:
         batches, *image, channels = stored_shape(kind)
         size = math.prod(image), channels, format_of(kind).bits
@@ -122,11 +122,11 @@ def stored_bytes(kind: Attribute) -> int:
 
 
 def readable_as(before: Attribute, after: Attribute, open_axes: Collection[int] = ()) -> bool:
-    """Whether the bytes of a tensor of type ``before`` can be read as type ``after`` without a change.
+    """Return True if the bytes of a tensor of type ``before`` can be read as type ``after`` unchanged.
 
     Both types have the same shape and format. Padding that only ``after`` has makes it False; padding after
-    the last element that only ``before`` has does not matter. ``open_axes``: the axes whose extents a run
-    decides; then it is whether they can be for all extents of these.
+    the last element that only ``before`` has does not matter. ``open_axes``: the axes with dynamic extents;
+    then the answer holds for all extents of these.
     """
     if format_of(before) is not format_of(after):
         return False
@@ -150,6 +150,6 @@ def readable_as(before: Attribute, after: Attribute, open_axes: Collection[int] 
 
 
 def _same_order(rank: int, longer: Collection[int], orders: set[Order]) -> bool:
-    """Whether the axes longer than 1 follow each other the same way in all of these orders."""
+    """Return True if the axes longer than 1 follow each other in the same sequence in all of these orders."""
     found = {tuple(axis for axis in storage_permutation(rank, order) if axis in longer) for order in orders}
     return len(found) == 1

@@ -11,22 +11,21 @@ State = tuple[object, ...]
 class Verifier:
     """Verifies the same module after each pass.
 
-    An operation is verified when it is new, or when something has changed that the verifiers of the dialect
-    read: its place, operands, types and attributes, whether its results are used, and the content of its
-    regions.
+    An operation is verified when it is new, or when an input of the dialect's verifiers has changed: its
+    place, operands, types and attributes, the use of its results, or the content of its regions.
     """
 
     def __init__(self) -> None:
         self._states: dict[Operation, State] = {}
 
     def verify(self, module: ModuleOp) -> None:
-        """VerifyException for the first changed operation that is not valid."""
+        """Raise VerifyException for the first changed operation that is not valid."""
         states: dict[Operation, State] = {}
         self._visit(module, states)
         self._states = states
 
     def _visit(self, operation: Operation, states: dict[Operation, State]) -> bool:
-        """Verify an operation if it, or something in its regions, has changed; returns whether it has."""
+        """Verify an operation if it, or an operation in its regions, has changed; return True if it has."""
         state = _state(operation)
         changed = self._states.get(operation) != state
         for region in operation.regions:
@@ -40,7 +39,7 @@ class Verifier:
 
 
 def _state(operation: Operation) -> State:
-    """What is compared: copies, which later changes of the operation do not touch."""
+    """Return copies of what is compared between passes; later changes of the operation do not touch them."""
     operands, results = tuple(operation.operands), operation.results
     blocks = [block for region in operation.regions for block in region.blocks]
     return (

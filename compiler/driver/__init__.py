@@ -1,6 +1,6 @@
 """Compiles a graph or prices it: ``compile_graph``, ``compile_entries``, ``estimate_graph``.
 
-What a program is can be known without the passes: they are imported when there is a graph to compile.
+The records of programs (``programs``) need no passes, which are imported when there is a graph to compile.
 """
 
 from .compiling import compile_entries, compile_graph

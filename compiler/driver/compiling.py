@@ -44,8 +44,8 @@ def compile_entries(
 ) -> EntryProgram:
     """Compile several checked graphs into one image; the keys are the names of its entries.
 
-    Equal constants are stored once; the first entry is the usual one. ``states`` are inputs and outputs that
-    are the same memory, also in all graphs that have them. The other arguments are those of
+    Equal constants are stored once; the first entry is the default. ``states`` are inputs and outputs that
+    are the same memory, also across graphs that have them. The other arguments are those of
     ``compile_graph``; ``dtype`` is by default that of the first graph. GraphError for graphs that cannot be
     compiled, with the entry, or cannot share a state.
     """
@@ -81,7 +81,10 @@ def compile_entries(
 def _shared_entries(
     chosen: ChosenDegrees, machine: Machine, begin: Callable[..., Context]
 ) -> tuple[dict[str, tuple[Context, ModuleOp]], Written]:
-    """The networks of the first chip, and the program of all, each of which has its part of them."""
+    """Compile the networks for several chips.
+
+    Return those of the first chip, and the program of all chips.
+    """
     from compiler.passes.compilation import written_for_chips, written_together
 
     plans: dict[str, Plan] = {}
@@ -95,7 +98,7 @@ def _shared_entries(
 def _networks(
     graphs: Mapping[str, Graph], begin: Callable[..., Context], plans: dict[str, Plan]
 ) -> dict[str, tuple[Context, ModuleOp]]:
-    """The networks of a program after all passes; ``plans`` has the decisions about them, or gets them."""
+    """Return the networks of a program after all passes; ``plans`` has their decisions, or receives them."""
     from compiler.passes.compilation import run_passes_alike, started
     from compiler.passes.report import decisions
 
@@ -129,16 +132,16 @@ def compile_graph(
     """Compile a checked graph.
 
     ``dtype`` (fp32, tf32, fp16, bf16) is the format in which floats are stored and computed, by default that
-    of the graph's first float input. ``tiles`` is how many tiles take part: by default 16, or all of a
-    smaller machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of
-    the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
-    operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
-    tried; a ``plan`` of an earlier compilation, or its
-    file, takes its place, and that of degrees. With ``residency`` off,
-    all values between groups are in DDR. With ``ranges`` the program runs any size of them; the graph is that
-    at the usual ones.
-    ``parallel`` says how the chips of a machine with several share the graph, by default as its model says,
-    or else by the degrees with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
+    of the graph's first float input. ``tiles`` is the number of tiles: by default 16, or all of a smaller
+    machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of the
+    search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
+    operation has a phase of its own. ``search`` (off, fast, full) limits the divisions of the work that are
+    tried. A ``plan`` of an earlier compilation, or its file, replaces the search and the choice of degrees.
+    With ``residency`` off, all values between groups are in DDR. With ``ranges`` the program runs any size of
+    them; the graph then has the usual sizes.
+
+    ``parallel`` tells how the chips of a machine share the graph; by default the model's own sharding, or
+    else the degrees with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
@@ -172,7 +175,7 @@ def _compile_for_chips(
     after_pass: AfterPass | None,
     given: Plan | None,
 ) -> Program:
-    """One program for all chips: a compilation for each set of constants, with the decisions of chip 0."""
+    """Compile one program for all chips: once for each set of constants, with the decisions of chip 0."""
     from compiler.passes.compilation import run_passes_alike, started, written, written_for_chips
     from compiler.passes.report import report_of
 
@@ -195,7 +198,7 @@ def _compile_for_chips(
 
 
 def _of_chips(report: Report, chosen: ChosenDegrees, plan: Plan) -> Report:
-    """A report with the degrees that were tried, and a plan."""
+    """Return a report with the degrees that were tried, and the plan."""
     report = replace(report, plan=plan)
     return replace(report, degrees=[*chosen.tried]) if chosen.tried else report
 
@@ -207,7 +210,7 @@ def _compile_pipeline(
     after_pass: AfterPass | None,
     given: Plan | None,
 ) -> Program:
-    """One program of several stages, each with a compilation for each set of its constants."""
+    """Compile one program of several stages, each once for each set of its constants."""
     from compiler.passes.compilation import made_in_stages
     from compiler.passes.report import decisions, report_of
     from compiler.search.plan import FORMAT, Plan

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from compiler.search.plan import Plan
 
 _OF_A_PART = re.compile(r"\.part\d+\b")
-"""What the name of a phase says about the part of the batch."""
+"""The suffix of a phase's name that numbers the part of the batch."""
 
 
 @dataclass(frozen=True)
 class EstimatedProgram:
-    """What a graph takes on the chips of a machine, in estimated cycles; nothing was run.
+    """The estimated cycles of a graph on the chips of a machine; nothing was run.
 
     ``chosen`` is how several chips share it, None on one; ``bounds`` are those of one of the chips. In a
-    pipeline that is a chip of the stage with most to do, whose phases end with the one in which it waits.
+    pipeline that is a chip of the stage with most to do, whose phases end with its waiting for others.
     """
 
     machine: Machine
@@ -44,7 +44,7 @@ class EstimatedProgram:
     bounds: ChipBounds
     chosen: ChosenDegrees | None = None
     times: PipelineTimes | None = None
-    """When the stages of a pipeline are busy; None without stages."""
+    """The times at which the stages of a pipeline are busy; None without stages."""
 
     @property
     def cycles(self) -> int:
@@ -52,12 +52,12 @@ class EstimatedProgram:
 
     @property
     def exchanges(self) -> int:
-        """Cycles of exchanges between chips."""
+        """Estimated cycles of the exchanges between chips."""
         return sum(phase.cycles for phase in self.phases if phase.exchange)
 
     @property
     def parts(self) -> int:
-        """Parts of the batch that go through a pipeline; 1 without stages."""
+        """Number of parts of the batch that go through a pipeline; 1 without stages."""
         return 1 if self.chosen is None else self.chosen.parts
 
 
@@ -70,7 +70,7 @@ def estimate_graph(
     residency: str = "on",
     parallel: Degrees | None = None,
 ) -> EstimatedProgram:
-    """Price a graph without making a program; the arguments are those of ``compile_graph``.
+    """Price a graph without making a program; the arguments are the ones of ``compile_graph``.
 
     The machine may have more chips than programs can have (``compiler.search.chips.priced_machine``).
     """
@@ -94,7 +94,7 @@ def estimate_graph(
 
 
 def _bytes_each(graph: Graph, dtype: str | None) -> int:
-    """Bytes of a float in a compute format, by default that of a graph."""
+    """Return the bytes of a float in a compute format, by default the graph's."""
     from compiler.evaluation.storage import compute_format, default_dtype
 
     return compute_format(dtype or default_dtype(graph)).bits // 8
@@ -117,7 +117,7 @@ def _estimated_pipeline(
 
 
 def _of_all_parts(phases: Sequence[EstimatedPhase]) -> list[EstimatedPhase]:
-    """The phases of a stage, those that are repeated for each part of the batch as one."""
+    """Add up the phases that a stage repeats for each part of the batch."""
     from compiler.search.chips import EstimatedPhase
 
     found: dict[str, EstimatedPhase] = {}
@@ -129,7 +129,7 @@ def _of_all_parts(phases: Sequence[EstimatedPhase]) -> list[EstimatedPhase]:
 
 
 def _priced(context: Context) -> list[EstimatedPhase]:
-    """The phases of a graph, with their estimated cycles."""
+    """Return the phases of a graph, with their estimated cycles."""
     from compiler.passes.compilation import run_passes
     from compiler.passes.report import estimated_phases
 
@@ -145,7 +145,7 @@ def chosen_degrees(
     begin: Callable[..., Context],
     plan: Plan | None = None,
 ) -> ChosenDegrees:
-    """Graphs divided over the chips of a machine, by given degrees or by those that are estimated best.
+    """Divide graphs over the chips of a machine, by given degrees or by the best ones by estimate.
 
     The keys are names of entries; a single graph has an empty one, and may have a ``plan``.
     """
@@ -159,7 +159,7 @@ def chosen_degrees(
 
 
 def check_one_chip(plan: Plan | None) -> None:
-    """PlanMisfit for a plan that is for several chips, where there is one."""
+    """Raise PlanMisfit for a plan for several chips where there is only one."""
     from compiler.search.plan import PlanMisfit
 
     if plan is not None and plan.parallel:
@@ -167,7 +167,7 @@ def check_one_chip(plan: Plan | None) -> None:
 
 
 def _planned_degrees(plan: Plan, parallel: Degrees | None) -> Degrees:
-    """The degrees of a plan; PlanMisfit for one of one chip, and if others are given."""
+    """Return the degrees of a plan; PlanMisfit for a plan for one chip, and if other degrees are given."""
     from compiler.search.chips import parsed_degrees
     from compiler.search.plan import PlanMisfit
 
@@ -183,7 +183,7 @@ def _planned_degrees(plan: Plan, parallel: Degrees | None) -> Degrees:
 def _planned_pipeline(
     graph: Graph, machine: Machine, degrees: Degrees, begin: Callable[..., Context], plan: Plan
 ) -> PipelinedGraph:
-    """A graph in the stages of a plan; PlanMisfit if it cannot have them."""
+    """Divide a graph into the stages of a plan; PlanMisfit if it cannot have them."""
     from compiler.search.chips import uncut_pipeline
     from compiler.search.plan import OTHER, PlanMisfit
 
@@ -214,7 +214,7 @@ class _Prices:
     begin: Callable[..., Context]
     nodes: KnownPrices = field(default_factory=dict)
     stages: dict[tuple[Any, ...], list[EstimatedPhase]] = field(default_factory=dict)
-    """The phases of stages, by what those that are alike have in common."""
+    """The phases of stages, by what equal stages have in common."""
 
     def of_chip(self, local: Graph) -> Cost:
         return _cost(_priced(self.begin(local, spread=True, search="fast")))
@@ -225,7 +225,7 @@ class _Prices:
         return pipelined_graphs(self.graphs, self.machine, degrees, self.begin, self.nodes)
 
     def of_stage(self, pipeline: PipelinedGraph, number: int) -> list[EstimatedPhase]:
-        """The phases of a chip of a stage; stages that are alike are compiled once."""
+        """Return the phases of a chip of a stage; equal stages are compiled once."""
         from compiler.search.chips import stage_form
 
         local = pipeline.first_graph(number)
@@ -235,7 +235,7 @@ class _Prices:
         return self.stages[form]
 
     def of_pipelines(self, pipelines: Pipelines, most: float) -> Cost:
-        """The cycles of pipelines, and of the exchanges in their stages with most to do.
+        """Return the cycles of pipelines, and of the exchanges in their stages with most to do.
 
         A pipeline takes at least as long as each of its stages.
         """

@@ -1,4 +1,4 @@
-"""Compiled graphs: what a compilation gives, without the passes, which are imported when there is a graph."""
+"""Compiled graphs as data. The passes are not needed here; they are imported to compile a graph."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Program:
     report: Report | None = None
     """The decisions of the compilation; None for a program from the cache."""
     states: tuple[str, ...] = ()
-    """A line for each state of the graph: what writes its new value, or why that is copied."""
+    """A line for each state of the graph: the operation that writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
-    """What the kernel core computes element by element, which is slow; None if that hardly counts."""
+    """The slow, element-by-element work of the kernel core; None if it hardly counts."""
     wide: WideValues | None = None
-    """Values that stay in FP32 because FP16 cannot hold them, as far as constants say it."""
+    """Values that stay in FP32 because constants show that FP16 cannot hold them."""
     spread: SharedGraph | None = None
-    """How several chips share the graph; None on one."""
+    """The sharing of the graph by several chips; None on one."""
     tried: tuple[TriedDegrees, ...] = ()
     """The degrees of parallelism that a search has tried."""
 
@@ -55,7 +55,7 @@ class Program:
 
     @cached_property
     def image_file(self) -> Sequence[Bytes]:
-        """The bytes of prog.bin in pieces, so that large constants, which the image has, are not copied."""
+        """Return prog.bin in pieces: large constants, which the image holds, are not copied."""
         return image_parts(self.image)
 
     def write(
@@ -82,9 +82,9 @@ class EntryProgram:
     states: tuple[str, ...]
     """A line for each state of each graph, as ``Program.states``."""
     spreads: Mapping[str, SharedGraph] | None = None
-    """How several chips share the graphs, by entry; None on one."""
+    """The sharing of the graphs by several chips, by entry; None on one."""
     tried: tuple[TriedDegrees, ...] = ()
-    """The degrees of parallelism that were tried, with their estimates; nothing if they were given."""
+    """The degrees of parallelism that were tried, with estimates; empty if the degrees were given."""
 
     def __repr__(self) -> str:
         return f"<compiler.EntryProgram {', '.join(self.graphs)}: {self.dtype}, {self.tiles} tiles>"

@@ -1,8 +1,8 @@
-"""Quantising float networks: which values become bytes, in which ranges, and what that costs in accuracy.
+"""Quantising float networks: chooses the values that become bytes and their ranges; measures the loss.
 
 A float graph and samples of its inputs become a graph with QuantizeLinear and DequantizeLinear around the
-nodes that are to compute with bytes (docs/quantisation.md). The passes know nothing of it: they take that
-graph like one that came from a file.
+nodes that are to compute with bytes (docs/quantisation.md). The passes take that graph like one that came
+from a file.
 """
 
 from .automatic import Allowed, automatic, held_wide

@@ -1,4 +1,4 @@
-"""How many cycles bytes win at each node, as the compiler expects them of the phases."""
+"""Estimates the cycles that bytes save at each node, from the compiler's estimates of phases."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PhaseCycles:
 
 
 CyclesOf = Callable[[Graph], Iterable[PhaseCycles]]
-"""Compiles a graph; the cycles of its phases."""
+"""Compiles a graph and returns the cycles of its phases."""
 
 
 def compiled_cycles(**options: Any) -> CyclesOf:
-    """The function that compiles a graph with some options and returns the estimates of its phases."""
+    """Return a function that compiles a graph with these options and returns the estimates of its phases."""
 
     def cycles(graph: Graph) -> list[PhaseCycles]:
         report = compile_graph(graph, **options).report
@@ -40,7 +40,7 @@ def compiled_cycles(**options: Any) -> CyclesOf:
 
 
 def cycles_won(quantiser: Quantiser, cycles: CyclesOf) -> dict[str, int]:
-    """For each candidate, its cycles in the float network less its cycles when all candidates are bytes.
+    """Return, for each candidate, the cycles in the float network less those with all candidates as bytes.
 
     The cycles of a phase are divided among its nodes by their work.
     """
@@ -52,7 +52,7 @@ def cycles_won(quantiser: Quantiser, cycles: CyclesOf) -> dict[str, int]:
 
 
 def _owners(quantiser: Quantiser) -> dict[str, str]:
-    """The candidate that a node of the float network belongs to."""
+    """Return the candidate that each node of the float network belongs to."""
     owners = {}
     for name, node in quantiser.places.candidates.items():
         owners[name] = name
@@ -63,7 +63,7 @@ def _owners(quantiser: Quantiser) -> dict[str, str]:
 def _by_owner(
     quantiser: Quantiser, owners: Mapping[str, str], phases: Iterable[PhaseCycles]
 ) -> dict[str, float]:
-    """The cycles of candidates."""
+    """Add up the cycles of each candidate."""
     found: dict[str, float] = defaultdict(float)
     for phase in phases:
         inside = {owner for name in phase.nodes if (owner := _owner(owners, name)) is not None}
@@ -74,7 +74,7 @@ def _by_owner(
 
 
 def _owner(owners: Mapping[str, str], name: str) -> str | None:
-    """The owner of a node, or of the node that it was made of: names of parts go on after a dot."""
+    """Return the owner of a node, or of the node it was made from: names of parts go on after a dot."""
     while name not in owners:
         name, dot, _ = name.rpartition(".")
         if not dot:
@@ -83,7 +83,7 @@ def _owner(owners: Mapping[str, str], name: str) -> str | None:
 
 
 def _work(quantiser: Quantiser, name: str) -> int:
-    """Multiplications of a product, additions of a sum."""
+    """Return the number of multiplications of a product, or of additions of a sum."""
     node = quantiser.places.node(name)
     known, result = quantiser.places.weights(node), quantiser.source.tensors[node.outputs[0]]
     return result.size * (1 if known is None else known.values.size // known.values.shape[known.axis])

@@ -1,4 +1,4 @@
-"""The table of decisions: which node computes in which format, and what that costs and wins."""
+"""The table of decisions: the format of each node, its loss and the cycles that it saves."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _VERSION = 1
 class Decision:
     """The format of one node.
 
-    ``sensitivity``: what the outputs lose in cosine when this node alone computes in the narrow format.
-    ``cycles``: how many the compiler expects bytes to win. None: not known.
+    ``sensitivity``: the cosine that the outputs lose when only this node computes in the narrow format.
+    ``cycles``: the cycles that bytes are expected to save. None: not known.
     """
 
     node: str
@@ -39,10 +39,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class ComparedFormats:
-    """A choice of formats for a network that was compared with others.
+    """A choice of formats for a network, as compared with others.
 
-    ``aside``: how many nodes are in a wider format. ``loss``: the share that it loses. ``cycles``: how many
-    the compiler expects; None for one that was not compiled.
+    ``aside``: the number of nodes in a wider format. ``loss``: the share that it loses. ``cycles``: the
+    expected cycles; None for a choice that was not compiled.
     """
 
     name: str
@@ -73,10 +73,10 @@ class SavedFormats(msgspec.Struct, forbid_unknown_fields=True):
 class DecisionTable:
     """The decisions for one graph, in the order of its nodes.
 
-    ``loss``: the share that was lost by ``metric``, on the calibration data; None if it was not asked for.
-    ``others``: what else stays in float, as text. ``narrow``: the format of nodes that are in no wider one;
-    ``dtype``: that of the floats. ``trials``: what was compared, the chosen one first; empty without a
-    comparison. ``origin``: what the loss was measured on, if not on calibration data.
+    ``loss``: the loss in terms of ``metric`` on the calibration data; None if it was not asked for.
+    ``others``: other operators that stay in float, as text. ``narrow``: the format of nodes that are in no
+    wider one; ``dtype``: that of the floats. ``trials``: the compared choices, the chosen one first; empty
+    without a comparison. ``origin``: the data of the loss, if not the calibration data.
     """
 
     graph: str
@@ -94,7 +94,7 @@ class DecisionTable:
         return {decision.node: decision.format for decision in self.decisions}
 
     def summary(self) -> str:
-        """How many nodes compute in the narrow format, and what is in a wider one."""
+        """Return the number of nodes in the narrow format, and the nodes in a wider one, as text."""
         names = [decision.node for decision in self.decisions if decision.format != self.narrow]
         count, with_bytes = len(self.decisions) - len(names), self.narrow == "int8"
         what = "products and sums" if with_bytes else "nodes"
@@ -108,7 +108,7 @@ class DecisionTable:
         return f"{text} {self.origin}".rstrip()
 
     def text(self) -> str:
-        """A line for each choice that was compared, then one for each node."""
+        """Return a line for each choice that was compared, then one for each node."""
         width = max((len("node"), *(len(one_line(decision.node)) for decision in self.decisions)))
         lines = [*self._compared()]
         head = f"{'node':<{width}}  {'operator':<8}  format  {'sensitivity':>11}"
@@ -121,7 +121,7 @@ class DecisionTable:
         return "\n".join(lines)
 
     def _compared(self) -> Iterator[str]:
-        """The lines of what was compared; the first is the chosen one."""
+        """Yield the lines of the compared choices; the first is the chosen one."""
         if not self.trials:
             return
         width = max((len("formats"), *(len(trial.name) for trial in self.trials)))
@@ -133,7 +133,7 @@ class DecisionTable:
         yield ""
 
     def json(self) -> str:
-        """The content of the file of ``--save-formats``: a line for each node, to be edited."""
+        """Return the content of the file of ``--save-formats``: a line for each node, to be edited."""
         nodes = {
             item.node: SavedDecision(item.operator, item.format, item.sensitivity, item.cycles)
             for item in self.decisions
@@ -148,7 +148,7 @@ def _json(value: object) -> str:
 
 
 def read_formats(path: Path, places: Places) -> dict[str, str]:
-    """The formats in a file, by node; GraphError for a file that is none, or one for another graph."""
+    """Read the formats of a file, by node; GraphError for a broken file, or one for another graph."""
     saved = saved_formats(path)
     formats = {name: decision.format for name, decision in saved.nodes.items()}
     _check(path, saved.graph, formats, places)
@@ -156,7 +156,7 @@ def read_formats(path: Path, places: Places) -> dict[str, str]:
 
 
 def saved_formats(path: Path) -> SavedFormats:
-    """The content of a file of formats; GraphError for a file that is none."""
+    """Read the content of a file of formats; GraphError for a file without formats."""
     try:
         saved: SavedFormats = msgspec.json.decode(path.read_bytes(), type=SavedFormats)
     except msgspec.DecodeError as error:
@@ -169,7 +169,7 @@ def saved_formats(path: Path) -> SavedFormats:
 def check_nodes(
     path: Path, made_for: str, formats: Mapping[str, str], graph: Graph, allowed: Collection[str]
 ) -> None:
-    """GraphError unless the nodes of a file are in a graph, and their formats among those ``allowed``."""
+    """Raise GraphError unless the nodes of a file are in a graph, and their formats among ``allowed``."""
     names = {node.name for node in graph.nodes}
     for name, found in formats.items():
         if name not in names:

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear put around the nodes that are to compute with bytes."""
+"""Inserts QuantizeLinear and DequantizeLinear around the nodes that are to compute with bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .weights import ByteWeights
 
 
 class Insertion:
-    """The graph in which chosen candidates read bytes; ``scales``: those of the values that become bytes."""
+    """The graph in which chosen candidates read bytes; ``scales``: by value that becomes bytes."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Insertion:
         self._bytes = places.are_bytes(scales, chosen)
 
     def graph(self, precise: Collection[str]) -> Graph:
-        """The graph; ``precise`` nodes are computed in FP32."""
+        """Return the graph; ``precise`` nodes are computed in FP32."""
         source = self.places.graph
         for tensor in source.inputs:
             self._quantise(tensor.name, tensor.name)
@@ -59,7 +59,7 @@ class Insertion:
         return Builder(prefix, self.places.graph.opset, self.tensors, self.constants)
 
     def _quantise(self, name: str, maker: str) -> None:
-        """Add the bytes of a value and what they stand for."""
+        """Add the bytes of a value, and the floats dequantised from them."""
         if name not in self.scales:
             return
         how, build = self.scales[name], self._builder(maker)
@@ -88,7 +88,7 @@ class Insertion:
         self._product(replace(node, inputs=tuple(inputs)), self._weights(node))
 
     def _product(self, node: Node, known: ByteWeights) -> None:
-        """Add a product whose weights are bytes, and what makes up for their mean error."""
+        """Add a product with weights of bytes, and the correction of their mean error."""
         build = self._builder(node.name)
         scale = build.constant(known.scale, "float32")
         weights = build("DequantizeLinear", build.constant(known.values, "int8"), scale, axis=known.axis)
@@ -107,12 +107,12 @@ class Insertion:
             self._nodes.append(Node("Add", f"{build.prefix}.corrected", (result, bias), node.outputs, {}))
 
     def _shifted(self, node: Node) -> list[str]:
-        """The operands of a node that adds a vector to a product, with the correction of that product."""
+        """Return the operands of a node that adds a vector to a product, with the product's correction."""
         build, missing = self._builder(node.name), self._shifts[node.name]
         known = self.places.graph.constants
         return [self._corrected(build, name, missing) if name in known else name for name in node.inputs]
 
     def _corrected(self, build: Builder, name: str, missing: Array) -> str:
-        """A bias with what is missing; an empty name is none."""
+        """Return a constant bias plus ``missing``; an empty name is no bias."""
         given = self.constants[name].astype(np.float64) if name else 0.0
         return build.constant(np.asarray(given + missing), "float32")

@@ -1,4 +1,4 @@
-"""How much a quantised network has lost: by the cosine of its outputs, or by a function of the user's."""
+"""Measures the loss of a quantised network: by the cosine of its outputs, or by a user's function."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Metric:
     function: Callable[[dict[str, Array]], Any] | None = None
 
     def loss(self, expected: Outputs, found: Outputs) -> float:
-        """The share of the float network's figure that is lost, below zero for a gain.
+        """Return the share of the float network's figure that is lost, below zero for a gain.
 
-        GraphError for a function that raises, or gives no finite number.
+        GraphError for a function that raises, or returns no finite number.
         """
         if self.function is None:
             return distance(expected, found)
@@ -47,9 +47,9 @@ class Metric:
 
 
 def distance(expected: Outputs, found: Outputs) -> float:
-    """1 less the mean, over the runs, of the cosine of the output that is furthest off.
+    """Return 1 minus the mean over the runs of the cosine of the worst output.
 
-    Integers and truth values count by how many are equal.
+    For integers and truth values the share of equal elements takes the place of the cosine.
     """
     counts = [len(array) for array in expected.values()]
     nearness = [
@@ -68,5 +68,5 @@ def _nearness(expected: Array, found: Array) -> float:
 
 
 def joined(runs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """The outputs of several runs as [count, *shape]."""
+    """Join the outputs of several runs as [count, *shape]."""
     return {name: np.stack([run[name] for run in runs]) for name in runs[0]}

@@ -1,4 +1,4 @@
-"""The search for the fewest nodes that stay in a wider format for a loss within a limit."""
+"""Searches the fewest nodes to keep in a wider format so that the loss is within a limit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from .ranges.observation import Progress
 from .ranges.samples import Samples
 
 _SENSITIVITY_SAMPLES = 4
-"""Samples from which sensitivities are found: they only say which nodes are tried first."""
+"""Number of samples for sensitivities, which only order the nodes for trials."""
 _SENSITIVITY_WORK, _CHOICE_WORK = 300_000_000_000, 17_000_000_000
-"""Multiplications of all sensitivities, half a run each, and of one choice that is tried: of large networks
-fewer samples are run. What is chosen is run on all of them."""
+"""Multiplications for all sensitivities, half a run each, and for one tried choice.
+
+Fewer samples of large networks are run therefore. The final choice is run on all samples.
+"""
 _STEPS_BACK = 20
-"""Parts of the nodes that go into the wide format at once if a choice loses more on all samples."""
+"""The share of nodes, one in this many, that goes back to float at once if all samples lose too much."""
 _MOST_RETURNS = 8
-"""Nodes in the wide format that are tried in the narrow one again once the limit is kept."""
+"""The most nodes in the wide format that are tried in the narrow one again once the limit is kept."""
 
 
 class Choosable(Protocol):
-    """A network some of whose nodes can be in a narrow format: in which ones is what a search finds."""
+    """A network whose nodes can each be in a narrow format; a search decides which."""
 
     source: Graph
     """The network in binary32."""
@@ -34,7 +36,7 @@ class Choosable(Protocol):
 
     @property
     def expected(self) -> Outputs | None:
-        """The outputs in binary32, if they are known."""
+        """Return the outputs in binary32, if they are known."""
         ...
 
     @property
@@ -43,7 +45,7 @@ class Choosable(Protocol):
         ...
 
     def run_of(self, formats: Mapping[str, str]) -> HostRun:
-        """What runs the network with some formats; nodes without one are in the wide format."""
+        """Return the runner of the network with some formats; nodes without one are in the wide format."""
         ...
 
 
@@ -63,7 +65,7 @@ class FormatSearch:
         self._tried = self._count if self._metric.function else min(self._count, max(_CHOICE_WORK // work, 1))
 
     def loss(self, formats: Mapping[str, str], count: int | None = None) -> float:
-        """The loss with some formats on the first samples, or on all, as the metric defines it."""
+        """Return the loss with some formats on the first samples, or on all, as the metric defines it."""
         count = self._count if count is None else count
         key = frozenset(f"{name} {found}" for name, found in formats.items()), count
         if key not in self._losses:
@@ -73,7 +75,7 @@ class FormatSearch:
         return self._losses[key]
 
     def within(self, limit: float) -> tuple[dict[str, str], dict[str, float]]:
-        """Formats whose loss is at most ``limit``, 0 or more, and the sensitivities of the nodes."""
+        """Return formats whose loss is at most ``limit``, 0 or more, and the sensitivities of the nodes."""
         losses = self.sensitivities()
         order = sorted(losses, key=lambda name: (-losses[name], name))
         low, high = 0, len(order)  # nodes in the wide format, the most sensitive ones; none is tried first
@@ -92,7 +94,7 @@ class FormatSearch:
         return self._formats(kept), losses
 
     def _returned(self, kept: list[str], limit: float) -> list[str]:
-        """The nodes that really have to stay in float: of the least sensitive ones some may go back."""
+        """Return the nodes that have to stay in float: some of the least sensitive ones may be released."""
         for name in kept[::-1][:_MOST_RETURNS]:
             fewer = [other for other in kept if other != name]
             if self._loss_of(fewer) <= limit:
@@ -103,14 +105,14 @@ class FormatSearch:
         return self.loss(self._formats(kept), self._tried)
 
     def _formats(self, kept: Collection[str]) -> dict[str, str]:
-        """The narrow format but for some nodes."""
+        """Return the narrow format for all nodes except ``kept``."""
         narrow, wide = self._network.narrow, self._network.wide
         return {name: wide if name in kept else narrow for name in self._network.candidates}
 
     def sensitivities(self) -> dict[str, float]:
-        """For each node, the cosine that the outputs lose when only that node is in the narrow format.
+        """Return, for each node, the cosine that outputs lose when only that node is in the narrow format.
 
-        Values that do not depend on the node are those of the float network.
+        Values that do not depend on the node are taken from the float network.
         """
         few = self._network.samples.first(self._tried_first)
         source, names = self._network.source, list(self._network.candidates)

@@ -1,4 +1,4 @@
-"""Where a float graph can compute with bytes: which nodes, and which of their values become bytes."""
+"""Finds the nodes of a float graph that can compute with bytes, and their values that become bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = ("Relu", "Clip")
 MOVES = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
 """Operators whose results are elements of their first operand."""
 _MEANS = ("AveragePool", "GlobalAveragePool")
-"""Operators that are computed as floats, and may read what was a sum of bytes."""
+"""Operators that compute in floats; their operand may be a sum of bytes."""
 _CONV_RANK = 4
 _MATRIX_RANK = 2
 
@@ -32,7 +32,7 @@ class KnownFloats:
 
 
 class Places:
-    """The nodes and values of a graph that can be bytes; ``excluded``: products that no engine takes."""
+    """The nodes and values of a graph that can be bytes; ``excluded``: products that no engine computes."""
 
     def __init__(self, graph: Graph, excluded: Collection[str] = ()) -> None:
         self.graph, self.excluded = graph, frozenset(excluded)
@@ -63,11 +63,11 @@ class Places:
         return {node.name: node for node in self.graph.nodes}
 
     def node(self, name: str) -> Node:
-        """The node of a name."""
+        """Return the node of a name."""
         return self._by_name[name]
 
     def weights(self, node: Node) -> KnownFloats | None:
-        """The known weights of a product that can compute with bytes; None for other nodes."""
+        """Return the known weights of a product that can compute with bytes; None for other nodes."""
         if node.op not in PRODUCTS or self.graph.tensors[node.outputs[0]].dtype != "float32":
             return None
         values = self.graph.constants.get(node.inputs[1])
@@ -80,7 +80,7 @@ class Places:
         return KnownFloats(values, 1) if node.op == "MatMul" else self._gemm_weights(node, values)
 
     def _gemm_weights(self, node: Node, values: Array) -> KnownFloats | None:
-        """The weights of a Gemm without factors, whose addend is a known vector."""
+        """Return the weights of a Gemm without factors, whose addend is a known vector."""
         call = call_of(self.graph, node)
         plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
         axis = 0 if call.integer("transB") else 1
@@ -88,24 +88,24 @@ class Places:
         return KnownFloats(values, axis) if plain and known else None
 
     def _joins(self, node: Node) -> bool:
-        """Whether a sum is of float32 values that are all computed."""
+        """Return True for a sum of float32 values that are all computed."""
         computed = [name for name in node.inputs if name not in self.graph.constants]
         shapes = {self.graph.tensors[name].shape for name in (*node.inputs, *node.outputs)}
         is_single = self.graph.tensors[node.outputs[0]].dtype == "float32"
         return is_single and len(computed) == len(node.inputs) > 1 and len(shapes) == 1
 
     def _between(self, node: Node, found: Collection[str]) -> bool:
-        """Whether a sum has operands from some nodes and a result that one of them, or a pool, reads."""
+        """Return True for a sum of results of nodes in ``found`` that one of them, or a pool, reads."""
         sources = [self.source(name) for name in node.inputs]
         from_bytes = all(source is not None and source.name in found for source in sources)
         return from_bytes and (self._is_averaged(node) or self._is_read(self.result(node), found))
 
     def _is_averaged(self, node: Node) -> bool:
-        """Whether the mean of a sum is taken. As bytes the sum can be a stage of the stack before."""
+        """Return True if a pool averages a sum. As bytes the sum can be a stage of the stack before."""
         return any(user.op in _MEANS for user in self._users[self.result(node)])
 
     def _is_read(self, name: str, found: Collection[str]) -> bool:
-        """Whether one of some nodes reads a value, or elements of it."""
+        """Return True if a node in ``found`` reads a value, or elements of it."""
         for user in self._users[name]:
             if user.name in found and name in self.operands(user):
                 return True
@@ -115,7 +115,7 @@ class Places:
         return False
 
     def source(self, name: str) -> Node | None:
-        """The product or sum whose result a value is, perhaps limited or moved."""
+        """Return the product or sum that a value comes from, perhaps limited or moved."""
         node = self._producers.get(name)
         while node is not None and node.op not in (*PRODUCTS, *JOINS):
             is_limited = node.op in _LIMITS
@@ -127,7 +127,7 @@ class Places:
         return node
 
     def _shifted_product(self, node: Node) -> Node | None:
-        """The matrix product to which a node adds a known vector."""
+        """Return the matrix product to which a node adds a known vector."""
         for name in node.inputs:
             product = self._producers.get(name)
             if product is not None and node in self.tail(product):
@@ -135,11 +135,11 @@ class Places:
         return None
 
     def operands(self, node: Node) -> tuple[str, ...]:
-        """The values of a candidate that are bytes when it computes with them."""
+        """Return the values of a candidate that are bytes when it computes with bytes."""
         return (node.inputs[0],) if node.op in PRODUCTS else tuple(dict.fromkeys(node.inputs))
 
     def moved(self, node: Node) -> tuple[str, ...]:
-        """The values whose elements a node moves; empty for one that computes."""
+        """Return the values whose elements a node moves; none for a node that computes."""
         if len([name for name in node.outputs if name]) != 1 or node.inputs[0] in self.graph.constants:
             return ()
         if node.op == "Concat":
@@ -147,7 +147,7 @@ class Places:
         return node.inputs[:1] if node.op in MOVES else ()
 
     def tail(self, node: Node) -> list[Node]:
-        """The nodes that one phase computes with a candidate: an added vector, then limits."""
+        """Return the nodes that one phase computes with a candidate: an added vector, then limits."""
         found: list[Node] = []
         value = node.outputs[0]
         while (user := self._sole_user(value)) is not None:
@@ -159,12 +159,12 @@ class Places:
         return found
 
     def vector(self, node: Node) -> Node | None:
-        """The node that adds a known vector to a matrix product at once."""
+        """Return the node that adds a known vector to a matrix product in the same phase."""
         first = self.tail(node)[:1]
         return first[0] if first and first[0].op == "Add" else None
 
     def result(self, node: Node) -> str:
-        """The value that a candidate's result is after what is computed at once."""
+        """Return a candidate's result after the nodes that its phase computes too."""
         return (self.tail(node) or [node])[-1].outputs[0]
 
     def _sole_user(self, name: str) -> Node | None:
@@ -175,7 +175,7 @@ class Places:
         return any(name and name not in self.graph.constants for name in node.inputs[1:])
 
     def _adds_vector(self, node: Node, value: str) -> bool:
-        """Whether a node adds a known number per column to a value."""
+        """Return True if a node adds a known number per column to a value."""
         if node.op != "Add" or set(node.inputs) == {value}:
             return False
         other = self.graph.constants.get(node.inputs[1 if node.inputs[0] == value else 0])
@@ -187,9 +187,9 @@ class Places:
     # --- for a choice of nodes --------------------------------------------------------------------------
 
     def values(self, chosen: Collection[str]) -> dict[str, str]:
-        """The values that become bytes when some candidates compute with them.
+        """Return the values that become bytes when the chosen candidates compute with bytes.
 
-        Each with the one that stands for all values of its scale: what is only moved keeps its scale.
+        Each is mapped to the value whose scale it uses: a moved value keeps its scale.
         """
         nodes = [self.candidates[name] for name in chosen]
         found = {name for node in nodes for name in self.operands(node)}
@@ -204,7 +204,7 @@ class Places:
         return {name: _home(homes, name) for name in found}
 
     def are_bytes(self, values: Collection[str], chosen: Collection[str]) -> set[str]:
-        """Those of ``values`` that the chosen nodes give as bytes, so that all others read bytes too."""
+        """Return the elements of ``values`` that chosen nodes compute as bytes: their readers get bytes."""
         found = {self.result(self.candidates[name]) for name in chosen}.intersection(values)
         for node in self.graph.nodes:
             moved = self.moved(node)
@@ -213,7 +213,7 @@ class Places:
         return found
 
     def readers(self, name: str) -> Iterator[Node]:
-        """The nodes that read a value."""
+        """Yield the nodes that read a value."""
         return iter(self._users[name])
 
 

@@ -21,10 +21,10 @@ from .ranges.samples import Samples
 
 @dataclass(frozen=True)
 class Goal:
-    """How nodes get their formats.
+    """The rule by which nodes get their formats.
 
-    ``max_loss``: the share of ``metric`` that may be lost, for which a search keeps the fewest nodes in
-    float. ``formats``: a file that says the format of each node in place of a search.
+    ``max_loss``: the share of ``metric`` that may be lost; a search keeps the fewest nodes in float for it.
+    ``formats``: a file with the format of each node, which replaces the search.
     """
 
     max_loss: float | None = None
@@ -36,7 +36,7 @@ class Goal:
 class Quantised:
     """A graph with formats for its nodes, and the decisions that made it; its floats are in ``dtype``.
 
-    ``source``: what it was before, if some of its nodes compute with bytes.
+    ``source``: the graph before, if some of its nodes compute with bytes.
     """
 
     graph: Graph
@@ -46,13 +46,13 @@ class Quantised:
 
     @property
     def chosen(self) -> Chosen:
-        """What is compiled."""
+        """The graph to compile, with its decisions."""
         return Chosen(self.graph, self.dtype, self.table, source=self.source)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A graph whose floats are in ``dtype``, and what was decided.
+    """A graph whose floats are in ``dtype``, and the decisions about it.
 
     ``table`` has the decisions, if nodes could be in several formats; ``wide`` the values of the samples that
     one format of floats cannot hold; ``source`` the network of floats that was quantised.
@@ -95,7 +95,7 @@ def quantise(
 def _chosen(
     quantiser: Quantiser, goal: Goal, progress: Progress
 ) -> tuple[dict[str, str], dict[str, float], float | None]:
-    """Formats by node, sensitivities as far as they are known, and the loss if a goal asks for it."""
+    """Return formats by node, the known sensitivities, and the loss if the goal asks for it."""
     chosen = dict.fromkeys(quantiser.places.candidates, "int8")
     sensitivities: dict[str, float] = {}
     if goal.formats is not None:

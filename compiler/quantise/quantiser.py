@@ -1,4 +1,4 @@
-"""A float network and what its samples say of it, from which graphs for any choice of formats are made."""
+"""A float network with figures from its samples, from which graphs for any formats are made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .weights import ByteWeights, byte_weights, mean_error
 
 
 class Quantiser:
-    """Everything that is known of a network and its samples, for any choice of nodes.
+    """A network with the ranges of its values, for any choice of nodes.
 
     GraphError for a network that is quantised already, or has nothing that computes with bytes.
     """
@@ -54,7 +54,7 @@ class Quantiser:
         self.places = Places(self.source, self._refused(places))
 
     def graph(self, formats: Mapping[str, str]) -> Graph:
-        """The graph in which nodes have formats; those without one have ``wide``."""
+        """Return the graph in which nodes have formats; nodes without one have ``wide``."""
         chosen = [name for name in self.places.candidates if formats.get(name) == "int8"]
         scales = self._scales(self.places.values(chosen))
         precise = {name for name, found in formats.items() if found == "fp32"}
@@ -74,17 +74,17 @@ class Quantiser:
         return joined(self._seen.outputs)
 
     def run_of(self, formats: Mapping[str, str]) -> HostRun:
-        """What runs the network with some formats, floats in binary32."""
+        """Return the runner of the network with some formats, floats in binary32."""
         return HostRun(self.graph(formats), self._kept)
 
     def weights(self, node: Node) -> ByteWeights:
-        """The weights of a product in bytes, with the bias that makes up for their mean error."""
+        """Return the weights of a product in bytes, with the bias that corrects their mean error."""
         if node.name not in self._weights:
             self._weights[node.name] = self._made_weights(node)
         return self._weights[node.name]
 
     def others(self, formats: Mapping[str, str]) -> str:
-        """The operators besides the candidates that compute in float, each with its count."""
+        """Return the operators, other than candidates, that compute in float, each with its count."""
         chosen = {name for name, found in formats.items() if found == "int8"}
         values = self.places.values([name for name in self.places.candidates if name in chosen])
         with_bytes = {node.name for name in chosen for node in self.places.tail(self.places.node(name))}
@@ -96,14 +96,14 @@ class Quantiser:
         return ", ".join(f"{count} {op}" for op, count in sorted(counts.items()))
 
     def _refused(self, places: Places) -> set[str]:
-        """Products that no operator on bytes takes: they are still products after the rewrites."""
+        """Return the products that no operator on bytes takes: the rewrites leave them as products."""
         graph = self.graph(dict.fromkeys(places.candidates, "int8"))
         for table in TABLES:
             graph = RewrittenGraph(graph).run(table)
         return {node.name for node in graph.nodes if node.op in PRODUCTS and node.name in places.candidates}
 
     def _scales(self, homes: Mapping[str, str]) -> dict[str, ByteScale]:
-        """Scales of values; those that share a home share the range that holds all of theirs."""
+        """Return the scales of values; values of one home share the range that holds them all."""
         ranges: dict[str, tuple[float, float]] = {}
         for name, home in homes.items():
             low, high = self._ranges[name]
@@ -123,13 +123,13 @@ class Quantiser:
 
 
 def _channels(graph: Graph, node: Node) -> Channels:
-    """The operand of a product, and the axis of its channels."""
+    """Return the operand of a product, and the axis of its channels."""
     rank = len(graph.tensors[node.inputs[0]].shape)
     return node.inputs[0], 1 if node.op == "Conv" else rank - 1
 
 
 def _scaled(graph: Graph, samples: Samples, settings: Settings, progress: Progress) -> Graph:
-    """The graph with its channels scaled, as far as the settings want that."""
+    """Return the graph with its channels scaled, as far as the settings ask for it."""
     if not settings.equalise and settings.smooth is None:
         return graph
     scaling = Scaling(graph)

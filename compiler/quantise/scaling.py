@@ -1,7 +1,7 @@
-"""Channels scaled between two products, so that bytes suit all of them alike; the results stay the same.
+"""Scales channels between two products so that bytes suit all channels alike; results stay the same.
 
-A factor per channel leaves the weights that make a value and comes back in the weights that read it. Between
-them may be what commutes with factors above zero, such as a Relu.
+A factor per channel leaves the weights that make a value and comes back in the weights that read it.
+Operators between them have to commute with factors above zero, as a Relu does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST = 1024.0
 
 @dataclass(frozen=True)
 class ScaledOperand:
-    """A constant operand of a node; ``axis`` is that of the scaled channels."""
+    """A constant operand of a node; ``axis`` is the axis of the scaled channels."""
 
     node: str
     position: int
@@ -36,7 +36,7 @@ class ScaledOperand:
 
 @dataclass(frozen=True)
 class ScaledValue:
-    """A value whose channels can be scaled: the constants that make it, the first those of the products."""
+    """A value whose channels can be scaled; ``makers``: the constants that make it, product weights first."""
 
     value: str
     axis: int
@@ -76,7 +76,7 @@ class Scaling:
             self._scale(site, _ratio(spread**share, weights ** (1.0 - share)))
 
     def scaled(self) -> Graph:
-        """The graph with the factors so far."""
+        """Return the graph with the factors so far."""
         nodes = tuple(replace(node, inputs=tuple(self._inputs[node.name])) for node in self.graph.nodes)
         tensors = dict(self.graph.tensors)
         for (name, position), made in self._made.items():
@@ -98,7 +98,7 @@ class Scaling:
                 yield ScaledValue(value, axis, makers, known)
 
     def _makers(self, node: Node) -> tuple[ScaledOperand, ...]:
-        """The constants that a factor per channel of a node's result can go into."""
+        """Return the constants that can absorb a factor per channel of a node's result."""
         if node.op in _NORMS:
             known = [name in self.graph.constants for name in node.inputs[1:] if name]
             flat = all(len(self.graph.tensors[name].shape) == 1 for name in node.inputs[1:] if name)
@@ -122,13 +122,13 @@ class Scaling:
         return (*found, *self._shift(node))
 
     def _shift(self, node: Node) -> Iterator[ScaledOperand]:
-        """The vector that is added to a matrix product."""
+        """Yield the vector that is added to a matrix product."""
         vector = self._places.vector(node)
         if vector is not None:
             yield ScaledOperand(vector.name, 0 if vector.inputs[0] in self.graph.constants else 1, -1)
 
     def _reached(self, node: Node) -> tuple[str, int]:
-        """The value after what commutes with factors, and the axis of its channels."""
+        """Return the value after operators that commute with factors, and the axis of its channels."""
         value = (self._places.vector(node) or node).outputs[0]
         while value not in self._places.outputs:
             users = list(self._places.readers(value))
@@ -138,7 +138,7 @@ class Scaling:
         return value, 1 if node.op == "Conv" else len(self.graph.tensors[value].shape) - 1
 
     def _reader(self, node: Node, value: str, axis: int) -> ScaledOperand | None:
-        """The weights that take the channels of a value; None if a node takes them in another way."""
+        """Return the weights that read the channels of a value; None if a node reads them in another way."""
         weights = self._places.weights(node)
         if weights is None or node.inputs[0] != value or value in node.inputs[1:]:
             return None
@@ -157,7 +157,7 @@ class Scaling:
         return self._constants[self._inputs[operand.node][operand.position]]
 
     def _range(self, operands: tuple[ScaledOperand, ...]) -> Array:
-        """The largest magnitude of the weights of each channel."""
+        """Return the largest magnitude of the weights of each channel."""
         found = []
         for operand in operands:
             array = np.abs(self._array(operand).astype(np.float64))
@@ -167,7 +167,7 @@ class Scaling:
         return np.asarray(np.max(found, axis=0))
 
     def _scale(self, site: ScaledValue, factor: Array) -> None:
-        """Divide what makes the channels by a factor, and multiply what reads them."""
+        """Divide the constants that make channels by a factor, and multiply the weights that read them."""
         for operand in site.makers:
             self._multiply(operand, 1.0 / factor)
         for operand in site.readers:
@@ -185,7 +185,7 @@ class Scaling:
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """A quotient per channel within limits; 1 where either is 0."""
+    """Return a quotient per channel within limits; 1 where either is 0."""
     known = (above > 0.0) & (below > 0.0)
     ratio = np.divide(above, below, out=np.ones_like(above), where=known)
     return np.clip(ratio, 1.0 / _MOST, _MOST)

@@ -1,4 +1,4 @@
-"""Weights as bytes with a scale for each output channel, and biases that make up for their mean error."""
+"""Weights as bytes with a scale for each output channel, and biases that correct their mean error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 127
 class ByteWeights:
     """Weights as int8; ``scale``: a binary32 number for each index of ``axis``.
 
-    ``missing``: what they take from the mean of each output channel, in binary64; None if that is to stay so.
+    ``missing``: the error in the mean of each output channel, in binary64; None if it is not corrected.
     """
 
     values: Array
@@ -27,7 +27,7 @@ class ByteWeights:
     missing: Array | None
 
     def restored(self) -> Array:
-        """The weights that the bytes stand for, in binary64."""
+        """Return the weights that the bytes stand for, in binary64."""
         return self.values * _along(self.scale.astype(np.float64), self.axis, self.values.ndim)
 
 
@@ -43,13 +43,13 @@ def byte_weights(known: KnownFloats) -> ByteWeights:
 
 
 def mean_error(known: KnownFloats, made: ByteWeights, mean: Array, groups: int = 1) -> Array:
-    """The error that quantised weights cause in the mean of each output channel.
+    """Return the error that quantised weights cause in the mean of each output channel, in binary64.
 
     ``mean`` has the mean of each input channel. The weights are [M, C / groups, ...] of a convolution, or a
-    matrix. In binary64.
+    matrix.
     """
     missing = known.values.astype(np.float64) - made.restored()
-    if known.values.ndim == 2:  # a matrix, columns or rows of which are output channels
+    if known.values.ndim == 2:  # a matrix, whose columns or rows are output channels
         return np.asarray((missing * _along(mean, 1 - known.axis, 2)).sum(axis=1 - known.axis))
     maps, per_group = missing.shape[:2]
     taps = missing.reshape(groups, maps // groups, per_group, -1).sum(axis=-1)
@@ -57,5 +57,5 @@ def mean_error(known: KnownFloats, made: ByteWeights, mean: Array, groups: int =
 
 
 def _along(vector: Array, axis: int, rank: int) -> Array:
-    """A vector in a shape that broadcasts along an axis."""
+    """Reshape a vector so that it broadcasts along an axis."""
     return vector.reshape([-1 if at == axis else 1 for at in range(rank)])

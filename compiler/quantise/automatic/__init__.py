@@ -1,6 +1,7 @@
-"""Chooses the formats of a network by itself: the cheapest ones that lose no more than is allowed.
+"""Chooses the formats of a network: the cheapest ones whose loss is within the limit.
 
-``float_network`` runs a network in a format of floats and finds what that cannot hold, ``choice`` compares.
+``float_network`` runs a network in a format of floats and finds the values that it cannot hold; ``choice``
+compares formats.
 """
 
 from .choice import Allowed, automatic

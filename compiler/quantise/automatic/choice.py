@@ -29,20 +29,20 @@ from .float_network import FloatNetwork, rewritten
 
 HALVES = ("fp16", "bf16")
 WHOLES = ("tf32", "fp32")
-"""Formats of floats: those of two bytes, which cost the same, and those of four, the cheaper one first."""
+"""The float formats of four bytes, the cheaper one first."""
 DEFAULT_LOSS = 0.001
-"""The share of the cosine that may be lost if nobody says how much."""
+"""The default limit: the share of the cosine that may be lost."""
 
 CyclesIn = Callable[[str], CyclesOf]
-"""Gives for a format of floats what compiles a graph and says the cycles of its phases."""
+"""Returns, for a format of floats, the function that compiles a graph and gives the cycles of its phases."""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What formats may lose, and where they come from if they are not to be chosen.
+    """The limits of a choice of formats, and the samples that it is judged by.
 
-    ``calibrated``: whether the samples are data of the user's, for which bytes may be chosen too;
-    ``settings``: how. ``origin``: what the samples are, for the table.
+    ``calibrated``: True if the samples are the user's data, for which bytes may be chosen too;
+    ``settings``: how. ``origin``: a description of the samples, for the table.
     """
 
     goal: Goal
@@ -52,13 +52,13 @@ class Allowed:
 
     @property
     def limit(self) -> float:
-        """The share that may be lost."""
+        """The limit of the loss."""
         return DEFAULT_LOSS if self.goal.max_loss is None else self.goal.max_loss
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """A choice that keeps the limit, before and after it was compiled."""
+    """A choice within the limit, before or after it was compiled."""
 
     made: Quantised
     trial: ComparedFormats
@@ -67,7 +67,7 @@ class _Choice:
 def automatic(
     graph: Graph, samples: Samples, allowed: Allowed, cycles: CyclesIn, progress: Progress = silent
 ) -> Quantised:
-    """The graph with the formats that the compiler expects to be fastest among those within the limit.
+    """Choose the formats that the compiler expects to be fastest among those within the limit.
 
     GraphError for a network that no format computes within the limit, a file of formats that does not fit,
     and a metric that fails.
@@ -82,7 +82,7 @@ def automatic(
 
 
 class _Comparison:
-    """The trials so far, of which some are within the limit."""
+    """The trials so far, within the limit and beyond it."""
 
     def __init__(
         self, graph: Graph, samples: Samples, allowed: Allowed, cycles: CyclesIn, progress: Progress
@@ -96,7 +96,7 @@ class _Comparison:
         self._expected: Outputs | None = None
 
     def floats(self) -> None:
-        """Formats of two bytes; if nodes must be in FP32 with them, also formats of four bytes."""
+        """Try formats of two bytes; if nodes must be in FP32 with them, also formats of four bytes."""
         halves = [self._network(dtype) for dtype in HALVES]
         for network, loss in sorted(halves, key=lambda found: found[1]):
             self._whole(network, loss)
@@ -109,7 +109,7 @@ class _Comparison:
                 self._whole(*self._network(dtype))
 
     def bytes(self) -> None:
-        """Bytes where that can be and keeps the limit; nothing if no product can compute with them."""
+        """Try bytes; do nothing if no product can compute with them, or all exceed the limit."""
         known = Places(self._source).candidates.values()
         is_quantised = any(node.op in QUANTISING for node in self._graph.nodes)
         if is_quantised or not any(node.op in PRODUCTS for node in known):
@@ -127,7 +127,7 @@ class _Comparison:
         self._compiled(made, ComparedFormats(f"int8 and {FLOAT}", aside, loss))
 
     def best(self) -> Quantised:
-        """The fastest choice, with all trials in its table."""
+        """Return the fastest choice, with all trials in its table."""
         if not self._within:
             best = min(self._beyond, key=lambda trial: trial.loss)
             found = f"{best.name} loses least, {best.loss:.4%} of {self._metric.name}"
@@ -141,7 +141,7 @@ class _Comparison:
     # --- trials -----------------------------------------------------------------------------------------
 
     def _network(self, dtype: str) -> tuple[FloatNetwork, float]:
-        """The network in a format and what it loses so."""
+        """Return the network in a format, and its loss."""
         network = FloatNetwork(self._source, self._samples, dtype, self._progress)
         return network, self._search(network).loss(dict.fromkeys(network.candidates, dtype))
 
@@ -152,7 +152,7 @@ class _Comparison:
         return search
 
     def _whole(self, network: FloatNetwork, loss: float) -> None:
-        """A format for all nodes, compiled unless another of its size, or a shorter one, is so already."""
+        """Try one format for all nodes; beyond the limit it is only recorded."""
         dtype = network.narrow
         if loss > self._allowed.limit:
             self._beyond.append(ComparedFormats(dtype, len(network.held.values), loss))
@@ -166,7 +166,7 @@ class _Comparison:
         losses: Mapping[str, float],
         loss: float | None = None,
     ) -> None:
-        """A choice of floats within the limit."""
+        """Add a choice of floats, which is within the limit."""
         loss = self._search(network).loss(formats) if loss is None else loss
         made = _made(self._graph, network, formats, losses, self._metric.name, loss)
         aside = sum(decision.format != network.narrow for decision in made.table.decisions)
@@ -174,7 +174,7 @@ class _Comparison:
         self._compiled(made, ComparedFormats(name, aside, loss))
 
     def _compiled(self, made: Quantised, trial: ComparedFormats) -> None:
-        """Compile a choice; one of two bytes without exceptions costs what another one does."""
+        """Compile a choice; fp16 and bf16 without exceptions cost the same."""
         same = next((other for other in self._within if _alike(trial, other.trial)), None)
         if same is not None:
             cycles = same.trial.cycles
@@ -201,7 +201,7 @@ def _made(
     metric: str,
     loss: float | None,
 ) -> Quantised:
-    """The graph and the table of a choice of floats; nodes around what the format cannot hold are in FP32."""
+    """Return the graph and table of a choice of floats; nodes around values it cannot hold are in FP32."""
     whole = {node.name: node for node in network.source.nodes}
     found = dict.fromkeys((name for name in whole if name in network.held.nodes), network.wide) | dict(
         formats
@@ -223,7 +223,7 @@ def _made(
 def _from_file(
     graph: Graph, samples: Samples, allowed: Allowed, cycles: CyclesIn, progress: Progress
 ) -> Quantised:
-    """The formats of a file, with bytes or with floats alone."""
+    """Use the formats of a file, with bytes or with floats only."""
     assert allowed.goal.formats is not None
     saved = saved_formats(allowed.goal.formats)
     if any(decision.format == "int8" for decision in saved.nodes.values()):
@@ -244,7 +244,7 @@ def _from_file(
 
 
 def _checked(saved: SavedFormats, allowed: Allowed, graph: Graph) -> str:
-    """The format of the floats of a file; GraphError unless the file fits the graph."""
+    """Return the format of the floats of a file; GraphError unless the file fits the graph."""
     path = allowed.goal.formats
     assert path is not None
     known = (*HALVES, *WHOLES)

@@ -1,4 +1,4 @@
-"""A network in one format of floats, of which some nodes can be in FP32."""
+"""A network in one format of floats, some nodes of which can be in FP32."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _WIDE = Format.FP32
 
 @dataclass(frozen=True)
 class HeldValues:
-    """What a format cannot hold on some data, and the nodes that compute in FP32 because of it."""
+    """The values that a format cannot hold on some data, and the nodes that compute in FP32 therefore."""
 
     nodes: frozenset[str]
     values: Mapping[str, float]
 
 
 def rewritten(graph: Graph) -> Graph:
-    """The nodes that are compiled and whose formats can differ; those of a quantised graph as they are."""
+    """Return the graph whose nodes can have formats: simplified as for compiling, unless it is quantised."""
     return graph if any(node.op in QUANTISING for node in graph.nodes) else simplified(graph)
 
 
 def held_wide(graph: Graph, samples: Samples, dtype: str | None, progress: Progress = silent) -> Chosen:
-    """The graph with FP32 around what a format of floats cannot hold, seen in runs over all samples.
+    """Run the graph over all samples and put FP32 around values that a format of floats cannot hold.
 
-    Without a ``dtype`` it is that of the graph. GraphError for an unknown one.
+    The format is ``dtype``, by default the graph's own. GraphError for an unknown one.
     """
     token = compute_format(dtype or default_dtype(graph)).token
     held = FloatNetwork(rewritten(graph), samples, token, progress).held
@@ -71,19 +71,19 @@ class FloatNetwork:
         return {node.name: node for node in self.source.nodes if self._computes(node)}
 
     def run_of(self, formats: Mapping[str, str]) -> HostRun:
-        """What runs the network with some formats, values between nodes rounded."""
+        """Return the runner of the network with some formats; values between nodes are rounded."""
         if self._format is _WIDE:
             return HostRun(self.source, self._kept)
         precise = {name for name in self.candidates if formats.get(name, self.wide) == self.wide}
         return NarrowRun(self.source, self._format, precise | self.held.nodes | self._always, self._kept)
 
     def of(self, graph: Graph, formats: Mapping[str, str]) -> Graph:
-        """The graph that the network was made of, with its nodes in some formats."""
+        """Apply formats to the nodes of the graph that the network was made from."""
         precise = {name for name, found in formats.items() if found == self.wide}
         return replace(graph, precise=graph.precise | self.held.nodes | precise)
 
     def _known(self) -> frozenset[str]:
-        """The nodes that compute in FP32 without any data."""
+        """Return the nodes that compute in FP32 whatever the data are."""
         found = self.source.precise | statistics(self.source)
         return (
             found | small_numbers(self.source, self._format) | large_numbers(self.source, self._format).nodes

@@ -1,4 +1,4 @@
-"""Ranges of values that bytes shall stand for, chosen from what was seen of them."""
+"""Chooses the ranges of values that bytes represent, from histograms."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _PERCENTILE = 99.99
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is quantised.
+    """Settings of quantisation.
 
-    ``method``: how ranges are chosen, a name of ``METHODS``, for percentile also with the share of the values
-    that are to be inside, as in ``percentile:99.9``. ``correct_bias``: whether the mean error of weights is
-    taken from biases. ``equalise``: whether the channels between two products are scaled so that the weights
-    on both sides have equal ranges. ``smooth``: None, or how much of the spread of channels goes from values
-    into weights, between 0 and 1.
+    ``method``: how ranges are chosen, a name of ``METHODS``; percentile can have the share of the values
+    that is to be inside, as in ``percentile:99.9``. ``correct_bias``: subtract the mean error of weights
+    from biases. ``equalise``: scale the channels between two products so that the weights on both sides
+    have equal ranges. ``smooth``: None, or the share, between 0 and 1, of the spread of channels that moves
+    from values into weights.
     """
 
     method: str = "mse"
@@ -54,7 +54,7 @@ class ByteScale:
 
 
 def byte_scale(bounds: Range) -> ByteScale:
-    """Scale and zero point with which the bytes reach from one end of a range to the other."""
+    """Return the scale and zero point with which bytes reach from one end of a range to the other."""
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
     step = (high - low) / (LEVELS - 1)
     if step < np.finfo(np.float32).tiny:
@@ -63,7 +63,7 @@ def byte_scale(bounds: Range) -> ByteScale:
 
 
 def range_chooser(method: str) -> Callable[[Histogram], Range]:
-    """The function that chooses a range by a method; GraphError for an unknown method."""
+    """Return the function that chooses a range by a method; GraphError for an unknown method."""
     name, _, argument = method.partition(":")
     if name not in METHODS:
         raise GraphError(
@@ -92,7 +92,7 @@ def _all_values(histogram: Histogram) -> Range:
 
 
 def _percentile(histogram: Histogram, share: float = _PERCENTILE) -> Range:
-    """The range that a share of the values is in; of the others as many lie below it as above."""
+    """Return the range that holds a share of the values; as many others are below it as above."""
     total, counts = int(histogram.counts.sum()), np.cumsum(histogram.counts)
     outside = total * (100.0 - share) / 200.0
     low = int(np.searchsorted(counts, outside, side="right"))
@@ -102,7 +102,7 @@ def _percentile(histogram: Histogram, share: float = _PERCENTILE) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """The largest magnitude for which the distribution of the bytes differs least from that of the values.
+    """Return the largest magnitude for which the distribution of the bytes differs least from the values'.
 
     Differences are Kullback-Leibler divergences. Values beyond the ends count as the ends.
     """
@@ -118,7 +118,7 @@ def _entropy(histogram: Histogram) -> Range:
 
 
 def _divergence(histogram: Histogram, bounds: Range) -> float:
-    """Divergence in nats of the clipped values from what bytes of that range say of them."""
+    """Return the divergence, in nats, of the clipped values from the distribution of their bytes."""
     seen = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[seen], histogram.counts[seen].astype(np.float64)
     inside = (centres >= bounds[0]) & (centres <= bounds[1])
@@ -140,7 +140,7 @@ def _bytes_of(values: Array, how: ByteScale) -> Array:
 
 
 def _least_squares(histogram: Histogram) -> Range:
-    """The range whose bytes have the least mean square error: both ends are moved in, then each alone."""
+    """Return the range with the least mean square error: both ends are moved in, then each one alone."""
     lowest, highest = _all_values(histogram)
     seen = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[seen], histogram.counts[seen].astype(np.float64)
@@ -162,4 +162,4 @@ METHODS: dict[str, Callable[[Histogram], Range]] = {
     "entropy": _entropy,
     "mse": _least_squares,
 }
-"""The ways to choose a range from a histogram, by their names."""
+"""The methods that choose a range from a histogram, by name."""

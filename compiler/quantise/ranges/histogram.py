@@ -1,7 +1,7 @@
-"""How often values occur, in bins whose width is a power of two.
+"""Histograms of values, in bins whose width is a power of two.
 
-Bins begin at whole multiples of their width. When they would become too many, each pair becomes one, which is
-exact. So the result depends neither on the order of the samples nor on where they are cut.
+Bins begin at whole multiples of their width. When there would be too many, each pair becomes one, which is
+exact. So the result does not depend on the order of the samples or on how they are split.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Histogram:
 
     @property
     def centres(self) -> Array:
-        """The value in the middle of each bin, but the bounds of zero for the bin that begins with it.
+        """The middle of each bin, limited by the exact bounds at zero for the bin that begins there.
 
-        Results of a Relu are zero, not half a bin beside it.
+        So results of a Relu are zero, not half a bin away.
         """
         index = np.arange(self._first, self._first + len(self.counts))
         return np.where(index == 0, 0.0, (index + 0.5) * self.width)
@@ -43,7 +43,7 @@ class Histogram:
 
     @property
     def edges(self) -> Array:
-        """Where bins begin, and where the last one ends."""
+        """The beginning of each bin, and the end of the last one."""
         return np.arange(self._first, self._first + len(self.counts) + 1) * self.width
 
     def add(self, values: Array) -> None:
@@ -58,14 +58,14 @@ class Histogram:
         self.counts = self.counts + found
 
     def _scales(self) -> bool:
-        """Whether the factor 1 / width is a normal number of binary32."""
+        """Return True if the factor 1 / width is a normal number of binary32."""
         return -126 <= -self._exponent <= 126
 
     def _slow(self, values: Array) -> Array:
         return np.floor(values.astype(np.float64) / self.width)
 
     def _widen(self) -> None:
-        """Make room for values from ``lowest`` to ``highest``; what was counted goes to the new bins."""
+        """Make room for values from ``lowest`` to ``highest``; earlier counts move to the new bins."""
         largest = max(-self.lowest, self.highest)
         exponent = max(self._exponent, math.frexp(largest)[1] - _DIGITS if largest else _LEAST_EXPONENT)
         while True:

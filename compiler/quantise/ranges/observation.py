@@ -14,7 +14,7 @@ from .histogram import Histogram
 from .samples import Samples
 
 Progress = Callable[[str, int, int], None]
-"""Is called with what is being done, how much of it is done, and how much there is."""
+"""Called with the present work, how much of it is done, and how much there is."""
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -56,11 +56,11 @@ class Observations:
         self._largest[key] = np.maximum(self._largest[key], largest) if key in self._largest else largest
 
     def mean(self, value: str, axis: int) -> Array:
-        """The mean of each channel, in binary64."""
+        """Return the mean of each channel, in binary64."""
         return np.asarray(self._sums[value, axis] / self._counts[value, axis])
 
     def largest(self, value: str, axis: int) -> Array:
-        """The largest magnitude in each channel."""
+        """Return the largest magnitude in each channel."""
         return self._largest[value, axis]
 
 
@@ -71,7 +71,7 @@ def observed(
     channels: Collection[Channels],
     progress: Progress,
 ) -> Observations:
-    """Observes some values of a graph in runs over all samples."""
+    """Observe some values of a graph in runs over all samples."""
     found, run = Observations(values, channels), HostRun(graph)
     for at, inputs in enumerate(samples):
         progress("calibration", at, samples.count)

@@ -14,7 +14,7 @@ from tx8isa.tools.arrays import Archive, ArrayFileError
 from tx8isa.tools.suggestions import hint
 
 LEAST_ROWS = 8
-"""Rows that calibration wants: fewer say little of the ranges of values."""
+"""Rows that calibration wants at least: fewer say little of the ranges of values."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,20 @@ class Samples:
     origin: str
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
-        """The inputs of one run after another."""
+        """Yield the inputs of one run after another."""
         for at in range(self.count):
             yield {name: array[at] for name, array in self.arrays.items()}
 
     def first(self, count: int) -> Samples:
-        """The first samples, at most ``count``."""
+        """Return the first samples, at most ``count``."""
         few = min(count, self.count)
         return Samples({name: array[:few] for name, array in self.arrays.items()}, few, self.origin)
 
 
 def read_samples(path: Path, graph: Graph) -> Samples:
-    """The samples in a .npz file, an array for each input of the graph.
+    """Read the samples of a .npz file, which has an array for each input of the graph.
 
-    GraphError for a file that is none, and as :func:`samples_of`.
+    GraphError for an unreadable file, and as :func:`samples_of`.
     """
     try:
         arrays = Archive(path).all()
@@ -58,9 +58,9 @@ def read_samples(path: Path, graph: Graph) -> Samples:
 
 
 def samples_of(given: Mapping[str, Any], graph: Graph, origin: str = "calibration data") -> Samples:
-    """Samples from arrays by input: [count, *shape], or [count * batch, ...] for a shape [batch, ...].
+    """Make samples from arrays by input: [count, *shape], or [count * batch, ...] for a shape [batch, ...].
 
-    GraphError, in which ``origin`` says where they are from, for names, shapes and types that the graph does
+    GraphError, with ``origin`` as the place of the arrays, for names, shapes and types that the graph does
     not have, for too few rows, and for values that are not finite.
     """
     known = {tensor.name: tensor for tensor in graph.inputs}
@@ -86,7 +86,7 @@ def samples_of(given: Mapping[str, Any], graph: Graph, origin: str = "calibratio
 
 
 def _sampled(array: Array, tensor: Tensor, origin: str) -> Array:
-    """The array of one input as [count, *shape]; GraphError unless it fits the input."""
+    """Return the array of one input as [count, *shape]; GraphError unless it fits the input."""
     what = f"{origin}: '{tensor.name}'"
     is_float = array.dtype.name in (*FLOATS, "float64")
     if array.dtype != DTYPES[tensor.dtype] and not (is_float and tensor.is_float):
@@ -104,7 +104,7 @@ def _sampled(array: Array, tensor: Tensor, origin: str) -> Array:
 
 
 def _shaped(array: Array, shape: Shape) -> Array | None:
-    """The array as [count, *shape]; None if it cannot be that."""
+    """Return the array as [count, *shape]; None if it does not fit."""
     if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
         return array
     batched = shape and array.ndim == len(shape) and array.shape[1:] == shape[1:]
@@ -118,7 +118,7 @@ def _described(tensor: Tensor) -> str:
 
 
 def _forms(tensor: Tensor) -> str:
-    """The shapes that samples of an input may have."""
+    """Return the shapes that samples of an input may have, as text."""
     rest = ", ".join(map(str, tensor.shape))
     whole = f"[count, {rest}]" if rest else "[count]"
     if not tensor.rank:
