@@ -1,7 +1,7 @@
 """Rewrites of a graph before it is compiled: patterns that exporters write out, as the operators they mean.
 
-``REWRITES`` is the table, in the order in which they are tried at a node. All of them keep what the graph
-computes, up to the rounding of constants that are folded together.
+``REWRITES`` is the table, in the order in which they are tried at a node. Every rewrite keeps the graph's
+results, up to the rounding of constants that are folded together.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ REWRITES: tuple[Rewrite, ...] = (
 )
 
 LAST = (*pools.REWRITES, *moves.LATE)
-"""Rewrites of what no other one needs as a part of its pattern."""
+"""Rewrites that run last, because other patterns contain the operators that they replace."""
 
 __all__ = ["LAST", "REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]
 
 
 def rewrite_graph(graph: Graph) -> Graph:
-    """Rewrite a graph into one of fewer operators with the same inputs, outputs and results."""
+    """Rewrite a graph into fewer operators with the same inputs, outputs and results."""
     return RewrittenGraph(RewrittenGraph(graph).run(REWRITES)).run(LAST)

@@ -18,9 +18,9 @@ Product = tuple[float, list[str]]
 
 
 def _factors(graph: RewrittenGraph, name: str, depth: int = 0) -> Iterator[Product]:
-    """All ways to read a value as a product; divisions by numbers count as factors.
+    """Yield all ways to read a value as a product; divisions by numbers count as factors.
 
-    A product that others read as well is a factor as it is, unless it is the first.
+    A product that has other readers too is a single factor, unless it is the first.
     """
     number = graph.number(name)
     node = graph.producer(name, "Mul", "Div") if depth == 0 else graph.sole_producer(name, "Mul", "Div")
@@ -40,7 +40,7 @@ def _factors(graph: RewrittenGraph, name: str, depth: int = 0) -> Iterator[Produ
 
 
 def _keeps_shape(graph: RewrittenGraph, node: Node) -> bool:
-    """Whether every factor of a product is a number or has its shape."""
+    """Return True if every factor of a product is a number or has the product's shape."""
     shape = graph.shape(node.outputs[0])
     return all(graph.shape(name) == shape or graph.number(name) is not None for name in node.inputs)
 
@@ -50,12 +50,12 @@ def _near(found: float, wanted: float) -> bool:
 
 
 def _is_multiple(graph: RewrittenGraph, name: str, x: str, factor: float) -> bool:
-    """Whether a value is ``factor`` times x."""
+    """Return True if a value is ``factor`` times x."""
     return any(_near(scale, factor) and rest == [x] for scale, rest in _factors(graph, name, 1))
 
 
 def _one_plus(graph: RewrittenGraph, name: str) -> str | None:
-    """y, if the value is 1 + y."""
+    """Return y, if the value is 1 + y."""
     node = graph.sole_producer(name, "Add")
     found = graph.with_number(node) if node is not None else None
     return found[0] if found is not None and found[1] == 1.0 else None
@@ -76,7 +76,7 @@ def _gelu(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _gate(graph: RewrittenGraph, name: str, x: str) -> str | None:
-    """The attribute ``approximate`` of the GELU that the function ``name`` of x belongs to."""
+    """Return the attribute ``approximate`` of the GELU that the function ``name`` of x belongs to."""
     node = graph.sole_producer(name, "Erf", "Tanh")
     if node is None:
         return None
@@ -89,7 +89,7 @@ def _gate(graph: RewrittenGraph, name: str, x: str) -> str | None:
 
 
 def _is_cubic(graph: RewrittenGraph, factors: list[str], x: str) -> bool:
-    """Whether the product is x + 0.044715 x^3, or x (1 + 0.044715 x^2)."""
+    """Return True if the product is x + 0.044715 x^3, or x (1 + 0.044715 x^2)."""
     if len(factors) == 2:
         for other, inner in (factors, factors[::-1]):
             square = _one_plus(graph, inner)
@@ -103,7 +103,7 @@ def _is_cubic(graph: RewrittenGraph, factors: list[str], x: str) -> bool:
 
 
 def _is_power(graph: RewrittenGraph, name: str, x: str, exponent: int) -> bool:
-    """Whether a value is 0.044715 x**exponent."""
+    """Return True if a value is 0.044715 x**exponent."""
     for scale, factors in _factors(graph, name, 1):
         degrees = [_degree(graph, factor, x) for factor in factors]
         if _near(scale, 0.044715) and 0 not in degrees and sum(degrees) == exponent:
@@ -112,7 +112,7 @@ def _is_power(graph: RewrittenGraph, name: str, x: str, exponent: int) -> bool:
 
 
 def _degree(graph: RewrittenGraph, name: str, x: str) -> int:
-    """n if a value is x**n, else 0."""
+    """Return n if a value is x**n, else 0."""
     if name == x:
         return 1
     node = graph.producer(name, "Pow", "Mul")
@@ -178,7 +178,7 @@ def _hard_swish(graph: RewrittenGraph, x: str, gate: str) -> Found | None:
 
 
 def _clipped(graph: RewrittenGraph, name: str) -> str | None:
-    """x, if the value is Clip(x + 3, 0, 6)."""
+    """Return x, if the value is Clip(x + 3, 0, 6)."""
     node = graph.sole_producer(name, "Clip")
     if node is None or len(node.inputs) != 3:
         return None
@@ -189,7 +189,7 @@ def _clipped(graph: RewrittenGraph, name: str) -> str | None:
 
 
 def _hard(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Clip(x + 3, 0, 6) / 6, and x times that."""
+    """Clip(x + 3, 0, 6) / 6, and x times this."""
     for scale, factors in _factors(graph, node.outputs[0]):
         if not _near(scale, 1 / 6):
             continue

@@ -1,4 +1,4 @@
-"""A factor and a shift per channel after a product with constant weights become part of its weights.
+"""Folds a factor and a shift per channel after a product into the product's constant weights.
 
 BatchNormalization with constant parameters, and Mul, Add, Sub, Div with constants. The sums are computed in
 binary64 and rounded once.
@@ -18,14 +18,14 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def _columns(graph: RewrittenGraph, product: Node) -> tuple[int, int]:
-    """The axis of the channels in a product's result, and their number."""
+    """Return the axis of the channels in a product's result, and their number."""
     shape = graph.shape(product.outputs[0])
     axis = 1 if product.op.startswith("Conv") else len(shape) - 1
     return axis, shape[axis]
 
 
 def per_channel(array: Array, rank: int, axis: int, channels: int) -> Array | None:
-    """One number for each channel from a constant that broadcasts over all other axes."""
+    """Return one number for each channel from a constant that broadcasts over all other axes."""
     if array.size == 1 and array.ndim <= rank:
         return np.full(channels, float(array.reshape(())))
     shape = (1,) * (rank - array.ndim) + array.shape
@@ -49,7 +49,7 @@ def _batch_normalization(graph: RewrittenGraph, node: Node) -> Replacement | Non
 
 
 def _rows_normalized(graph: RewrittenGraph, node: Node, factor: Array, shift: Array) -> Replacement | None:
-    """A batch normalization of a product whose rows a Reshape joins becomes part of a Gemm of these rows."""
+    """A batch normalization of a product whose rows a Reshape joins becomes part of a Gemm of them."""
     shaped = graph.sole_producer(node.inputs[0], "Reshape", "Flatten")
     product = graph.sole_producer(shaped.inputs[0], "MatMul") if shaped is not None else None
     weights = graph.array(product.inputs[1]) if product is not None else None
@@ -103,7 +103,7 @@ def _arithmetic(graph: RewrittenGraph, node: Node) -> Replacement | None:
 def _folded(
     graph: RewrittenGraph, node: Node, product: Node, factor: Array, shift: Array
 ) -> Replacement | None:
-    """The product with factor and shift in weights and bias; None if these are not constant or finite."""
+    """Put factor and shift into the product's weights and bias; None if these are not constant or finite."""
     weights = graph.array(product.inputs[1])
     if weights is None or not graph.tensor(product.inputs[1]).is_float:
         return None
@@ -133,7 +133,7 @@ def _folded(
 
 
 def _scaled_filter(graph: RewrittenGraph, product: Node, weights: Array, factor: Array) -> Array:
-    """Weights scaled per output channel: axis 0 of a Conv, axis 1 of each group of a ConvTranspose."""
+    """Scale weights per output channel: axis 0 of a Conv, axis 1 of each group of a ConvTranspose."""
     ones = (1,) * (weights.ndim - 2)
     if product.op == "Conv":
         return np.asarray(weights * factor.reshape(-1, 1, *ones))
@@ -145,7 +145,7 @@ def _scaled_filter(graph: RewrittenGraph, product: Node, weights: Array, factor:
 def _matrix(
     graph: RewrittenGraph, node: Node, product: Node, factor: Array, shift: Array
 ) -> Replacement | None:
-    """A matrix product with factor and shift; a MatMul of matrices with a shift becomes a Gemm."""
+    """Put factor and shift into a matrix product; a MatMul of matrices with a shift becomes a Gemm."""
     call = graph.call(product)
     build = graph.builder(node)
     dtype = build.dtype(product.inputs[1])
@@ -173,7 +173,7 @@ def _matrix(
 
 
 def _scaled_columns(graph: RewrittenGraph, build: Builder, product: Node, factor: Array) -> str:
-    """The weights times a factor per column; the weights themselves if every factor is 1."""
+    """Scale the columns of the weights; return the weights themselves if every factor is 1."""
     name = product.inputs[1]
     if np.all(factor == 1.0):
         return name

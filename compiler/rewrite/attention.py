@@ -1,7 +1,7 @@
 """Attention: softmax(cap(Q K' scale) + mask) V; the scale may be a factor of the scores or of Q and K.
 
 Masks are added to the scores, or a Where replaces some scores by a very low number. A Where after the softmax
-may give rows 0 of which all keys are hidden.
+may set the rows whose keys are all hidden to 0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from compiler.operators.types import broadcast_shapes
 from .engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
 _LOW = -1e4
-"""Scores this far below the others of their row have no weight."""
+"""Scores lower than the others of their row by this much have no weight."""
 _LOWEST = -1e9
-"""A score added to this is lost to rounding: fully masked rows get equal weights, as with a Where."""
+"""A score is lost to rounding when this is added: fully masked rows get equal weights, as with a Where."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Scores:
 
 
 def _scaled(graph: RewrittenGraph, name: str) -> tuple[str, float]:
-    """x and a number, if the value is their product and each step to it has one use; else the value and 1."""
+    """Split a value into x and a factor if each step to x has one use; else return the value and 1."""
     scale = 1.0
     while (node := graph.sole_producer(name, "Mul", "Div")) is not None:
         if node.op == "Mul":
@@ -59,7 +59,7 @@ def _scaled(graph: RewrittenGraph, name: str) -> tuple[str, float]:
 
 
 def _choice(graph: RewrittenGraph, name: str) -> _Choice | None:
-    """The Where that a value is, if its low number may be added to the scores instead."""
+    """Return the Where that makes a value, if its low number may be added to the scores instead."""
     node = graph.sole_producer(name, "Where")
     if node is None:
         return None
@@ -74,19 +74,19 @@ def _choice(graph: RewrittenGraph, name: str) -> _Choice | None:
 
 
 def _in_every_row(condition: Array, which: int) -> bool:
-    """Whether every row takes some element of operand ``which``."""
+    """Return True if every row takes some element of operand ``which``."""
     return bool(np.all(np.any(condition == (which == 1), axis=-1))) if condition.ndim else False
 
 
 def _as_addend(build: Builder, choice: _Choice) -> str:
-    """The mask to add: 0 where the scores are selected, else the low number."""
+    """Return the mask to add: 0 where the scores are selected, else the low number."""
     operands = list(choice.node.inputs)
     operands[choice.which] = build.like(choice.node.outputs[0], 0.0)
     return build("Where", *operands)
 
 
 def _product(graph: RewrittenGraph, name: str) -> _Scores | None:
-    """Scores without masks: a product, which may be scaled and bounded by a Tanh."""
+    """Return scores without masks: a product, which may be scaled and bounded by a Tanh."""
     inner, scale = _scaled(graph, name)
     product = graph.sole_producer(inner, "MatMul")
     if product is not None:
@@ -98,7 +98,7 @@ def _product(graph: RewrittenGraph, name: str) -> _Scores | None:
 
 
 def _scores(graph: RewrittenGraph, name: str) -> _Scores | None:
-    """The scores that are the operand of the softmax."""
+    """Return the scores that are the operand of the softmax."""
     found = _product(graph, name)
     if found is not None:
         return found
@@ -114,14 +114,17 @@ def _scores(graph: RewrittenGraph, name: str) -> _Scores | None:
 
 
 def _masked(graph: RewrittenGraph, name: str, mask: str | _Choice) -> _Scores | None:
-    """Scores with one more mask."""
+    """Return scores with one more mask."""
     found = _scores(graph, name)
     return replace(found, masks=(*found.masks, mask)) if found is not None else None
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """A softmax. ``zeros``: rows without any key are 0; if ``mask`` says which, it must be the only one."""
+    """A softmax. ``zeros``: rows without any key are 0.
+
+    ``mask`` tells them, and must be the only mask then.
+    """
 
     softmax: Node
     zeros: bool = False
@@ -129,7 +132,7 @@ class _Weights:
 
 
 def _weights(graph: RewrittenGraph, name: str) -> _Weights | None:
-    """The softmax that a value is, with or without a Where that makes rows of it 0."""
+    """Return the softmax that makes a value, with or without a Where that sets some rows to 0."""
     softmax = graph.sole_producer(name, "Softmax")
     if softmax is not None:
         return _Weights(softmax)
@@ -154,7 +157,7 @@ def _weights(graph: RewrittenGraph, name: str) -> _Weights | None:
 
 
 def _keys(graph: RewrittenGraph, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
-    """K as (x, perm, scale): scale times x with its axes permuted, given the transposed K."""
+    """Return K as (x, perm, scale), given the transposed K: scale times x with its axes permuted."""
     inner, scale = _scaled(graph, name)
     order = tuple(range(rank))
     node = graph.producer(inner, "Transpose")
@@ -183,7 +186,7 @@ def _attention(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _for_all(build: Builder, value: str, outer: tuple[int, ...]) -> str:
-    """K or V repeated for the heads that share it."""
+    """Expand K or V to all heads that share it."""
     shape = build.shape(value)
     return value if shape[:-2] == outer else build("Expand", value, build.ints(*outer, *shape[-2:]))
 
@@ -212,7 +215,7 @@ def _made(graph: RewrittenGraph, node: Node, scores: _Scores, zeros: bool) -> Re
 
 
 def _seen_by_all(mask: Array | None) -> bool:
-    """Whether a mask is known, and leaves some key in every row."""
+    """Return True if a mask is known, and leaves some key in every row."""
     return mask is not None and bool(np.all(mask.max(axis=-1) > -np.inf))
 
 

@@ -1,4 +1,4 @@
-"""Rewriting a checked graph: what a rewrite may ask about it, and how new nodes replace a node.
+"""Rewriting a checked graph: the questions of rewrites, and the replacement of a node by new ones.
 
 A rewrite looks at one node, the last of the pattern it knows, and returns new nodes that compute the same
 result. Nodes whose results are no longer used are dropped.
@@ -22,7 +22,7 @@ RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 Apply = Callable[["RewrittenGraph", Node], "Replacement | None"]
 
 _MOST_SWEEPS = 50
-"""Every rewrite makes the graph smaller or simpler; more sweeps than this mean that two undo each other."""
+"""The most sweeps: every rewrite simplifies the graph, so more mean that two rewrites undo each other."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,21 @@ class RewrittenGraph:
     # --- what a rewrite asks -----------------------------------------------------------------------------
 
     def producer(self, name: str, *ops: str) -> Node | None:
-        """The node that computes a value, if it is one of these operators."""
+        """Return the node that computes a value, if it has one of these operators."""
         node = self._producers.get(name)
         return node if node is not None and node.op in ops else None
 
     def sole_producer(self, name: str, *ops: str, uses: int = 1) -> Node | None:
-        """The node of :meth:`producer`, if the value has ``uses`` uses and is not an output of the graph."""
+        """Return the node of :meth:`producer` if the value has ``uses`` uses and is not a graph output."""
         node = self.producer(name, *ops)
         return node if node is not None and self.uses(name) == uses and name not in self.outputs else None
 
     def uses(self, name: str) -> int:
-        """The number of operands that are a value; an output of the graph is one use more."""
+        """Return the number of operands that use a value; a graph output counts as one use."""
         return self._uses[name]
 
     def array(self, name: str) -> Array | None:
-        """The data of a constant."""
+        """Return the data of a constant."""
         return self.constants.get(name)
 
     def tables(self) -> tuple[str, ...]:
@@ -92,12 +92,12 @@ class RewrittenGraph:
         return tuple(dict.fromkeys(name for name in found if name in self.constants))
 
     def number(self, name: str) -> float | None:
-        """The value of a constant of one element."""
+        """Return the value of a constant of one element."""
         array = self.constants.get(name)
         return float(array.reshape(())) if array is not None and array.size == 1 else None
 
     def is_number(self, name: str, value: float, relative: float = 1e-4) -> bool:
-        """Whether a value is a constant of one element near ``value``: exporters round constants."""
+        """Return True for a constant of one element near ``value``: exporters round constants."""
         number = self.number(name)
         return number is not None and abs(number - value) <= relative * abs(value)
 
@@ -111,7 +111,7 @@ class RewrittenGraph:
         return call_of(replace(self.graph, tensors=self.tensors, constants=self.constants), node)
 
     def with_number(self, node: Node) -> tuple[str, float] | None:
-        """An operand of a commutative node and the number that is its other operand.
+        """Return one operand of a commutative node and the number that is the other operand.
 
         None if neither operand is a constant of one element, or if it gives the result another shape.
         """
@@ -124,7 +124,7 @@ class RewrittenGraph:
     # --- what a rewrite makes ---------------------------------------------------------------------------
 
     def builder(self, node: Node) -> Builder:
-        """A builder of nodes that replace ``node``."""
+        """Return a builder of nodes that replace ``node``."""
         self._builders += 1
         prefix = f"{node.name}.r{self._builders}"
         return Builder(prefix, self.graph.opset, self.tensors, self.constants, budget=self.budget)
@@ -145,7 +145,7 @@ class RewrittenGraph:
         return self._finished()
 
     def _sweep(self, roots: dict[str, list[Rewrite]]) -> bool:
-        """Try the rewrites at every node once, in order; whether any node was rewritten."""
+        """Try the rewrites at every node once, in order; return True if any node was rewritten."""
         before = len(self.applied)
         kept: list[Node] = []
         for node in self.nodes:
@@ -159,7 +159,7 @@ class RewrittenGraph:
         return any(self._uses[name] for name in node.outputs if name)
 
     def _reading(self, node: Node) -> Node:
-        """The node with operands that were replaced renamed."""
+        """Return the node with its replaced operands renamed."""
         inputs = tuple(self._current(name) for name in node.inputs)
         current = node if inputs == node.inputs else replace(node, inputs=inputs)
         self._producers |= {name: current for name in node.outputs if name}
@@ -171,7 +171,7 @@ class RewrittenGraph:
         return name
 
     def _rewritten(self, node: Node, rewrites: Sequence[Rewrite]) -> list[Node]:
-        """The nodes that replace a node: itself, if no rewrite matches."""
+        """Return the nodes that replace a node: itself, if no rewrite matches."""
         if any(self._uses[name] for name in node.outputs[1:]):
             return [node]
         for entry in rewrites:
@@ -182,7 +182,7 @@ class RewrittenGraph:
         return [node]
 
     def _replace(self, node: Node, found: Replacement) -> list[Node]:
-        """The new nodes; the last has the name of the old node, and its result that of the old result."""
+        """Return the new nodes; the last takes over the old node's name and the name of its result."""
         old, nodes = node.outputs[0], list(found.nodes)
         if nodes and found.result == nodes[-1].outputs[0]:
             nodes[-1] = replace(nodes[-1], name=node.name, outputs=(old,))
@@ -200,7 +200,7 @@ class RewrittenGraph:
         return nodes
 
     def _release(self, node: Node) -> None:
-        """Count the operands of a node as unused; nodes whose results are unused then are released too."""
+        """Count the operands of a node as unused; release nodes whose results become unused."""
         for name in node.inputs:
             if not name:
                 continue
@@ -222,7 +222,7 @@ class RewrittenGraph:
 
 
 def can_be_compiled(build: Builder) -> bool:
-    """Whether the last node of a builder has a lowering that takes it as it is."""
+    """Return True if the last node of a builder has a lowering that takes it as it is."""
     node = build.nodes[-1]
     check = LOWERINGS[node.op].check
     call = resolve(node, build.opset, build.tensors, build.constants, len(OPERATORS[node.op].inputs))
@@ -230,5 +230,5 @@ def can_be_compiled(build: Builder) -> bool:
 
 
 def replacement(build: Builder, result: str) -> Replacement:
-    """The nodes of a builder, the last of which computes ``result``."""
+    """Make a replacement of the nodes of a builder, whose last node computes ``result``."""
     return Replacement(tuple(build.nodes), result)

@@ -1,6 +1,6 @@
 """The heads of an attention as strided views: operators that only move, repeat or pick rows are dropped.
 
-Exporters take the heads of Q, K and V out of wider matrices by Reshape, Split and Transpose, repeat those of
+Exporters take the heads of Q, K and V out of wider matrices by Reshape, Split and Transpose, repeat heads of
 K and V for a group of queries, and concatenate the results.
 """
 
@@ -27,7 +27,7 @@ from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 
 
 def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) -> StridedView | None:
-    """The result ``name`` of a node as a view of the value that its operand is a view ``seen`` of."""
+    """Follow a view ``seen`` through a node whose operand it gives: return the view that gives ``name``."""
     call = graph.call(node)
     if node.op in RESHAPES:
         return seen.reshaped(graph.shape(name))
@@ -53,7 +53,7 @@ def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) ->
 
 
 def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, StridedView]]:
-    """The values of which ``name`` is a view, the most distant first; the last is itself."""
+    """Yield the values that ``name`` is a view of, the most distant first; the last is itself."""
     node = graph.producer(name, *RESHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
     if node is not None and node.inputs[0] not in graph.constants:
         for source, seen in _sources(graph, node.inputs[0]):
@@ -106,7 +106,7 @@ class _RepeatedHeads:
     has_shape: bool = False  # x is that value already
 
     def value(self, build: Builder) -> str:
-        """The value with ``shape``."""
+        """Return the value with ``shape``."""
         if self.has_shape:
             return self.x
         once = reshaped(build, self.x, *self.shape[:-3], 1, *self.shape[-2:])
@@ -114,7 +114,7 @@ class _RepeatedHeads:
 
 
 def _repeated(graph: RewrittenGraph, name: str) -> _RepeatedHeads | None:
-    """The heads that a value repeats by an Expand, a Tile or a Concat of its own axis, or by a Gather."""
+    """Return the heads that a value repeats by an Expand, a Tile, a Concat with itself, or a Gather."""
     taken = graph.producer(name, "Gather")
     if taken is not None:
         return _taken_again(graph, taken)
@@ -133,7 +133,7 @@ def _repeated(graph: RewrittenGraph, name: str) -> _RepeatedHeads | None:
 
 
 def _taken_again(graph: RewrittenGraph, node: Node) -> _RepeatedHeads | None:
-    """The heads that a Gather takes R times each, one after another."""
+    """Return the heads that a Gather takes R times each, one after another."""
     shape, indices = graph.shape(node.inputs[0]), graph.array(node.inputs[1])
     if len(shape) < 3 or indices is None or graph.call(node).integer("axis") % len(shape) != len(shape) - 3:
         return None
@@ -145,7 +145,7 @@ def _taken_again(graph: RewrittenGraph, node: Node) -> _RepeatedHeads | None:
 
 
 def _in_groups(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Queries in groups, one for each head of K and V, so that K and V need not be repeated."""
+    """Split queries into groups, one for each head of K and V, so that K and V need not be repeated."""
     call = graph.call(node)
     keys, values = (_repeated(graph, name) for name in node.inputs[1:3])
     if keys is None or values is None or call.integers("view_q"):
@@ -167,12 +167,12 @@ def _in_groups(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _scoring(node: Node) -> dict[str, AttrValue]:
-    """The attributes that say how scores are computed, whatever views the operands are."""
+    """Return the attributes of the scores, which do not depend on the views of the operands."""
     return {name: value for name, value in node.attrs.items() if name not in (*VIEWS, "perm")}
 
 
 def _grouped_mask(build: Builder, mask: str, groups: int, repeats: int) -> str:
-    """The mask with its axis of heads, if it has one, split into groups and repeats."""
+    """Split the axis of heads of a mask, if it has one, into groups and repeats."""
     shape = build.shape(mask)
     if len(shape) < 3:
         return mask
@@ -202,7 +202,7 @@ def _one_query(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _without(seen: StridedView, axis: int) -> StridedView:
-    """The view at index 0 of an axis, which is dropped."""
+    """Return the view at index 0 of an axis, without this axis."""
     shape, strides = ((*of[:axis], *of[axis + 1 :]) for of in (seen.shape, seen.strides))
     return StridedView(seen.offset, shape, strides)
 
@@ -223,7 +223,7 @@ class _Product:
 
 
 def _operand(graph: RewrittenGraph, node: Node, of: int) -> _Product | None:
-    """An operand that is a view of a product, with or without a rotary embedding."""
+    """Return an operand that is a view of a product, with or without a rotary embedding."""
     rotary = graph.sole_producer(node.inputs[of], "Rotary")
     call = graph.call(rotary or node)
     if not call.integers("view" if rotary is not None else VIEWS[of]):
@@ -236,7 +236,7 @@ def _operand(graph: RewrittenGraph, node: Node, of: int) -> _Product | None:
 
 
 def _product(graph: RewrittenGraph, name: str) -> tuple[str, Array, Array | None] | None:
-    """x, weights and shift, if a value with one use is a product with a constant matrix."""
+    """Return x, weights and shift, if a value with one use is a product with a constant matrix."""
     shift, columns = None, graph.shape(name)[-1:]
     total = graph.sole_producer(name, "Add")
     if total is not None:
@@ -262,7 +262,7 @@ def _product(graph: RewrittenGraph, name: str) -> tuple[str, Array, Array | None
 
 
 def _widened(seen: StridedView, columns: int, first: int, all_columns: int) -> StridedView | None:
-    """A view of some columns of a matrix as a view of the whole matrix; None if it crosses rows."""
+    """Turn a view of some columns of a matrix into a view of the whole matrix; None if it crosses rows."""
     within = [size - 1 for size, step in zip(seen.shape, seen.strides, strict=True) if step % columns]
     steps = [step for step in seen.strides if step % columns]
     reach = seen.offset % columns + sum(n * step for n, step in zip(within, steps, strict=True))
@@ -274,7 +274,7 @@ def _widened(seen: StridedView, columns: int, first: int, all_columns: int) -> S
 
 
 def _together(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Products of one value with constant matrices, of which operands are views, become one product."""
+    """Join the products of one value with constant matrices that operands are views of into one product."""
     found = [part for of in range(3) if (part := _operand(graph, node, of)) is not None]
     parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
     if not parts or len({part.x for part in parts}) > 1:
@@ -298,7 +298,7 @@ def _together(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _wide_product(build: Builder, parts: Sequence[_Product]) -> str:
-    """The results of products, concatenated along the columns."""
+    """Return the results of products, concatenated along the columns."""
     dtype = build.dtype(parts[0].x)
     weights = np.concatenate([part.weights for part in parts], axis=1)
     product = build("MatMul", parts[0].x, build.constant(weights, dtype))

@@ -10,7 +10,7 @@ from compiler.graph import Node
 from .engine import Replacement, Rewrite, RewrittenGraph, replacement
 
 _SINCE = 18
-"""The operator set from which on both reductions have their axes as an operand."""
+"""The first operator set in which both reductions have their axes as an operand."""
 
 
 def _log_sum_exp(graph: RewrittenGraph, node: Node) -> Replacement | None:

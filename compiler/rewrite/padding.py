@@ -9,7 +9,7 @@ from .engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, repla
 
 
 def _widths(graph: RewrittenGraph, pad: Node) -> tuple[tuple[int, int], ...] | None:
-    """The widths before and after each spatial axis, if a Pad adds zeros to these axes only."""
+    """Return the widths before and after each spatial axis, if a Pad adds zeros to these axes only."""
     call = graph.call(pad)
     value = call.values[2] if call.has(2) else None
     if call.string("mode") != "constant" or (call.has(2) and (value is None or value.any())):

@@ -1,4 +1,4 @@
-"""Reductions of all positions of what a convolution computes, as the pools that they are.
+"""Reductions over all positions of a convolution's result, as the pools that they are.
 
 A convolution leaves its result in planes of channels. A reduction over axes of the graph would bring it into
 another order first; a pool takes it as it is, and perhaps in the phase of the convolution.
@@ -40,7 +40,7 @@ def _pool_of_positions(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _in_planes(graph: RewrittenGraph, name: str) -> bool:
-    """Whether a value is what an operator on channels, the last axis in memory, computes."""
+    """Return True if an operator with channels as the last axis in memory computes a value."""
     node = graph.producer(name, *LOWERINGS)
     while node is not None and node.op in POINTWISE:
         shape = graph.shape(node.outputs[0])

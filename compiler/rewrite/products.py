@@ -33,9 +33,9 @@ def _transposed(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _of_table(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A product with the transposed table of a Gather, as the last one of a language model, reads the table.
+    """A product with the transposed table of a Gather, as at the end of a language model, reads the table.
 
-    So the program has it once.
+    So the program stores it once.
     """
     x, weights, *_ = node.inputs
     array, shape = graph.array(weights), graph.shape(x)
@@ -53,7 +53,7 @@ def _of_table(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def same_bits_transposed(table: Array | None, weights: Array) -> bool:
-    """Whether weights [k, n] are a table [n, k]."""
+    """Return True if weights [k, n] are the transpose of a table [n, k]."""
     if table is None or table.ndim != 2 or table.shape[::-1] != weights.shape:
         return False
     return sample(table.T) == sample(weights) and same_bits(table.T, weights)

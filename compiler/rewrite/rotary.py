@@ -21,7 +21,7 @@ PICKS = (*RESHAPES, "Neg", "Mul", "Slice", "Split", "Gather", "Concat")
 
 
 def picked_features(graph: RewrittenGraph, name: str, source: str) -> Array | None:
-    """The feature of ``source`` that a value has at each index of the axes after its leading ones.
+    """Return the feature of ``source`` that a value has at each index of the axes after its leading ones.
 
     Features are numbered from 1 on, and negative where they are negated. None if the value has others too.
     """
@@ -59,7 +59,7 @@ def _joined(graph: RewrittenGraph, node: Node, source: str) -> Array | None:
 
 
 def _picked(graph: RewrittenGraph, node: Node, name: str, before: Array, leading: int) -> Array | None:
-    """The features that a Slice, a Split or a Gather selects."""
+    """Return the features that a Slice, a Split or a Gather selects."""
     call, shape = graph.call(node), graph.shape(node.inputs[0])
     if node.op == "Slice":
         ranges = slice_ranges(call)
@@ -105,7 +105,7 @@ def _rotary(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _turn(graph: RewrittenGraph, x: str, turned: str) -> tuple[int, ...] | None:
-    """The attribute ``turn`` of a value that has the features of x in another order."""
+    """Return the attribute ``turn`` of a value that has the features of x in another order."""
     if x == turned or x in graph.constants or graph.producer(turned, "Concat", "Reshape") is None:
         return None
     found = (

@@ -1,4 +1,4 @@
-"""Rotary position embedding with real and imaginary parts that are computed separately and joined.
+"""Rotary position embedding whose real and imaginary parts are computed separately and joined.
 
 Real = a cos - b sin and imaginary = b cos + a sin, where a and b are features of one value: its halves, which
 a Concat joins again, or every other one, which a Reshape interleaves.
@@ -29,7 +29,7 @@ class _Term:
 
 
 def _joined(graph: RewrittenGraph, node: Node) -> tuple[list[str], bool] | None:
-    """The two parts of a result, and whether they are interleaved."""
+    """Return the two parts of a result, and True if they are interleaved."""
     shape, pair = graph.shape(node.outputs[0]), node
     if node.op == "Reshape":
         inner = graph.sole_producer(node.inputs[0], "Concat")
@@ -48,7 +48,7 @@ def _joined(graph: RewrittenGraph, node: Node) -> tuple[list[str], bool] | None:
 
 
 def _terms(graph: RewrittenGraph, name: str, source: str) -> list[_Term] | None:
-    """A sum or difference of two products of features of x with tables."""
+    """Split a value into a sum or difference of two products of features of x with tables."""
     node = graph.sole_producer(name, "Add", "Sub")
     if node is None:
         return None
@@ -64,7 +64,7 @@ def _terms(graph: RewrittenGraph, name: str, source: str) -> list[_Term] | None:
 
 
 def _source(graph: RewrittenGraph, name: str, shape: tuple[int, ...]) -> str | None:
-    """The value of a given shape some features of which another value has."""
+    """Return the value of a given shape that a value takes features from."""
     node = graph.sole_producer(name, "Add", "Sub")
     product = graph.sole_producer(node.inputs[0], "Mul") if node is not None else None
     for start in product.inputs if product is not None else ():
@@ -95,7 +95,7 @@ def _rotary(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _ordered(terms: list[_Term], own: tuple[int, ...]) -> tuple[_Term, _Term] | None:
-    """The term whose features stay in place, and the other one."""
+    """Return the term whose features stay in place, and the other one."""
     for first, second in (terms, terms[::-1]):
         if first.columns == own and first.sign == 1:
             return first, second
@@ -121,7 +121,7 @@ def _made(
 
 
 def _joined_table(build: Builder, names: list[str], interleaved: bool) -> str:
-    """The table of the result from those of its two parts."""
+    """Join the tables of the two parts into the table of the result."""
     if not interleaved:
         return build("Concat", *names, axis=-1)
     shape = build.shape(names[0])

@@ -10,6 +10,6 @@ from . import movement, stacking
 REWRITES = movement.REWRITES
 
 LATE = (*stacking.REWRITES, *movement.REWRITES)
-"""Stacks too, which are parts of other patterns."""
+"""Rewrites that are tried last: other patterns contain stacks."""
 
 __all__ = ["LATE", "REWRITES"]

@@ -14,7 +14,7 @@ from compiler.rewrite.engine import RESHAPES, Replacement, Rewrite, RewrittenGra
 
 
 def _copy(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A copy is dropped, but for an Identity that makes an output of the graph."""
+    """A copy is dropped, except an Identity that makes an output of the graph."""
     if node.op == "Identity" and node.outputs[0] in graph.outputs:
         return None
     if node.op == "Cast" and cast_dtype(graph.call(node)) != graph.tensor(node.inputs[0]).dtype:
@@ -34,7 +34,7 @@ def _neutral(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _whole(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """An Expand to the shape that is there, and a Slice that takes everything in order, are their operand."""
+    """An Expand to the present shape, and a Slice that takes everything in order, are their operand."""
     x = node.inputs[0]
     if graph.shape(x) != graph.shape(node.outputs[0]):
         return None
@@ -82,7 +82,7 @@ def _transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _transpose_of_ones(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Two transposes with nothing between but axes of size 1, which come or go, are one transpose."""
+    """Two transposes that only axes of size 1 coming or going separate are one transpose."""
     shaped = graph.sole_producer(node.inputs[0], *RESHAPES)
     inner = graph.sole_producer(shaped.inputs[0], "Transpose") if shaped is not None else None
     if shaped is None or inner is None:
@@ -103,7 +103,7 @@ def _transpose_of_ones(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _channels_of_a_line(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """The channels of an image of one row or column come last while it is an image yet.
+    """The channels of an image of one row or column are moved last while it still is an image.
 
     Images can be stored with their channels last, so that such a transpose moves nothing.
     """
@@ -147,7 +147,7 @@ def _shape_before_transpose(graph: RewrittenGraph, node: Node) -> Replacement | 
 
 
 def _taken(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A Gather of elements in equal steps, by known indices, is a Slice."""
+    """A Gather with known indices in equal steps is a Slice."""
     x, indices = node.inputs[0], graph.array(node.inputs[1])
     if indices is None or indices.size == 0 or x in graph.constants:
         return None
@@ -164,7 +164,10 @@ def _taken(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _taken_by_rows(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A GatherND of everything in order, by known indices, is a Reshape; one along a single axis a Gather."""
+    """A GatherND of everything in order is a Reshape.
+
+    One along a single axis is a Gather. Indices are known.
+    """
     x, indices, shape = node.inputs[0], graph.array(node.inputs[1]), graph.shape(node.inputs[0])
     if indices is None or indices.size == 0 or x in graph.constants or graph.call(node).integer("batch_dims"):
         return None

@@ -15,7 +15,7 @@ from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, replac
 
 
 def _stacked(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A Concat along the last axis of tensors with one element there."""
+    """A Concat along a last axis of size 1 becomes one along the first axis, with a transpose after it."""
     shape = graph.shape(node.outputs[0])
     last = len(shape) - 1
     if graph.call(node).integer("axis") % len(shape) != last or len(node.inputs) < 2:
@@ -28,7 +28,7 @@ def _stacked(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _transposed_parts(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A Concat of transposes that move the same axes is transposed afterwards."""
+    """A Concat of transposes that move the same axes becomes a transpose of a Concat."""
     if len(node.inputs) < 2 or len(set(node.inputs)) < len(node.inputs):
         return None
     inner = [graph.sole_producer(name, "Transpose") for name in node.inputs]
@@ -43,7 +43,7 @@ def _transposed_parts(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _slice_between(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A Slice between two transposes is taken before the first."""
+    """A Slice between two transposes moves before the first."""
     taken = graph.sole_producer(node.inputs[0], "Slice")
     inner = graph.sole_producer(taken.inputs[0], "Transpose") if taken is not None else None
     if taken is None or inner is None:

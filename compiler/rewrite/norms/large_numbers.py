@@ -1,9 +1,9 @@
-"""Which values FP16 cannot hold, as far as constants say it: they and what reads them compute in FP32.
+"""Finds values that FP16 cannot hold, from constants: they and their readers compute in FP32.
 
-Magnitudes are propagated through the graph. Floats that come from outside are taken for ordinary numbers, of
-magnitude 1, and bytes for what bytes can be. A product with known weights is as large as its weights make it
-when signs differ; one that FP16 holds gives ordinary numbers again, so that no bounds grow from layer to
-layer. Ranges that data have are found with samples (``compiler/quantise/automatic``).
+Magnitudes are propagated through the graph. Float inputs are assumed to be ordinary numbers, of magnitude 1,
+and bytes to use their whole range. A product with known weights is as large as its weights make it when signs
+differ; if FP16 holds it, its results count as ordinary again, so that no bounds grow from layer to layer.
+Samples show the ranges of data (``compiler/quantise/automatic``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tx8isa.numbers.formats import EXPONENT_BITS, Format
 LARGEST = 65504.0
 """The largest number of FP16."""
 _MASK = -32768.0
-"""Numbers below it are masks, which only say what shall have no weight: any very small number does."""
+"""Numbers below this are masks, which give no weight: any very small number does the same."""
 _ORDINARY = 1.0
 _ROUNDED = 1.001
-"""More than what sums lose by rounding, as a factor."""
+"""A factor above the error of sums by rounding."""
 _MOST_EXPONENT = 88.0
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
 _SUMS = ("Add", "Sub", "Sum")
@@ -47,7 +47,7 @@ class LargeNumbers:
 
 
 def large_numbers(graph: Graph, fmt: Format) -> LargeNumbers:
-    """The values that a format cannot hold; only FP16 has a shorter range than FP32."""
+    """Return the values that a format cannot hold; only FP16 has a shorter range than FP32."""
     if EXPONENT_BITS[fmt] == EXPONENT_BITS[Format.FP32]:
         return LargeNumbers({}, frozenset())
     found = {tensor.name: _of_input(tensor.dtype) for tensor in graph.inputs}
@@ -69,7 +69,7 @@ def large_numbers(graph: Graph, fmt: Format) -> LargeNumbers:
 
 
 def nodes_around(graph: Graph, values: set[str]) -> frozenset[str]:
-    """The nodes that make or read some values."""
+    """Return the nodes that make or read some values."""
     return frozenset(
         node.name for node in graph.nodes if not values.isdisjoint((*node.inputs, *node.outputs))
     )
@@ -83,7 +83,7 @@ def _of_input(dtype: str) -> float:
 
 
 def _of_constant(array: Array) -> float:
-    """The largest magnitude of the finite numbers of a constant that are no masks."""
+    """Return the largest magnitude of the finite numbers of a constant, masks left out."""
     if not array.size:
         return 0.0
     low, high = extremes(array)
@@ -105,7 +105,7 @@ def _operands(graph: Graph, node: Node, sizes: Sizes) -> list[float]:
 
 
 def _largest(graph: Graph, node: Node, sizes: Sizes) -> float:
-    """Elements of the operands, as ``Cast`` has them of bytes too."""
+    """Return the magnitude of operators that keep elements of operands; bytes count too, for ``Cast``."""
     return max((sizes.get(name, _ORDINARY) for name in node.inputs if name), default=_ORDINARY)
 
 
@@ -118,7 +118,7 @@ def _times(graph: Graph, node: Node, sizes: Sizes) -> float:
 
 
 def _divided(graph: Graph, node: Node, sizes: Sizes) -> float:
-    """Divided by a known number; computed divisors are as large as what they divide."""
+    """Return the magnitude after division by a known number; computed divisors give an ordinary number."""
     size, divisor = _operands(graph, node, sizes)[0], graph.constants.get(node.inputs[1])
     if divisor is None or not divisor.size:
         return _ORDINARY
@@ -147,7 +147,7 @@ def _root(graph: Graph, node: Node, sizes: Sizes) -> float:
 
 
 def _exponential(graph: Graph, node: Node, sizes: Sizes) -> float:
-    """Of ordinary numbers; what has large exponents subtracts the largest before."""
+    """Return e**size for an ordinary size; graphs with large exponents subtract the largest before."""
     size = _operands(graph, node, sizes)[0]
     return math.exp(size) if size <= _ORDINARY else _ORDINARY
 
@@ -158,7 +158,7 @@ def _reduced(graph: Graph, node: Node, sizes: Sizes) -> float:
 
 
 def _product(graph: Graph, node: Node, sizes: Sizes) -> float:
-    """The root of the sum of squares of a channel's weights times the operand; ordinary if FP16 holds it."""
+    """Return the operand times the root of a channel's sum of squared weights; ordinary if FP16 holds it."""
     weights = graph.constants.get(node.inputs[1])
     if weights is None or not weights.size or weights.ndim < 2:
         return _ORDINARY
@@ -189,4 +189,4 @@ _MAGNITUDES: dict[str, Callable[[Graph, Node, Sizes], float]] = {
     "Exp": _exponential,
     "ReduceSum": _reduced,
 }
-"""The magnitude of a node's results from those of its operands; other operators give ordinary numbers."""
+"""The functions from operand magnitudes to a result's; other operators give ordinary numbers."""

@@ -1,8 +1,8 @@
-"""Layer normalizations over any axes, with their scale and shift, from moments that were computed apart.
+"""Layer normalizations over any axes, with scale and shift, from separately computed moments.
 
-JAX writes the variance as the mean of squares less the square of the mean, and multiplies
-1 / sqrt(variance) by the scale before the data; TensorFlow adds shift - mean * scale / sqrt(variance). What
-FP16 cannot hold, the sum of squares, is inside of one operator then, which computes in FP32.
+JAX writes the variance as the mean of squares minus the square of the mean, and multiplies
+1 / sqrt(variance) by the scale before the data; TensorFlow adds shift - mean * scale / sqrt(variance). The
+sum of squares, which FP16 cannot hold, is then inside one operator, which computes in FP32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .parts import Reduced, along, broadcasts, centred, inverse_root, mean_of, r
 
 
 class Spread(NamedTuple):
-    """``scale`` / sqrt(variance + ``epsilon``) of what is reduced; without a scale it is 1."""
+    """``scale`` / sqrt(variance + ``epsilon``) of a reduced value; without a scale it is 1."""
 
     reduced: Reduced
     epsilon: float
@@ -27,7 +27,7 @@ class Spread(NamedTuple):
 
 
 def _spread(graph: RewrittenGraph, name: str) -> Spread | None:
-    """How a factor of a normalization is computed."""
+    """Read a factor of a normalization as a scale over the root of a variance."""
     inner = shown(graph, name)
     found = _inverse(graph, inverse_root(graph, inner))
     if found is not None:
@@ -42,7 +42,7 @@ def _spread(graph: RewrittenGraph, name: str) -> Spread | None:
 
 
 def _inverse(graph: RewrittenGraph, under: str | None) -> Spread | None:
-    """The variance and epsilon under a root."""
+    """Return the variance and epsilon under a root."""
     node = graph.producer(shown(graph, under), "Add") if under is not None else None
     for variance, epsilon in (node.inputs, node.inputs[::-1]) if node is not None else ():
         number, found = graph.number(epsilon), variance_of(graph, variance)
@@ -52,7 +52,7 @@ def _inverse(graph: RewrittenGraph, under: str | None) -> Spread | None:
 
 
 def _centred_product(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """(x - mean) / sqrt(variance + epsilon), or that times a scale which is multiplied by the root first."""
+    """(x - mean) / sqrt(variance + epsilon), or this with the root multiplied by a scale first."""
     if node.op == "Div":
         spread = _inverse(graph, root(graph, shown(graph, node.inputs[1])))
         if spread is None or not broadcasts(graph, node.inputs[1], spread.reduced):
@@ -85,7 +85,10 @@ def _shifted_product(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _normalized(graph: RewrittenGraph, node: Node, spread: Spread, shift: str | None) -> Replacement | None:
-    """A LayerNormalization with the axes last; None for a scale or shift that varies along other axes."""
+    """Make a LayerNormalization with the axes last.
+
+    None for a scale or shift that varies along other axes.
+    """
     x, axes = spread.reduced
     shape = graph.shape(x)
     if not axes:
@@ -108,12 +111,12 @@ def _normalized(graph: RewrittenGraph, node: Node, spread: Spread, shift: str | 
 
 
 def _permuted(build: Builder, name: str, order: tuple[int, ...]) -> str:
-    """The axes in another order, where that is another one."""
+    """Permute the axes, unless they are in this order already."""
     return name if order == tuple(range(len(order))) else build("Transpose", name, perm=order)
 
 
 def _shift_after_transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A constant that is added behind the transpose of normalized axes becomes the shift."""
+    """A constant that is added after the transpose of normalized axes becomes the shift."""
     for x, addend in (node.inputs, node.inputs[::-1]):
         back = graph.sole_producer(x, "Transpose")
         inner = graph.sole_producer(back.inputs[0], "LayerNormalization") if back is not None else None

@@ -17,7 +17,7 @@ from .parts import along, broadcasts, inverse_root, root, shown, square
 
 
 def _reduction(graph: RewrittenGraph, name: str, *ops: str) -> tuple[str, tuple[int, ...]] | None:
-    """Operand and axes of a reduction with keepdims."""
+    """Return the operand and axes of a reduction with keepdims."""
     node = graph.producer(name, *ops)
     if node is None or not graph.call(node).integer("keepdims"):
         return None
@@ -30,7 +30,7 @@ def _last_axes(graph: RewrittenGraph, name: str, axes: tuple[int, ...]) -> bool:
 
 
 def _over_root(graph: RewrittenGraph, node: Node) -> tuple[str, str] | None:
-    """(x, v), if a node is x / sqrt(v)."""
+    """Return (x, v), if a node is x / sqrt(v)."""
     if node.op == "Div":
         under = root(graph, node.inputs[1])
         return (node.inputs[0], under) if under is not None else None
@@ -42,7 +42,7 @@ def _over_root(graph: RewrittenGraph, node: Node) -> tuple[str, str] | None:
 
 
 def _mean_square(graph: RewrittenGraph, name: str) -> tuple[str, tuple[int, ...], float] | None:
-    """(x, axes, epsilon), if the value is the mean of x * x over axes plus a number."""
+    """Return (x, axes, epsilon), if the value is the mean of x * x over axes plus a number."""
     node = graph.producer(name, "Add")
     found = graph.with_number(node) if node is not None else None
     mean = _reduction(graph, found[0], "ReduceMean") if found is not None else None
@@ -53,7 +53,7 @@ def _mean_square(graph: RewrittenGraph, name: str) -> tuple[str, tuple[int, ...]
 
 
 def _centred(graph: RewrittenGraph, name: str, axes: tuple[int, ...]) -> str | None:
-    """x, if the value is x minus its mean over axes."""
+    """Return x, if the value is x minus its mean over axes."""
     node = graph.producer(name, "Sub")
     mean = _reduction(graph, node.inputs[1], "ReduceMean") if node is not None else None
     return node.inputs[0] if node is not None and mean == (node.inputs[0], axes) else None
@@ -81,7 +81,7 @@ def _normalization(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _within(graph: RewrittenGraph, name: str, node: Node) -> bool:
-    """Whether a parameter varies only along the normalized axes of a normalization."""
+    """Return True if a parameter varies only along the normalized axes of a normalization."""
     shape = graph.shape(node.outputs[0])
     axis = graph.call(node).integer("axis") % len(shape)
     if (array := graph.array(name)) is not None:
@@ -235,7 +235,7 @@ _FINITE_OF_FINITE = (
 
 
 def _is_finite(graph: RewrittenGraph, name: str) -> bool:
-    """Whether a value has no infinities unless an operand of the graph has some, or a sum overflows."""
+    """Return True if a value is finite unless an operand of the graph is not, or a sum overflows."""
     array = graph.array(name)
     if array is not None:
         return bool(np.isfinite(array).all())
@@ -250,7 +250,7 @@ def _is_finite(graph: RewrittenGraph, name: str) -> bool:
 
 
 def _rows_have_weights(graph: RewrittenGraph, name: str) -> bool:
-    """Whether every row of scores has a finite one: no constant mask removes all of them."""
+    """Return True if every row of scores has a finite one: no constant mask removes all of them."""
     node = graph.producer(name, "Add")
     for x, mask in (node.inputs, node.inputs[::-1]) if node is not None else ():
         array = graph.array(mask)
@@ -260,7 +260,7 @@ def _rows_have_weights(graph: RewrittenGraph, name: str) -> bool:
 
 
 def _guarded(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A Where that replaces the NaN of fully masked rows after a softmax, if there are no such rows."""
+    """A Where that replaces the NaN of fully masked rows after a softmax is dropped if no such rows exist."""
     condition = graph.sole_producer(node.inputs[0], "IsNaN")
     softmax = graph.sole_producer(node.inputs[2], "Softmax", uses=2)
     if condition is None or softmax is None or condition.inputs[0] != node.inputs[2]:

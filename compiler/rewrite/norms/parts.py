@@ -1,4 +1,4 @@
-"""What normalizations are made of: squares, roots, means and variances, in whatever shape they are kept.
+"""Recognises the parts of normalizations: squares, roots, means and variances, in any shape.
 
 A reduction keeps its axes or drops them, and exporters reshape and repeat its result until it broadcasts.
 """
@@ -12,11 +12,11 @@ from compiler.operators.reductions.axes import reduced_axes
 from compiler.rewrite.engine import RESHAPES, RewrittenGraph
 
 Reduced = tuple[str, tuple[int, ...]]
-"""The value that is reduced, and the axes."""
+"""The reduced value, and the axes."""
 
 
 def square(graph: RewrittenGraph, name: str) -> str | None:
-    """x, if the value is x * x or x**2."""
+    """Return x, if the value is x * x or x**2."""
     node = graph.producer(name, "Pow", "Mul")
     if node is None:
         return None
@@ -27,7 +27,7 @@ def square(graph: RewrittenGraph, name: str) -> str | None:
 
 
 def root(graph: RewrittenGraph, name: str) -> str | None:
-    """v, if the value is the square root of v."""
+    """Return v, if the value is the square root of v."""
     node = graph.producer(name, "Sqrt", "Pow")
     if node is None:
         return None
@@ -35,7 +35,7 @@ def root(graph: RewrittenGraph, name: str) -> str | None:
 
 
 def inverse_root(graph: RewrittenGraph, name: str) -> str | None:
-    """v, if the value is 1 / sqrt(v)."""
+    """Return v, if the value is 1 / sqrt(v)."""
     node = graph.producer(name, "Reciprocal", "Pow", "Div")
     if node is None:
         return None
@@ -47,17 +47,17 @@ def inverse_root(graph: RewrittenGraph, name: str) -> str | None:
 
 
 def shown(graph: RewrittenGraph, name: str) -> str:
-    """The value that reshapes and repetitions were applied to; ``kept`` says whether they are harmless."""
+    """Return the value before reshapes and repetitions; ``kept`` tells whether these are harmless."""
     while (node := graph.producer(name, *RESHAPES, "Expand")) is not None:
         name = node.inputs[0]
     return name
 
 
 def kept(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
-    """Whether a value has one number of a reduction at every index that it keeps.
+    """Return True if a value has one number of a reduction at every index that it keeps.
 
-    Its shape is that of the reduction with or without the reduced axes, or, once it is repeated along them,
-    that of what is reduced; so are the shapes of all values that ``shown`` looks through.
+    Its shape is the reduction's, with or without the reduced axes, or, once repeated along them, the shape of
+    the reduced value; the same holds for all values that ``shown`` looks through.
     """
     full, axes = graph.shape(reduced[0]), reduced[1]
     ones = tuple(1 if axis in axes else size for axis, size in enumerate(full))
@@ -75,14 +75,14 @@ def kept(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
 
 
 def broadcasts(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
-    """Whether a ``kept`` value meets what is reduced index by index, as operands of one operator."""
+    """Return True if a ``kept`` value meets the reduced value index by index, as operands of one operator."""
     full, axes = graph.shape(reduced[0]), reduced[1]
     ones = tuple(1 if axis in axes else size for axis, size in enumerate(full))
     return graph.shape(name) in (ones, full) and kept(graph, name, reduced)
 
 
 def mean_of(graph: RewrittenGraph, name: str) -> Reduced | None:
-    """The value of which this one is the mean."""
+    """Return the value whose mean this one is, and the axes."""
     node = graph.producer(shown(graph, name), "ReduceMean")
     if node is None:
         return None
@@ -91,7 +91,7 @@ def mean_of(graph: RewrittenGraph, name: str) -> Reduced | None:
 
 
 def centred(graph: RewrittenGraph, name: str) -> Reduced | None:
-    """x and axes, if the value is x minus its mean."""
+    """Return x and axes, if the value is x minus its mean."""
     node = graph.producer(name, "Sub")
     mean = mean_of(graph, node.inputs[1]) if node is not None else None
     if node is None or mean is None or mean[0] != node.inputs[0]:
@@ -100,7 +100,7 @@ def centred(graph: RewrittenGraph, name: str) -> Reduced | None:
 
 
 def variance_of(graph: RewrittenGraph, name: str) -> Reduced | None:
-    """x and axes, if the value is the mean of (x - mean)², or that of x² less the square of the mean."""
+    """Return x and axes, if the value is the mean of (x - mean)², or of x² minus the square of the mean."""
     inner = shown(graph, name)
     limited = graph.producer(inner, "Max")
     if limited is not None and len(limited.inputs) == 2:
@@ -131,7 +131,7 @@ def _difference_of_moments(graph: RewrittenGraph, name: str) -> Reduced | None:
 
 
 def along(array: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array | None:
-    """A constant that broadcasts to ``shape`` as an array over ``axes``; None if it varies along others."""
+    """Return a constant that broadcasts to ``shape`` as an array over ``axes``; None if other axes vary."""
     if array.ndim > len(shape):
         return None
     whole = np.asarray(array, np.float64).reshape((1,) * (len(shape) - array.ndim) + array.shape)

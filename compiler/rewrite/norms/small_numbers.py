@@ -1,8 +1,8 @@
-"""Which nodes around very small numbers compute in FP32: a format that makes 0 of a number loses its purpose.
+"""Finds the nodes around very small numbers, which compute in FP32: rounded to 0, a number loses its purpose.
 
 Networks add such numbers to keep the operand of a logarithm, or a divisor, from being 0. Data of that size
-are mostly squares of larger ones, so what computes the data belongs to it, and what makes ordinary numbers of
-it.
+are mostly squares of larger ones. So the nodes that compute the data belong to them, and the nodes that make
+ordinary numbers from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PASSING = ("Identity", *RESHAPES)
 
 
 def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
-    """The nodes, by name, that have a known number which the compute format rounds to 0, and around them."""
+    """Return the nodes, by name, around known numbers that the compute format rounds to 0."""
     producers = {name: node for node in graph.nodes for name in node.outputs if name}
     users: dict[str, list[Node]] = defaultdict(list)
     for node in graph.nodes:
@@ -42,7 +42,7 @@ def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
 
 
 def _used_by(node: Node, users: dict[str, list[Node]]) -> set[str]:
-    """The nodes that make ordinary numbers of a node's result, and those that only pass it on to them."""
+    """Return the nodes that make ordinary numbers of a node's result, and nodes on the way to them."""
     found: set[str] = set()
     waiting = [node]
     while waiting:
@@ -53,7 +53,7 @@ def _used_by(node: Node, users: dict[str, list[Node]]) -> set[str]:
 
 
 def _vanishes(graph: Graph, name: str, fmt: Format) -> bool:
-    """Whether a value is a known number that a format rounds to 0."""
+    """Return True if a value is a known number that a format rounds to 0."""
     value = graph.constants.get(name)
     if value is None or value.size != 1 or not graph.tensors[name].is_float:
         return False
@@ -61,5 +61,5 @@ def _vanishes(graph: Graph, name: str, fmt: Format) -> bool:
 
 
 def _used_within(node: Node, users: dict[str, list[Node]], found: set[str]) -> bool:
-    """Whether nothing else uses the results of a node."""
+    """Return True if only nodes in ``found`` use the results of a node."""
     return all(user.name in found for name in node.outputs for user in users[name])

@@ -1,7 +1,7 @@
-"""Which nodes around sums of squares compute in FP32: FP16 ends at 65504, which 256² already exceeds.
+"""Finds the nodes around sums of squares, which compute in FP32: 256² exceeds FP16's largest, 65504.
 
 Rewrites have made one operator of every normalization that they know, which computes in FP32 by itself.
-What is left are sums of squares of other forms, in as many phases as they have operators.
+Sums of squares of other forms remain, in as many phases as they have operators.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ _REDUCTIONS = ("ReduceSum", "ReduceMean")
 
 
 def statistics(graph: Graph) -> frozenset[str]:
-    """The nodes, by name: squares that are reduced, and what is computed of reduced values alone.
+    """Return the names of squares that are reduced, and of nodes that compute from reduced values only.
 
-    The latter have few elements. Nodes that combine them with what is not reduced are not among them, nor
-    those that repeat them.
+    The latter have few elements. Nodes that combine them with other values, or repeat them, are left out.
     """
     producers = {name: node for node in graph.nodes for name in node.outputs if name}
     users: dict[str, list[Node]] = defaultdict(list)
@@ -36,7 +35,7 @@ def statistics(graph: Graph) -> frozenset[str]:
                 found[made.name] = made
         elif node.name in reduced and any(_made_by(found, producers, name) for name in node.inputs):
             found[node.name] = node
-    for node in reversed(graph.nodes):  # what such values are compared with or subtracted from
+    for node in reversed(graph.nodes):  # operands of comparisons with, or subtractions from, such values
         if node.name in reduced and any(user.name in found for name in node.outputs for user in users[name]):
             found[node.name] = node
     return frozenset(found)
@@ -52,7 +51,7 @@ def _made_by(found: dict[str, Node], producers: dict[str, Node], name: str) -> b
 
 
 def _reduced(graph: Graph) -> set[str]:
-    """The reductions, and the pointwise nodes on their results, on those of such nodes, and on constants."""
+    """Return the reductions, and the pointwise nodes that compute from their results and constants only."""
     small: set[str] = set()
     found: set[str] = set()
     for node in graph.nodes:

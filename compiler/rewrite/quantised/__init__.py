@@ -1,8 +1,8 @@
 """Rewrites of quantised graphs: operators between DequantizeLinear and QuantizeLinear compute with bytes.
 
-They run before all others, because a DequantizeLinear of constants must still be seen: afterwards it is a
-constant of floats. The first table looks for a QuantizeLinear after a product; the others take the products
-that then are left, first those to which something is added.
+They run before all others, because they need to see a DequantizeLinear of constants: later rewrites fold it
+into a constant of floats. The first table looks for a QuantizeLinear after a product; the others take the
+remaining products, those with an addend first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TABLES: tuple[tuple[Rewrite, ...], ...] = (
 """Their tables, which are applied one after the other, in the order in which they are tried at a node."""
 
 PACKED = packed.REWRITES
-"""What keeps the bits of weights whose products are of floats; it is tried last."""
+"""Rewrites that keep the few bits of weights whose products are floats; they are tried last."""
 
 QUANTISED = (
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"),

@@ -1,8 +1,8 @@
-"""Products of bytes whose zero point is computed, as dynamic quantisation writes them, as floats.
+"""Products of bytes with a computed zero point, as dynamic quantisation writes them, in floats.
 
-ONNX takes the zero point from every byte before. Here the matrix engine multiplies bytes as they are, and
-the vector engine takes from the sums, which are floats then, the zero point times what the weights of each
-sum add up to: a constant. Sums that are no floats in ONNX either stay as they were.
+ONNX subtracts the zero point from every byte before the product. Here the matrix engine multiplies bytes as
+they are. From the sums, as floats, the vector engine subtracts the zero point times the sum of weights, which
+is a constant. Sums that ONNX keeps as integers stay as they are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _scaled(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _difference(graph: RewrittenGraph, node: Node, build: Builder) -> str | None:
-    """The sums of a product less those of its zero point, as float32; None for one that is not such."""
+    """Return the sums of a product minus those of its zero point, as float32; None for other products."""
     x, w, x_zero, w_zero = (*node.inputs, "", "")[:4]
     weights = known_operand(graph, node, (w, "", w_zero))
     if not x_zero or graph.array(x_zero) is not None or graph.tensor(x_zero).size != 1 or weights is None:
@@ -60,8 +60,10 @@ def _difference(graph: RewrittenGraph, node: Node, build: Builder) -> str | None
 
 
 def _sums_of_weights(call: Call, weights: Array) -> Array:
-    """What the weights of each sum add up to: one number for each column or map, or one for each sum where
-    windows reach beyond the image, which adds nothing."""
+    """Return the sum of weights for each result: one number per column or map.
+
+    Where windows reach beyond the image, which adds nothing, each result has its own.
+    """
     if weights.ndim == 2:
         return np.asarray(weights.sum(axis=0, dtype=np.float64))
     window, maps = conv_window(call), weights.sum(axis=1, keepdims=True, dtype=np.float64)

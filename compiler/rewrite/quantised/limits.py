@@ -1,4 +1,4 @@
-"""Activations between a product and its QuantizeLinear as limits of the bytes."""
+"""Turns activations between a product and its QuantizeLinear into limits of the bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ACTIVATIONS = ("Relu", "Clip")
 
 @dataclass(frozen=True)
 class LimitedValue:
-    """A value by its name, and the bytes to which what follows it limits them."""
+    """A value by its name, and the limits that activations after it set to its bytes."""
 
     name: str
     low: int
@@ -24,7 +24,7 @@ class LimitedValue:
 
 
 def limited(graph: RewrittenGraph, name: str, how: Quantisation) -> LimitedValue | None:
-    """What activations limit, from the value that is quantised back; None where limits are computed."""
+    """Return the value before activations, and their limits; None if limits are computed."""
     low, high = int(INT8.min), int(INT8.max)
     while (activation := graph.sole_producer(name, *_ACTIVATIONS)) is not None:
         limits = _limits(graph, activation, how)
@@ -36,7 +36,7 @@ def limited(graph: RewrittenGraph, name: str, how: Quantisation) -> LimitedValue
 
 
 def _limits(graph: RewrittenGraph, node: Node, how: Quantisation) -> tuple[int, int] | None:
-    """The bytes that an activation limits its result to; None if they are computed."""
+    """Return the bytes that an activation limits its result to; None if they are computed."""
     given: list[Array | None] = [np.zeros((), np.float32), None]
     if node.op == "Clip":
         names = (*node.inputs[1:], "", "")[:2]

@@ -12,7 +12,7 @@ _MOVED = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
 
 
 def _moved(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Move bytes instead of floats: the elements keep their scale, so their bytes do not change."""
+    """Bytes are moved instead of floats: the elements keep their scale, so their bytes do not change."""
     how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], *_MOVED)
     x = None if inner is None else dequantised(graph, inner.inputs[0])
     if inner is None or x is None or x[1] != how or len(inner.outputs) > 1:
@@ -22,7 +22,7 @@ def _moved(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _behind(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Bytes are moved before they become floats, so that a product after it sees them."""
+    """Bytes are moved before they become floats, so that a product after the move sees bytes."""
     inner = graph.sole_producer(node.inputs[0], "DequantizeLinear")
     if inner is None or dequantised(graph, node.inputs[0]) is None:
         return None
@@ -32,7 +32,7 @@ def _behind(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _joined(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Parts are quantised before they are joined; those in the scale of the result have their bytes."""
+    """Parts are quantised before they are joined; parts in the scale of the result keep their bytes."""
     how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], "Concat")
     if how is None or inner is None:
         return None

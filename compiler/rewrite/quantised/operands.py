@@ -1,4 +1,4 @@
-"""What rewrites of quantised graphs know of a value: its bytes, scale and zero point."""
+"""Finds the bytes, scale and zero point of a value for rewrites of quantised graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KnownWeights:
 
 
 def scalar_quantisation(graph: RewrittenGraph, scale: str, zero: str) -> Quantisation | None:
-    """A scale and a zero point that are known numbers; an empty ``zero`` is 0. Unsigned ones are shifted."""
+    """Read a known scale and zero point; an empty ``zero`` is 0. Unsigned zero points are shifted."""
     factor = graph.array(scale)
     point = graph.array(zero) if zero else np.zeros((), np.int8)
     if factor is None or point is None or factor.size != 1 or point.size != 1 or factor.dtype != np.float32:
@@ -40,7 +40,7 @@ def scalar_quantisation(graph: RewrittenGraph, scale: str, zero: str) -> Quantis
 
 
 def quantisation_of(graph: RewrittenGraph, node: Node) -> Quantisation | None:
-    """Scale and zero point of a QuantizeLinear to, or a DequantizeLinear of, signed bytes."""
+    """Return the scale and zero point of a QuantizeLinear to, or a DequantizeLinear of, signed bytes."""
     byte = node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0]
     if graph.tensor(byte).dtype != "int8" or node.attrs.get("block_size"):
         return None
@@ -48,7 +48,7 @@ def quantisation_of(graph: RewrittenGraph, node: Node) -> Quantisation | None:
 
 
 def dequantised(graph: RewrittenGraph, name: str) -> tuple[str, Quantisation] | None:
-    """The computed bytes that a value stands for, and how."""
+    """Return the computed bytes that a value stands for, with scale and zero point."""
     node = graph.producer(name, "DequantizeLinear")
     if node is None or graph.array(node.inputs[0]) is not None or graph.tensor(name).dtype != "float32":
         return None
@@ -59,7 +59,7 @@ def dequantised(graph: RewrittenGraph, name: str) -> tuple[str, Quantisation] | 
 def known_weights(
     bytes_: Array | None, scale: Array | None, zero: Array | None, axis: int
 ) -> KnownWeights | None:
-    """Weights whose bytes less their zero points are signed bytes again; scales are those of ``axis``."""
+    """Return weights whose bytes minus zero points are signed bytes again, with scales along ``axis``."""
     if bytes_ is None or bytes_.dtype.name not in ("int8", "uint8"):
         return None
     along = [1] * bytes_.ndim
@@ -75,7 +75,7 @@ def known_weights(
 
 
 def dequantised_weights(graph: RewrittenGraph, name: str, axis: int) -> KnownWeights | None:
-    """The known weights that a value stands for, with scales along an axis."""
+    """Return the known weights that a value stands for, with scales along an axis."""
     node = graph.producer(name, "DequantizeLinear")
     if node is None or node.attrs.get("block_size"):
         return None
@@ -90,7 +90,7 @@ def dequantised_weights(graph: RewrittenGraph, name: str, axis: int) -> KnownWei
 
 
 def known_floats(graph: RewrittenGraph, name: str) -> Array | None:
-    """A known value in binary64: a constant, or the DequantizeLinear of one."""
+    """Return a known value in binary64: a constant, or the DequantizeLinear of one."""
     array = graph.array(name)
     if array is not None:
         return array.astype(np.float64)
@@ -104,11 +104,11 @@ def known_floats(graph: RewrittenGraph, name: str) -> Array | None:
 
 
 def _flat(given: list[Array]) -> bool:
-    """Whether scale and zero point of a vector fit its elements as they are."""
+    """Return True if scale and zero point of a vector fit its elements as they are."""
     return given[0].ndim <= 1 and all(item.size in (1, given[0].size) for item in given[1:])
 
 
 def whole_bias(values: Array, unit: Array) -> Array | None:
-    """Addends of sums in their ``unit``, as int32; None if one is too large."""
+    """Return addends of sums in their ``unit``, as int32; None if one is too large."""
     whole = np.rint(values / unit.astype(np.float64))
     return whole.astype(np.int32) if np.abs(whole).max(initial=0.0) < np.iinfo(np.int32).max else None

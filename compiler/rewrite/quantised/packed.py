@@ -1,4 +1,4 @@
-"""Products of few rows with known weights in integers: these keep their few bits.
+"""Products of few rows with known weights in integers, which keep their few bits.
 
 Products of many rows take longer than loading the weights, so for them weights become floats.
 """
@@ -19,14 +19,17 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS
 from .operands import INT8
 
 MOST_ROWS = 64
-"""Of the left operand. With more, tiles share what they load of it, which streams of weights do not."""
+"""The most rows of the left operand.
+
+With more, tiles share their loads, which packed weights do not allow.
+"""
 _FEWEST_WEIGHTS = 1 << 16
-"""With fewer a product takes what its instructions take, whatever it loads."""
+"""The fewest weights: with fewer, instructions and not loads take the product's time."""
 _MANY_WEIGHTS = 1 << 20
-"""With so many, columns that fill no plane are worth a copy of the result without those that fill it."""
+"""The fewest weights that justify padded columns, whose results need a copy without the padding."""
 _BITS = (2, 4, 8)
 _LARGEST, _MOST_SCALED = 65504.0, 64
-"""The largest number of FP16, and by how much weights are multiplied at most while they are unpacked."""
+"""The largest number of FP16, and the largest factor of weights while they are unpacked."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class _Stored:
 
 
 def _stored(graph: RewrittenGraph, name: str, turned: bool) -> _Stored | None:
-    """The integers of a dequantised matrix, as [k, n]; ``turned``: the matrix is [n, k]."""
+    """Return the integers of a dequantised matrix, as [k, n]; ``turned``: the matrix is [n, k]."""
     node = graph.producer(name, "DequantizeLinear", "Transpose")
     if node is not None and node.op == "Transpose":
         if tuple(graph.call(node).integers("perm") or (1, 0)) != (1, 0):
@@ -66,7 +69,7 @@ def _stored(graph: RewrittenGraph, name: str, turned: bool) -> _Stored | None:
 
 
 def _along_rows(values: Array, scale: Array, zero: Array, axis: int, block: int) -> _Stored | None:
-    """Scales and zero points of one matrix, of a row or column, or of blocks, as those of blocks of rows.
+    """Express scales and zero points of one matrix, row, column or blocks as those of blocks of rows.
 
     None for blocks of columns.
     """
@@ -82,7 +85,7 @@ def _along_rows(values: Array, scale: Array, zero: Array, axis: int, block: int)
 
 
 def _packed(stored: _Stored) -> tuple[Array, Array | None, int]:
-    """Numbers around 0 in as few bits as they have; with zero points where differences need more bits."""
+    """Pack numbers around 0 into the fewest bits; zero points are kept if differences need more bits."""
     centred = stored.values - np.repeat(stored.zero, stored.block, axis=0)[: len(stored.values)]
     for bits in _BITS:
         half = 1 << (bits - 1)
@@ -96,14 +99,14 @@ def _packed(stored: _Stored) -> tuple[Array, Array | None, int]:
 
 
 def _whole_planes(stored: _Stored) -> _Stored:
-    """With columns of the scale 0 after the last ones, up to a whole plane."""
+    """Pad the columns with scale 0 up to a whole plane."""
     more = ((0, 0), (0, -stored.values.shape[1] % BLOCK))
     values, zero = (np.pad(item, more, mode="edge") for item in (stored.values, stored.zero))
     return _Stored(values, np.pad(stored.scale, more), zero, stored.block)
 
 
 def _fits(graph: RewrittenGraph, x: str, stored: _Stored) -> bool:
-    """Whether there are few rows, enough weights, whole planes of them, and no weight that is too large."""
+    """Return True for few rows, enough weights in whole planes, and no weight that is too large."""
     shape, (inner, columns) = graph.shape(x), stored.values.shape
     if len(shape) < 2 or math.prod(shape[:-1]) > MOST_ROWS or shape[-1] != inner or inner > LARGEST_CHANNELS:
         return False

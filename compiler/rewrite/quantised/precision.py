@@ -1,4 +1,4 @@
-"""Which operators between bytes are computed in FP32: a shorter format would change integers."""
+"""Finds the operators between bytes to compute in FP32: a shorter format would change integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from compiler.lowering.pointwise.record import POINTWISE
 
 
 def between_bytes(graph: Graph) -> frozenset[str]:
-    """The pointwise nodes that compute what is quantised from nothing but what was dequantised."""
+    """Return the pointwise nodes that compute quantised values from dequantised ones only."""
     users: dict[str, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         for name in node.inputs:
@@ -27,7 +27,7 @@ def between_bytes(graph: Graph) -> frozenset[str]:
 
 
 def _after_bytes(graph: Graph) -> set[str]:
-    """The pointwise nodes whose computed operands are dequantised bytes, or results of such nodes."""
+    """Return the pointwise nodes whose computed operands are dequantised bytes, or results of such nodes."""
     known, found = set(graph.constants), set()
     for node in graph.nodes:
         pointwise = node.op in POINTWISE and all(not name or name in known for name in node.inputs)

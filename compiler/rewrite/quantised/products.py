@@ -32,7 +32,7 @@ _CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
 
 @dataclass(frozen=True)
 class ByteProduct:
-    """A product of computed bytes ``x`` with known weights; ``bias``: where its sums begin."""
+    """A product of computed bytes ``x`` with known weights; ``bias``: the start of its sums."""
 
     op: str
     x: str
@@ -47,7 +47,7 @@ class ByteProduct:
         return np.asarray(self.x_how.scale * self.weights.scale)
 
     def built(self, build: Builder, to: str, scale: Array | None, **more: int) -> str:
-        """The product in a builder, its result multiplied by a scale."""
+        """Build the product with its result multiplied by a scale; return the result's name."""
         x = build("OffsetBinary", self.x) if build.dtype(self.x) == "uint8" else self.x
         operands = [x, build.constant(self.weights.values, "int8")]
         operands.append("" if self.bias is None else build.constant(self.bias, "int32"))
@@ -64,7 +64,7 @@ def conv_attributes(node: Node) -> dict[str, AttrValue]:
 
 
 def _conv(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
-    """A Conv of dequantised bytes."""
+    """Read a Conv of dequantised bytes."""
     x, weights = dequantised(graph, node.inputs[0]), dequantised_weights(graph, node.inputs[1], 0)
     if x is None or weights is None or weights.values.ndim > 4:
         return None
@@ -73,7 +73,7 @@ def _conv(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
 
 
 def _matmul(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
-    """A MatMul of dequantised bytes with a known matrix."""
+    """Read a MatMul of dequantised bytes with a known matrix."""
     x, weights = dequantised(graph, node.inputs[0]), dequantised_weights(graph, node.inputs[1], -1)
     if x is None or weights is None or weights.values.ndim != 2 or len(graph.shape(node.inputs[0])) < 2:
         return None
@@ -81,7 +81,7 @@ def _matmul(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
 
 
 def _gemm(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
-    """A Gemm of dequantised bytes with a known matrix and a vector that is added to its rows."""
+    """Read a Gemm of dequantised bytes with a known matrix and a vector that is added to its rows."""
     call = graph.call(node)
     turned = call.integer("transB")
     x = dequantised(graph, node.inputs[0])
@@ -98,14 +98,14 @@ def _gemm(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
 
 
 def _with_bias(graph: RewrittenGraph, product: ByteProduct, name: str) -> ByteProduct | None:
-    """A product with an addend that is known and fits int32."""
+    """Return the product with an addend, if this is known and fits int32."""
     values = known_floats(graph, name)
     bias = None if values is None else whole_bias(values, product.unit)
     return None if bias is None else replace(product, bias=bias)
 
 
 def _shifted(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
-    """A matrix product of bytes to whose columns known numbers are added."""
+    """Read a matrix product of bytes, to whose columns known numbers are added."""
     shape = graph.shape(node.outputs[0])
     for value, addend in (node.inputs, node.inputs[::-1]):
         inner, known = graph.sole_producer(value, "MatMul"), known_floats(graph, addend)

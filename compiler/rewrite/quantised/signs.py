@@ -1,6 +1,6 @@
-"""Bytes inside a graph are signed: unsigned ones are brought to 128 less where they begin and end.
+"""Makes all bytes inside a graph signed: unsigned ones become 128 less at the graph's inputs and outputs.
 
-Two such changes that follow each other are none, so they stay at inputs and outputs of the graph.
+Two such changes in a row cancel, so that they remain only there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, replac
 
 
 def _zero_point(graph: RewrittenGraph, build: Builder, node: Node) -> str | None:
-    """The zero point of unsigned bytes for signed ones; None if it is computed."""
+    """Return the zero point of unsigned bytes for signed ones; None if it is computed."""
     name = node.inputs[2] if len(node.inputs) > 2 else ""
     given = graph.array(name) if name else np.zeros(graph.shape(node.inputs[1]), np.uint8)
     return None if given is None else build.constant(given.astype(np.int64) - OFFSET, "int8")
@@ -47,7 +47,7 @@ def _dequantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _twice(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A change of signs and back is none."""
+    """A change of signs and back cancel."""
     inner = graph.producer(node.inputs[0], "OffsetBinary")
     return None if inner is None else Replacement((), inner.inputs[0])
 
