@@ -15,7 +15,7 @@ __all__ = ["OPERATORS", "Attribute", "Call", "Input", "Operator", "Rule", "added
 
 
 def _load() -> None:
-    """Import every module, in the order of their names: the records in them register themselves."""
+    """Import every module in the order of the names: the records in them register themselves."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
 
@@ -25,5 +25,5 @@ _OURS = frozenset(OPERATORS)
 
 
 def added() -> list[str]:
-    """The operators that somebody else has registered since, by their names."""
+    """Return the names of the operators that were registered later, by users."""
     return sorted(OPERATORS.keys() - _OURS)

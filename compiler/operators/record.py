@@ -1,9 +1,9 @@
 """The record of an operator, and the registry of all records.
 
-A record states everything the compiler knows about an operator of the ONNX specification: operands, element
+A record has all that the compiler knows about an operator of the ONNX specification: operands, element
 types, attributes, the rules a node must satisfy, the shape of the result and the reference computation.
-Checking, inference, the reference run, the table of supported operators and what a part of a result needs of
-the operands are derived from it.
+Checking, inference, the reference run, the table of supported operators and the parts of operands that a
+part of a result needs are derived from it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Reference = Callable[..., tuple[Array, ...]]
 
 @dataclass(frozen=True)
 class Types:
-    """A type constraint. Operands of a record that share a constraint, by its name, have one dtype.
+    """A type constraint. Operands of a record that share a named constraint have one dtype.
 
-    A constraint without a name is one for each operand.
+    A constraint without a name holds for each operand separately.
     """
 
     name: str
     allowed: tuple[str, ...]
 
     def named(self, name: str) -> Types:
-        """These types under another name."""
+        """Return these types under another name."""
         return Types(name, self.allowed)
 
 
@@ -58,7 +58,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute. One that is not required and has no default may be absent."""
+    """An attribute, which may be absent if it is not required and has no default."""
 
     name: str
     kind: str  # int, float, string, ints, floats or strings
@@ -91,7 +91,7 @@ class Call:
 
     @property
     def has_known_sizes(self) -> bool:
-        """Whether all extents, values and attributes are numbers, and none is a size that a run decides."""
+        """True if all extents, values and attributes are numbers, none of them a dynamic size."""
         shapes = (tensor.shape for tensor in self.inputs if tensor is not None)
         lists = (value if isinstance(value, tuple) else (value,) for value in self.attrs.values())
         numbers = itertools.chain(*shapes, *lists)
@@ -110,14 +110,14 @@ class Call:
         return tensor
 
     def name(self, index: int) -> str:
-        """The name of an operand, empty if it was omitted."""
+        """Return the name of an operand, empty if it was omitted."""
         return self.tensor(index).name if self.has(index) else ""
 
     def shape(self, index: int) -> Shape:
         return self.tensor(index).shape
 
     def value_ints(self, index: int) -> tuple[int, ...] | None:
-        """The elements of a constant integer operand; None if the operand was omitted."""
+        """Return the elements of a constant integer operand; None if the operand was omitted."""
         value = self.values[index] if index < len(self.values) else None
         return None if value is None else tuple(value.reshape(-1).tolist())
 
@@ -137,7 +137,7 @@ class Call:
         return str(self.attrs[name])
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """The value of an attribute that is a list of integers; None if absent."""
+        """Return the value of an attribute that is a list of integers; None if absent."""
         value = self.attrs.get(name)
         if value is None:
             return None
@@ -146,12 +146,12 @@ class Call:
         return value  # type: ignore[return-value]  # the records say which lists are of integers
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """The value of an attribute that is a list of numbers; None if absent."""
+        """Return the value of an attribute that is a list of numbers; None if absent."""
         value = self.attrs.get(name)
         return None if value is None else tuple(float(element) for element in value)  # type: ignore[union-attr]
 
     def wants(self, output: int) -> bool:
-        """Whether an optional result is wanted."""
+        """Return True if an optional result is wanted."""
         return output < len(self.outputs) and bool(self.outputs[output])
 
 
@@ -175,15 +175,15 @@ computes.
 
 
 Needs = Callable[[Call, int, Box], "tuple[Box | None, ...]"]
-"""The boxes of the operands that a box of one result, given by its number, is computed from.
+"""Returns the boxes of the operands that a box of one result, given by its number, is computed from.
 
 The box has elements. None is an operand that is not read; such operands at the end may be missing. Boxes may
-reach beyond their operands, as those of windows do: what is there is padding.
+reach beyond their operands, as those of windows do: the elements there are padding.
 """
 
 
 def rule(check: Callable[[Call], str | None]) -> Rule:
-    """Make a rule of a function; its docstring is the text for users."""
+    """Make a rule from a function, whose docstring is the text for users."""
     if not check.__doc__:
         raise ValueError(f"rule {check.__name__} needs a docstring")
     return Rule(" ".join(check.__doc__.split()), check)
@@ -191,12 +191,12 @@ def rule(check: Callable[[Call], str | None]) -> Rule:
 
 @dataclass(frozen=True)
 class Intermediates:
-    """What a reference computes besides operands and results."""
+    """Elements that a reference computes besides operands and results."""
 
     held: int = 0
-    """The most elements that it holds at a time."""
+    """The most elements that are held at a time."""
     computed: int = 0
-    """The elements that it computes altogether."""
+    """The number of elements that are computed altogether."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +206,9 @@ class Operator:
     ``reference(call, *arrays)`` computes the outputs: float operands arrive and float results leave as
     binary64, integers and truth values in their own dtype, and an omitted operand is None.
 
-    An operator without ``needs`` says nothing about parts: any part of a result takes the operands whole.
+    An operator without ``needs`` does not split: any part of a result takes the operands whole.
 
-    A ``precise`` operator has an expansion whose intermediate results leave the range or the precision of
+    A ``precise`` operator has an expansion whose intermediate results exceed the range or the precision of
     short formats: it is computed in FP32 whatever the compute type.
     """
 
@@ -226,18 +226,18 @@ class Operator:
     ranged_expansion: Expansion | None = None  # where a run decides sizes
     needs: Needs | None = None
     scratch: Callable[[Call], Intermediates] = lambda call: Intermediates()
-    bodies: tuple[str, ...] = ()  # what the graphs are that a node of control flow executes
+    bodies: tuple[str, ...] = ()  # roles of the graphs that a node of control flow executes
     moves: bool = False  # results are elements of operands, or zeros, whatever these are
     internal: bool = False  # only expansions and rewrites use the operator
-    at_run: bool = False  # of constants too: each of several chips has its own result, or it reports a size
+    at_run: bool = False  # for constants too: each of several chips has its own result, or it reports a size
     precise: bool = False
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:
-        """The operands that this operator has in an operator set."""
+        """Return the operands that this operator has in an operator set."""
         return tuple(item for item in self.inputs if item.since <= opset)
 
     def infer(self, call: Call) -> tuple[Tensor, ...]:
-        """The wanted outputs of a call that satisfies the rules, with dtype and shape."""
+        """Return the wanted outputs of a call that satisfies the rules, with dtype and shape."""
         shapes = self.shapes(call)
         declared = [self.outputs[min(at, len(self.outputs) - 1)] for at in range(len(shapes))]
         dtypes = self.dtypes(call) if self.dtypes else [self._dtype(call, out) for out in declared]
@@ -247,12 +247,11 @@ class Operator:
     def needed(
         self, call: Call, boxes: Sequence[Box | None], with_padding: bool = False
     ) -> tuple[Box | None, ...]:
-        """For each operand of a call the smallest known box from which boxes of the results are computed.
+        """Return the smallest known box of each operand that boxes of the results are computed from.
 
-        ``with_padding``: also what is beyond the operand, where windows reach there.
-
-        ``boxes`` has one for each result, None or empty where nothing of it is wanted. None in the answer is
-        an operand of which nothing is read; what a constant operand fixes is known and not read.
+        ``with_padding``: include positions beyond the operand, if windows reach there. ``boxes`` has one for
+        each result, None or empty if it is not wanted. None in the answer is an operand that is not read;
+        values fixed by a constant operand are known and not read.
         """
         found: list[Box | None] = [None] * len(call.inputs)
         for number, box in enumerate(boxes):
@@ -294,7 +293,7 @@ def register(record: Operator) -> Operator:
 def resolve(
     node: Node, opset: int, tensors: Mapping[str, Tensor], constants: Mapping[str, Array], operands: int
 ) -> Call:
-    """The call of a node whose inputs are all in ``tensors``; padded to ``operands`` entries."""
+    """Return the call of a node whose inputs are all in ``tensors``; padded to ``operands`` entries."""
     names = node.inputs + ("",) * (operands - len(node.inputs))
     return Call(
         opset=opset,
@@ -307,11 +306,11 @@ def resolve(
 
 
 def call_of(graph: Graph, node: Node) -> Call:
-    """The call of a node of a checked graph."""
+    """Return the call of a node of a checked graph."""
     return resolve(node, graph.opset, graph.tensors, graph.constants, len(OPERATORS[node.op].inputs))
 
 
 def is_known(node: Node, position: int) -> bool:
-    """Whether the operator's record wants the value of this operand when compiling."""
+    """Return True if the operator's record needs the value of this operand at compile time."""
     inputs = OPERATORS[node.op].inputs
     return inputs[min(position, len(inputs) - 1)].constant

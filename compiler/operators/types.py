@@ -35,12 +35,12 @@ def only_first_output(call: Call) -> str | None:
 
 
 def axis_from_front(axis: int, rank: int) -> int:
-    """The number of an axis from 0 on; ``axis`` must lie in [-rank, rank-1]."""
+    """Return the number of an axis, counted from 0; ``axis`` must lie in [-rank, rank-1]."""
     return axis + rank if axis < 0 else axis
 
 
 def axis_of(call: Call) -> int:
-    """The attribute ``axis``, an axis of the first operand, counted from the front."""
+    """Return the attribute ``axis``, an axis of the first operand, counted from the front."""
     return axis_from_front(call.integer("axis"), call.tensor(0).rank)
 
 
@@ -52,7 +52,7 @@ def axis_in_range(call: Call) -> str | None:
 
 
 def rank_within(operand: str, lowest: int, highest: int | None, meaning: str) -> Rule:
-    """The rule that the first operand has a rank in a range; ``highest`` None is no upper bound."""
+    """Make the rule that the first operand has a rank in a range; ``highest`` None is no upper bound."""
 
     def check(call: Call) -> str | None:
         rank = call.tensor(0).rank
@@ -71,11 +71,11 @@ def rank_within(operand: str, lowest: int, highest: int | None, meaning: str) ->
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:
-    """The shape that shapes broadcast to by NumPy's rules, which are ONNX's too; None if they do not."""
+    """Return the common shape by NumPy's broadcasting rules, which are ONNX's too; None if there is none."""
     rank = max(len(shape) for shape in shapes)
     result = []
     for column in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        # what a run decides is not compared where only one operand can say how long the axis is
+        # dynamic extents are not compared if only one operand gives the length of the axis
         sizes = {size for size in column if not isinstance(size, int) or size != 1}
         if len(sizes) > 1:
             sizes = {size for size in sizes if size != 1}
@@ -95,7 +95,7 @@ def operands_broadcast(call: Call) -> str | None:
 
 
 def broadcast_result(call: Call) -> tuple[Shape, ...]:
-    """The shape that all operands broadcast to."""
+    """Return the shape that all operands broadcast to."""
     shape = broadcast_shapes(*(tensor.shape for tensor in call.inputs if tensor is not None))
     if shape is None:
         raise ValueError("operands do not broadcast; the rule operands_broadcast was not checked")

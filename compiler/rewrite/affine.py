@@ -67,7 +67,7 @@ def _rows_normalized(graph: RewrittenGraph, node: Node, factor: Array, shift: Ar
 
 
 def _operand(graph: RewrittenGraph, node: Node) -> tuple[Node, int, Array, Array] | None:
-    """The product that a node scales or shifts, its position, the constant per channel and as it is."""
+    """Return the product that a node scales or shifts, its position, the constant per channel and as is."""
     for place in (0, 1):
         product = graph.sole_producer(node.inputs[place], *_PRODUCTS)
         array = graph.array(node.inputs[1 - place])

@@ -325,7 +325,7 @@ REFUSED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a value that grows": (
         growing,
         {},
-        "Loop (node 'loop'): What a loop carries must have the same type and shape after each step; "
+        "Loop (node 'loop'): Values that a loop carries must have the same type and shape after each step; "
         "found float32 [4, 8] before and float32 [8, 8] after for 'x'",
     ),
     "no bound": (

@@ -1,4 +1,4 @@
-"""The axes along which a call can be divided, found by asking its record what parts of the result need."""
+"""Finds the axes along which a call can be divided, by asking its record for the operands of parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Following:
-    """How an operand is divided along with a result.
+    """The division of an operand along with a result.
 
     Units i to j of the result need the elements step * i - before to step * j + after of ``axis``, as far as
     there are such elements, and the other axes whole.
@@ -31,7 +31,7 @@ class Following:
     after: int
 
     def part(self, whole: Box, span: tuple[int, int], shape: Shape) -> Box | None:
-        """What a span of units needs of an operand of a shape, of which the result needs ``whole``."""
+        """Return the box of an operand that a span of units needs, where the whole result needs ``whole``."""
         begin, end = span[0] * self.step - self.before, span[1] * self.step + self.after
         found = whole.along(self.axis, begin, end).within(shape)
         return found if found.size else None
@@ -41,7 +41,7 @@ class Following:
 class Division:
     """An axis of a result that can be divided into units of ``unit`` elements.
 
-    ``operands`` has None for those of which every unit needs the same: they are replicated, or not read.
+    ``operands`` has None for an operand that all units need equally: it is replicated, or not read.
     """
 
     axis: int
@@ -50,7 +50,7 @@ class Division:
 
 
 def divisions(record: Operator, call: Call, number: int = 0) -> tuple[Division, ...]:
-    """The axes along which a result can be divided, each with the smallest unit that is possible.
+    """Return the axes along which a result can be divided, each with its smallest possible unit.
 
     At least one operand is divided too, along one axis. Axes of one element are left out.
     """
@@ -60,13 +60,14 @@ def divisions(record: Operator, call: Call, number: int = 0) -> tuple[Division, 
 def followings(
     record: Operator, call: Call, axis: int, unit: int, number: int = 0
 ) -> dict[int, Following | None]:
-    """How each operand follows a result of which an axis is divided into units, at least two.
+    """Return how each operand is divided when an axis of a result is divided into two or more units.
 
-    By the position of the operand; None: every unit needs the same of it, or nothing. Operands that do not
-    follow along one axis in the order of the units are missing.
+    The keys are positions of operands; None means that every unit needs the same of it, or nothing. Operands
+    that are not divided along one axis in the order of the units are missing.
 
-    A search asks the same of a call for each sequence that it may be in. A size that a run decides remembers
-    each comparison for the code that is being written, so it is asked anew.
+    A search asks the same about a call for each sequence that it may be in, so answers are kept. A dynamic
+    size records each comparison for the code that is being written, so for such calls the answer is computed
+    anew.
     """
     if not call.has_known_sizes:
         return _followings_anew(record, call, axis, unit, number)
@@ -84,7 +85,7 @@ def _followings_anew(
 
 
 def is_divisible(record: Operator, call: Call) -> bool:
-    """Whether the first result that is wanted can be divided along an axis."""
+    """Return True if the first wanted result can be divided along an axis."""
     number = next(at for at, name in enumerate(call.outputs) if name)
     return next(_divisions(record, call, number), None) is not None
 
@@ -99,9 +100,9 @@ def _divisions(record: Operator, call: Call, number: int) -> Iterator[Division]:
 
 
 def _needed_by(record: Operator, call: Call, shape: Shape, number: int) -> _Needed:
-    """What a part of a result needs; the part is given by an axis, and where it begins and ends there.
+    """Return the function that gives the boxes for a part of a result: an axis, its begin and its end.
 
-    The last argument says whether padding is part of that.
+    Its last argument tells whether padding belongs to the boxes.
     """
     whole = Box.whole(shape)
 
@@ -114,14 +115,17 @@ def _needed_by(record: Operator, call: Call, shape: Shape, number: int) -> _Need
 
 
 def _divided(axis: int, unit: int, count: int, call: Call, needed: _Needed) -> Division | None:
-    """The division into ``count`` units, at least two; None if that is none."""
+    """Return the division into ``count`` units, at least two; None if it is impossible."""
     found = _followings(call, axis, unit, count, needed)
     operands = tuple(found[at] for at in sorted(found))
     return Division(axis, unit, operands) if any(operands) and len(found) == len(call.inputs) else None
 
 
 def _followings(call: Call, axis: int, unit: int, count: int, needed: _Needed) -> dict[int, Following | None]:
-    """How the operands follow that do, of ``count`` units."""
+    """Return the divisions of the operands for ``count`` units.
+
+    Operands that cannot be divided are missing.
+    """
     middle = (count - 1) // 2
     spans = {(0, count), (0, 1), (1, count), (0, middle + 1), (middle + 1, count), (count - 1, count)}
     spans |= {(middle, middle + 1), (middle + 1, middle + 2)}
@@ -141,10 +145,10 @@ def _followings(call: Call, axis: int, unit: int, count: int, needed: _Needed) -
 def _following(
     boxes: Mapping[_Span, Box | None], count: int, shape: Shape, padded: list[Box | None]
 ) -> Following | None:
-    """How an operand follows, of which spans of units need boxes; None if not along one axis in order.
+    """Return how an operand is divided, from the boxes of spans; None if not along one axis in order.
 
-    ``padded``: the boxes of two units with padding. No unit of two is without a border, so what the operand
-    has of their boxes does not say where windows begin that reach beyond it.
+    ``padded``: the boxes of two units with padding. Each of two units is at a border, so their boxes inside
+    the operand do not show where windows that reach beyond it begin.
     """
     whole, middle = boxes[0, count], (count - 1) // 2
     one, next_one = boxes[middle, middle + 1], boxes[middle + 1, middle + 2]

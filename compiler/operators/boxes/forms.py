@@ -1,4 +1,4 @@
-"""What records of several families say of the parts of their operands."""
+"""Parts of operands as several families of operators need them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from compiler.operators.record import Call
 
 
 def broadcast_from(shape: Shape, box: Box) -> Box:
-    """The part of an operand of a shape that is broadcast to a box, aligned at the last axis."""
+    """Return the part of an operand that is broadcast to a box, aligned at the last axis."""
     first = len(box.intervals) - len(shape)
     own = zip(shape, box.intervals[first:], strict=True)
     return Box(tuple((0, 1) if size == 1 else interval for size, interval in own))
 
 
 def elementwise(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """Of every operand, broadcast to the shape of the results, the elements at the same places."""
+    """Return the elements at the same places of every operand, broadcast to the results' shape."""
     return tuple(None if item is None else broadcast_from(item.shape, box) for item in call.inputs)
 
 
 def of_first_operand(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """As :func:`elementwise`, of the first operand alone."""
+    """Return the elements at the same places of the first operand only."""
     return (broadcast_from(call.shape(0), box),)
 
 
 def whole_along(box: Box, shape: Shape, axes: Collection[int]) -> Box:
-    """The box with all elements of a tensor of a shape along some axes."""
+    """Return the box extended to all elements of a shape along some axes."""
     axes_of_box = enumerate(zip(box.intervals, shape, strict=True))
     return Box(tuple((0, size) if axis in axes else own for axis, (own, size) in axes_of_box))
 
 
 def span_of(chosen: Array | None, size: int) -> tuple[int, int]:
-    """The interval of an axis of ``size`` elements that holds those chosen; all of it if they are not known.
+    """Return the interval that holds the chosen elements of an axis; the whole axis if they are not known.
 
     Negative indices count from the end.
     """

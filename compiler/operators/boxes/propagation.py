@@ -1,4 +1,4 @@
-"""From parts of results backwards through nodes to the parts of everything that they are computed from."""
+"""Propagates parts of results backwards through nodes to the parts that they are computed from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compiler.operators.record import OPERATORS, resolve
 
 
 class NamedValues(Protocol):
-    """What is known of the values that nodes have: a graph, or the builder of an expansion."""
+    """Descriptions of the values of nodes: a graph, or the builder of an expansion."""
 
     @property
     def opset(self) -> int: ...
@@ -21,10 +21,10 @@ class NamedValues(Protocol):
 
 
 def propagated(values: NamedValues, nodes: Sequence[Node], wanted: Mapping[str, Box]) -> dict[str, Box]:
-    """The box of every value that boxes of some values are computed from, by name; those are among them.
+    """Return the box of every value that the wanted boxes are computed from, by name, these included.
 
     ``nodes`` are in topological order. A value that is used more than once has the smallest box that holds
-    the boxes of all its uses. Values of which nothing is read are missing.
+    the boxes of all its uses. Values that are not read are missing.
     """
     found = {name: box for name, box in wanted.items() if box.size}
     for node in reversed(nodes):

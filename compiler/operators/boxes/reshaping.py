@@ -1,4 +1,4 @@
-"""Parts of tensors whose elements are those of another tensor, in another shape."""
+"""Parts of tensors that have the elements of another tensor, in another shape."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from compiler.graph import Box, Shape
 
 
 def before_reshape(before: Shape, after: Shape, box: Box) -> Box:
-    """The smallest box of a tensor that holds the elements of a box of its reshaped form, for most shapes.
+    """Return the smallest box of a tensor that holds the elements of a box of its reshaped form.
 
-    Axes are compared in the smallest groups that have as many elements in both shapes. Within a group the
+    Axes are compared in the smallest groups that have as many elements in both shapes. Within a group all
     elements between the first and the last one are taken, which is exact for whole rows.
     """
     intervals: list[tuple[int, int]] = [(0, 1)] * len(before)
@@ -26,7 +26,7 @@ def before_reshape(before: Shape, after: Shape, box: Box) -> Box:
 
 
 def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:
-    """The smallest runs of axes with as many elements in both shapes, without the axes of one element."""
+    """Yield the smallest runs of axes with equal sizes in both shapes, without the axes of one element."""
     own = [axis for axis, size in enumerate(before) if size != 1]
     others = [axis for axis, size in enumerate(after) if size != 1]
     while own:
@@ -41,7 +41,7 @@ def _groups(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]
 
 
 def ends_of(shape: Shape, box: Box) -> tuple[int, int]:
-    """The numbers of the first and the last element of a box, in the order of the tensor."""
+    """Return the numbers of the first and the last element of a box, in the order of the tensor."""
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     first = sum(begin * step for (begin, _), step in zip(box.intervals, steps, strict=True))
     last = sum((end - 1) * step for (_, end), step in zip(box.intervals, steps, strict=True))
@@ -49,7 +49,7 @@ def ends_of(shape: Shape, box: Box) -> tuple[int, int]:
 
 
 def box_between(shape: Shape, first: int, last: int) -> Box:
-    """The smallest box that holds all elements from one number to another."""
+    """Return the smallest box that holds all elements from one number to another."""
     intervals: list[tuple[int, int]] = []
     for axis in range(len(shape)):
         step = math.prod(shape[axis + 1 :])

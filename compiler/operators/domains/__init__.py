@@ -1,4 +1,4 @@
-"""Operators of other domains than ONNX's own, each in terms of ONNX's: a folder for each domain.
+"""Operators of other domains, expanded into ONNX's own: a folder for each domain.
 
-The name of a record is that of the domain and the operator's, with a dot.
+The name of a record is the domain and the operator's name, with a dot.
 """

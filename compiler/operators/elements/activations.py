@@ -25,7 +25,7 @@ def _alpha(default: float) -> Attribute:
 
 
 def _expand_relu(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """The expansion for integers; the lowering takes floats."""
+    """Expand for integers; the lowering takes floats."""
     if call.tensor(0).is_float:
         return None
     return (build("Max", call.name(0), build.like(call.name(0), 0)),)
@@ -87,7 +87,7 @@ unary(
 
 
 def _expand_prelu(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """The expansion for integers; the lowering takes floats."""
+    """Expand for integers; the lowering takes floats."""
     if call.tensor(0).is_float:
         return None
     x = call.name(0)
@@ -126,13 +126,13 @@ register(
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)) without overflow: the exponential is always of a negative number."""
+    """Return 1 / (1 + exp(-x)) without overflow: the exponential is always of a negative number."""
     decayed = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1.0, decayed) / (1.0 + decayed))
 
 
 def softplus(x: Array) -> Array:
-    """ln(1 + exp(x)) without overflow."""
+    """Return ln(1 + exp(x)) without overflow."""
     return np.asarray(np.logaddexp(0.0, x))
 
 

@@ -16,7 +16,7 @@ from .elementwise import binary, variadic
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """Quotient; of integers rounded toward zero (ONNX Div 14), where zero as a divisor has no meaning."""
+    """Divide; integers are rounded toward zero (ONNX Div 14), and a zero divisor has no meaning."""
     if a.dtype.kind == "f":
         return np.asarray(a / b)
     if not np.all(b):
@@ -110,7 +110,7 @@ def _power(call: Call, x: Array, y: Array) -> tuple[Array, ...]:
 
 
 def _register_power(name: str, summary: str, types: Types) -> None:
-    """A power whose base and exponent are of one type, which Pow expands to."""
+    """Register a power whose base and exponent have one type; Pow expands to it."""
     register(
         Operator(
             name=name,
@@ -132,9 +132,9 @@ _register_power("IntegerPow", "x**y of integers", Types("T", INTEGERS))
 
 
 def _integers_to_float_power(build: Builder, call: Call) -> str:
-    """Integers with an exponent of floats, computed in FP32 and cut to integers.
+    """Raise integers to an exponent of floats in FP32, and truncate the result.
 
-    The power may come out a little below the integer that it is, so 2**-20 of it is added first.
+    The power may come out a little below the exact integer, so 2**-20 of it is added first.
     """
     build.precise = True
     number = CAST_NUMBERS["float32"]

@@ -34,7 +34,7 @@ _ROUND_MODE = Attribute("round_mode", "string", "up", allowed=("up", "down", "ne
 
 
 def cast_dtype(call: Call) -> str:
-    """The element type after a Cast or BitCast."""
+    """Return the element type after a Cast or BitCast."""
     return NUMBERS[call.integer("to")]
 
 
@@ -46,7 +46,7 @@ def known_type(call: Call) -> str | None:
 
 
 def converted(x: Array, dtype: str) -> Array:
-    """Values as another type: floats are rounded to a float type, and toward zero to an integer type."""
+    """Convert values: floats are rounded to a float type, and toward zero to an integer type."""
     if dtype in FLOATS:
         return rounded(x, FLOAT_FORMATS[dtype]).astype(np.float64)
     if dtype == "bool" or x.dtype.kind != "f":
@@ -110,7 +110,7 @@ register(
 
 
 def as_type(build: Builder, value: str, dtype: str) -> str:
-    """A value in an element type."""
+    """Convert a value to an element type."""
     return value if build.dtype(value) == dtype else build("Cast", value, to=CAST_NUMBERS[dtype])
 
 

@@ -29,7 +29,7 @@ binary("BitwiseXor", 18, "Exclusive or, bit by bit, with broadcasting", np.bitwi
 
 
 def _shift(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
-    """A shift by the width or more, or by less than 0, leaves nothing but copies of the sign."""
+    """Shift; by the width or more, or by less than 0, only copies of the sign remain."""
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width)
     if call.string("direction") == "LEFT":

@@ -1,4 +1,4 @@
-"""The forms that records of element-wise operators have: one operand, two, any number."""
+"""Registers element-wise operators by their form: one operand, two, any number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[[Call, Array], Array]
 
 
 def plain(function: Callable[[Array], Array]) -> Function:
-    """A function of the operand alone."""
+    """Wrap a function of the operand only."""
     return lambda call, x: np.asarray(function(x))
 
 
@@ -32,7 +32,7 @@ def unary(
     result: Types | None = None,
     expansion: Expansion | None = None,
 ) -> None:
-    """Register an operator of one operand; ``result``: the types of the output, where they are others."""
+    """Register an operator of one operand; ``result``: the types of the output, if they differ."""
 
     def reference(call: Call, x: Array) -> tuple[Array, ...]:
         return (function(call, x),)

@@ -19,7 +19,7 @@ _FLAG = (0, 1)
 
 
 def erf(x: Array) -> Array:
-    """The error function in binary64: that of the C library for each element, as NumPy has none."""
+    """Return the error function in binary64, from the C library for each element, as NumPy has none."""
     values = np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, count=x.size)
     return values.reshape(x.shape)
 
@@ -30,7 +30,7 @@ def _infinite(call: Call, x: Array) -> Array:
 
 
 def _expand_abs(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """The magnitude of integers is max(x, 0 - x); the lowering takes floats."""
+    """Expand the magnitude of integers to max(x, 0 - x); the lowering takes floats."""
     if call.tensor(0).is_float:
         return None
     x = call.name(0)
@@ -38,7 +38,7 @@ def _expand_abs(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _expand_neg(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """An integer negated is 0 - x; the lowering takes floats."""
+    """Expand the negation of an integer to 0 - x; the lowering takes floats."""
     if call.tensor(0).is_float:
         return None
     return (build("Sub", build.like(call.name(0), 0), call.name(0)),)

@@ -1,4 +1,4 @@
-"""Making the nodes that replace a call, and computing operators on constants."""
+"""Builds the nodes that replace a call, and computes operators on constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tx8isa.numbers.rounding import rounded
 from tx8isa.tools.budget import COMPUTED_IN_A_STEP, PRODUCTS_IN_A_STEP, Budget
 
 _WIDE = 8
-"""Bytes of an element while it is computed: binary64."""
+"""Bytes of an element in binary64, the type of all computations."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Builder:
         return name
 
     def constant(self, value: Array, dtype: str) -> str:
-        """A constant of a dtype; values are rounded to it."""
+        """Add a constant of a dtype; values are rounded to it."""
         name = self._name()
         array = np.asarray(value)
         self.constants[name] = _stored(array, dtype)
@@ -66,22 +66,22 @@ class Builder:
         return name
 
     def ints(self, *values: int) -> str:
-        """A constant vector of int64."""
+        """Add a constant vector of int64."""
         return self.constant(np.array(values, np.int64), "int64")
 
     def like(self, name: str, value: float) -> str:
-        """A constant scalar of the dtype of another value."""
+        """Add a constant scalar of the dtype of another value."""
         return self.constant(np.array(value), self.dtype(name))
 
     def __call__(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
-        """Add an operator; the name of its first result. A composite one is expanded later.
+        """Add an operator and return the name of its first result; a composite one is expanded later.
 
         GraphError if the call violates a rule of the operator, or its result is too large.
         """
         return self._added(op, inputs, attrs, 1, self.budget)[0]
 
     def several(self, op: str, count: int, *inputs: str, **attrs: AttrValue) -> tuple[str, ...]:
-        """Add a node as a call does; gives the names of its first ``count`` results."""
+        """Add a node as a call does; return the names of its first ``count`` results."""
         return self._added(op, inputs, attrs, count, self.budget)
 
     def kept(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
@@ -119,7 +119,7 @@ class Builder:
 
 
 def computed(node: Node, call: Call, constants: Mapping[str, Array], budget: Budget) -> dict[str, Array]:
-    """The results of a node whose operands are all constants, by name, rounded to their dtypes.
+    """Compute the results of a node with constant operands, by name, rounded to their dtypes.
 
     GraphError when they are beyond the budget.
     """
@@ -137,7 +137,7 @@ def computed(node: Node, call: Call, constants: Mapping[str, Array], budget: Bud
 
 
 def _take(budget: Budget, record: Operator, call: Call) -> None:
-    """Take what the results of a call on constants need: all numbers are in binary64 meanwhile."""
+    """Charge the budget for the results of a call on constants: all numbers are in binary64 meanwhile."""
     results = record.infer(call)
     elements = sum(tensor.size for tensor in (*results, *call.inputs) if tensor is not None)
     scratch = record.scratch(call)
@@ -148,8 +148,10 @@ def _take(budget: Budget, record: Operator, call: Call) -> None:
 
 
 def _products(record: Operator, call: Call, results: Sequence[Tensor]) -> int:
-    """About how many elements of operands the results are made of: those of an element in the middle, times
-    the elements."""
+    """Estimate the number of operand elements that all results are computed from.
+
+    The elements for one result in the middle are counted, and multiplied by the number of results.
+    """
     if record.needs is None or not results or not results[0].size:
         return 0
     middle = Box(tuple((size // 2, size // 2 + 1) for size in results[0].shape))
@@ -158,15 +160,15 @@ def _products(record: Operator, call: Call, results: Sequence[Tensor]) -> int:
 
 
 def _stored(array: Array, dtype: str) -> Array:
-    """Values in an element type, to which floats are rounded."""
+    """Return values in an element type; floats are rounded to it."""
     return rounded(array, FLOAT_FORMATS[dtype]) if dtype in FLOATS else array.astype(dtype)
 
 
 def budget_of(constants: Mapping[str, Array]) -> Budget:
-    """The budget of a graph with these constants."""
+    """Return the budget of a graph with these constants."""
     return Budget(sum(array.nbytes for array in constants.values()))
 
 
 def widened(array: Array) -> Array:
-    """Floats in binary64, as references take them; integers and truth values as they are."""
+    """Return floats in binary64, as references take them; integers and truth values unchanged."""
     return array.astype(np.float64) if array.dtype.name in FLOATS else np.asarray(array)

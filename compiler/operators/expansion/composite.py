@@ -1,4 +1,4 @@
-"""Records of operators that their expansions define."""
+"""Records of operators that are defined by their expansions."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def composite(
     needs: Needs | None = None,
     ranged_expansion: Expansion | None = None,
 ) -> Operator:
-    """Register an operator whose shapes, dtypes, reference and needs are those of its expansion.
+    """Register an operator whose shapes, dtypes, reference and needs follow from its expansion.
 
-    ``needs`` says more than the expansion can, in which indices hide what an operator does.
-
+    ``needs`` is given if it is more exact than the expansion, whose indices hide what an operator reads.
     ``result`` gives dtype and shape of the only output without expanding the call. An operator whose
     expansion makes arrays of a size that its operands do not bound must have it: the size of the result is
     checked before anything of that size is made.
@@ -72,7 +71,7 @@ def composite(
 
 
 def _expanded(call: Call, expansion: Expansion) -> tuple[Builder, tuple[str, ...]]:
-    """The nodes of the expansion of one call, without a graph around it, and the names of the results."""
+    """Expand one call without a graph around it; return the nodes and the names of the results."""
     tensors = {tensor.name: tensor for tensor in call.inputs if tensor is not None}
     known = zip(call.inputs, call.values, strict=False)
     constants = {t.name: value for t, value in known if t is not None and value is not None}
@@ -103,7 +102,7 @@ def _dtypes_of(expansion: Expansion) -> Callable[[Call], tuple[str, ...]]:
 
 
 def _needs_of(expansion: Expansion) -> Needs:
-    """Backwards through the nodes of an expansion."""
+    """Return needs that go backwards through the nodes of an expansion."""
 
     def needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
         build, results = _expanded(call, expansion)
@@ -114,7 +113,7 @@ def _needs_of(expansion: Expansion) -> Needs:
 
 
 def _reference_of(expansion: Expansion) -> Reference:
-    """The references of the nodes of an expansion, one after another."""
+    """Return a reference that runs the references of the expansion's nodes one after another."""
 
     def reference(call: Call, *operands: Array | None) -> tuple[Array, ...]:
         build, results = _expanded(call, expansion)
@@ -134,7 +133,7 @@ def _reference_of(expansion: Expansion) -> Reference:
 
 
 def _scratch_of(expansion: Expansion) -> Callable[[Call], Intermediates]:
-    """What the reference of an expansion holds and computes between its operands and results."""
+    """Return the count of elements that the reference of an expansion holds and computes in between."""
 
     def scratch(call: Call) -> Intermediates:
         build, results = _expanded(call, expansion)
@@ -154,7 +153,7 @@ def _scratch_of(expansion: Expansion) -> Callable[[Call], Intermediates]:
 
 
 def _steps(build: Builder, results: Sequence[str]) -> Iterator[tuple[Node, Call, set[str]]]:
-    """The nodes of an expansion with their calls, and the values that nothing reads after each."""
+    """Yield the nodes of an expansion with their calls, and the values that nothing reads after each."""
     last = {name: number for number, node in enumerate(build.nodes) for name in (*node.outputs, *node.inputs)}
     for number, node in enumerate(build.nodes):
         record = OPERATORS[node.op]

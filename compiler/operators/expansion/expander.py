@@ -1,4 +1,4 @@
-"""A graph without composite operators: every node that has an expansion is replaced by it."""
+"""Replaces every node of a graph that has an expansion, so that no composite operators remain."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def expand_graph(
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
     named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are, in expansions
-    too. ``instead`` has expansions of nodes, by their names, that take the place of those of their operators.
-    ``ranged``: a run decides sizes, so expansions are those that are alike at all of them.
+    too. ``instead`` has expansions of nodes, by their names, that replace those of their operators.
+    ``ranged``: sizes are dynamic, so only expansions that are equal at all sizes are used.
     """
     expander = Expander(graph, only, instead, ranged)
     refusals: list[GraphError] = []

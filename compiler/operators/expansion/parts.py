@@ -12,7 +12,7 @@ from compiler.graph import Array, Shape
 from .builder import Builder
 
 _MOST_RUNS = 8
-"""Elements in more runs of neighbours than this are gathered one by one."""
+"""More runs of neighbours than this are gathered element by element."""
 
 
 def reshaped(build: Builder, value: str, *shape: int) -> str:
@@ -21,26 +21,26 @@ def reshaped(build: Builder, value: str, *shape: int) -> str:
 
 
 def permuted(build: Builder, value: str, *perm: int) -> str:
-    """The axes in another order."""
+    """Permute the axes."""
     return build("Transpose", value, perm=tuple(perm))
 
 
 def swapped(build: Builder, value: str, axis: int) -> str:
-    """``axis`` and the last one exchanged."""
+    """Exchange ``axis`` and the last axis."""
     order = list(range(len(build.shape(value))))
     order[axis], order[-1] = order[-1], order[axis]
     return value if axis == len(order) - 1 else permuted(build, value, *order)
 
 
 def sliced(build: Builder, value: str, axis: int, start: int, end: int, step: int = 1) -> str:
-    """Elements ``start`` to below ``end`` of one axis."""
+    """Slice elements ``start`` to below ``end`` of one axis."""
     return build("Slice", value, build.ints(start), build.ints(end), build.ints(axis), build.ints(step))
 
 
 def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
-    """Elements of one axis by known indices; runs of neighbours are moved together.
+    """Gather elements of one axis by known indices; runs of neighbours are moved together.
 
-    If there are many runs, as where an image is continued by its mirror image, long ones are moved alone.
+    If there are many runs, as where an image is continued by its mirror image, only long ones are moved so.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     runs = np.split(indices, breaks)
@@ -51,7 +51,7 @@ def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
 
 
 def _around_the_longest(build: Builder, value: str, axis: int, runs: list[Array]) -> str:
-    """Elements in many runs: those of the longest together if they are more than half, the others apart."""
+    """Gather many runs: the longest is moved as a whole if it has over half of the elements."""
     longest = int(np.argmax([len(run) for run in runs]))
     total = sum(len(run) for run in runs)
     if 2 * len(runs[longest]) <= total:
@@ -62,12 +62,12 @@ def _around_the_longest(build: Builder, value: str, axis: int, runs: list[Array]
 
 
 def broadcast(build: Builder, value: str, shape: Shape) -> str:
-    """The value repeated to a shape."""
+    """Broadcast the value to a shape."""
     return value if build.shape(value) == shape else build("Expand", value, build.ints(*shape))
 
 
 def folded(build: Builder, value: str, axis: int, op: str) -> str:
-    """A binary operator over all elements of an axis, which keeps one: its halves are combined repeatedly."""
+    """Fold an axis to one element by a binary operator, whose operands are its halves, repeatedly."""
     while (size := build.shape(value)[axis]) > 1:
         half = size // 2
         halves = (sliced(build, value, axis, 0, half), sliced(build, value, axis, half, 2 * half))
@@ -79,24 +79,24 @@ def folded(build: Builder, value: str, axis: int, op: str) -> str:
 
 
 def averaged(build: Builder, value: str, axes: tuple[int, ...]) -> str:
-    """The mean over axes, which keep one element."""
+    """Return the mean over axes, which keep one element."""
     return build("ReduceMean", value, axes=axes, keepdims=1)
 
 
 def moments(build: Builder, value: str, axes: tuple[int, ...]) -> tuple[str, str, str]:
-    """The mean over axes, which keep one element; the value minus the mean; the variance."""
+    """Return the mean over axes, which keep one element; the value minus the mean; the variance."""
     mean = averaged(build, value, axes)
     centred = build("Sub", value, mean)
     return mean, centred, averaged(build, build("Mul", centred, centred), axes)
 
 
 def inverse_deviation(build: Builder, variance: str, epsilon: float) -> str:
-    """1 / sqrt(variance + epsilon)."""
+    """Return 1 / sqrt(variance + epsilon)."""
     return build("Reciprocal", build("Sqrt", build("Add", variance, build.like(variance, epsilon))))
 
 
 def standardized(build: Builder, value: str, axes: tuple[int, ...], epsilon: float) -> tuple[str, str, str]:
-    """(value - mean) / sqrt(variance + epsilon) over axes; the mean; the factor 1 / sqrt(...)."""
+    """Return (value - mean) / sqrt(variance + epsilon) over axes; the mean; the factor 1 / sqrt(...)."""
     mean, centred, variance = moments(build, value, axes)
     factor = inverse_deviation(build, variance, epsilon)
     return build("Mul", centred, factor), mean, factor

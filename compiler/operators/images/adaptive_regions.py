@@ -1,7 +1,7 @@
-"""Regions with as many samples as their bins have elements: RoiAlign with sampling_ratio 0.
+"""RoiAlign with sampling_ratio 0: regions with as many samples as their bins have elements.
 
 A bin of ``size`` elements has n = ceil(size) samples, ``size`` / n apart: more than half an element, unless n
-is 1. So few samples are near an element, however large a region is, and only so many are in the image.
+is 1. So however large a region is, few samples are near an element, and few are in the image.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from compiler.operators.record import Call
 from .sampling import clamped, corners, edge_outside
 
 _NEAR = np.arange(-1, 6)
-"""Samples that can be less than an element away, counted from the first one; one more at each end."""
+"""Numbers of the samples that can be less than an element away, from the first; one more at each end."""
 _LOWEST = -3.4028234663852886e38
 
 
@@ -27,7 +27,7 @@ _LOWEST = -3.4028234663852886e38
 class Bins:
     """The bins of all regions along an axis of the image.
 
-    ``start`` and ``size`` [R, 1]: where a region begins, and how large its bins are, in elements.
+    ``start`` and ``size`` [R, 1]: the beginning of a region, and the size of its bins, in elements.
     """
 
     start: str
@@ -50,32 +50,32 @@ class _Axis:
         self.divisor = build("Max", self.samples, build.like(self.size, 1))
 
     def number_at(self, place: str) -> str:
-        """The number, with a fraction, that a sample at a place has in its bin."""
+        """Return the number, with a fraction, that a sample at a place has in its bin."""
         step = self.build("Div", self.size, self.divisor)
         distance = self.build("Sub", place, self.first)
         at = self.build("Div", distance, self.build("Max", step, self.build.like(step, 0.5)))
         return self.build("Sub", at, self.build.like(at, 0.5))
 
     def place_of(self, number: str) -> str:
-        """The place of a sample."""
+        """Return the place of a sample."""
         middle = self.build("Add", number, self.build.like(number, 0.5))
         offset = self.build("Div", self.build("Mul", middle, self.size), self.divisor)
         return self.build("Add", self.first, offset)
 
     def exists(self, number: str) -> str:
-        """Whether a bin has a sample of a number."""
+        """Return truth values: True where a bin has a sample of this number."""
         low = self.build("GreaterOrEqual", number, self.build.like(number, 0))
         return self.build("And", low, self.build("Less", number, self.samples))
 
     def is_inside(self, place: str) -> str:
-        """Whether a sample reads the image: it is at most an element outside."""
+        """Return truth values: True where a sample reads the image, being at most an element outside."""
         low = self.build("GreaterOrEqual", place, self.build.like(place, -1))
         return self.build(
             "And", low, self.build("LessOrEqual", place, self.build.like(place, self.bins.image))
         )
 
     def weights(self) -> str:
-        """How much each element counts in the mean of each bin: [R, bins, elements]."""
+        """Return the weight of each element in the mean of each bin: [R, bins, elements]."""
         build, size = self.build, self.bins.image
         elements = build.constant(np.arange(size).reshape(1, 1, -1, 1), "float32")
         before = build("Floor", self.number_at(build("Sub", elements, build.like(elements, 1))))
@@ -90,7 +90,7 @@ class _Axis:
 
 
 def means(build: Builder, call: Call, rows: Bins, columns: Bins) -> str:
-    """The means of the bins [R, C, rows, columns]: products of the image and a matrix for each axis."""
+    """Return the means of the bins [R, C, rows, columns] as products of the image and a matrix per axis."""
     images, channels, height, width = call.shape(0)
     regions = call.shape(1)[0]
     down, across = (_Axis(build, bins, 2).weights() for bins in (rows, columns))
@@ -105,21 +105,21 @@ def means(build: Builder, call: Call, rows: Bins, columns: Bins) -> str:
 
 
 def samples_of(call: Call) -> int:
-    """How many samples the program computes for all bins, where it cannot sum elements."""
+    """Return the number of samples that the program computes for all bins, when it cannot sum elements."""
     per_bin = (_most_inside(size) for size in call.shape(0)[2:])
     bins = call.integer("output_height") * call.integer("output_width")
     return math.prod(per_bin) * bins * call.shape(1)[0]
 
 
 def _most_inside(size: int) -> int:
-    """The most samples of a bin that are inside: more than half an element apart, from -1 to ``size``."""
+    """Bound the samples of a bin that are inside, from -1 to ``size``, over half an element apart."""
     return 2 * (size + 1) + 2
 
 
 def largest(build: Builder, call: Call, rows: Bins, columns: Bins) -> str:
-    """The largest weighted elements around the samples of each bin, [R, C, rows, columns].
+    """Return the largest weighted elements around the samples of each bin, [R, C, rows, columns].
 
-    Samples before and after those that are computed are outside of the image, where all is 0.
+    Only samples that can be inside of the image are computed; outside everything is 0.
     """
     _, channels, height, width = call.shape(0)
     regions, spread = call.shape(1)[0], []

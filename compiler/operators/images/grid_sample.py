@@ -44,12 +44,12 @@ def _grid_sample(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _borders(size: int, aligned: bool) -> tuple[float, float]:
-    """The coordinates -1 and 1 of the grid, in elements."""
+    """Return the places of the grid's coordinates -1 and 1, in elements."""
     return (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
 
 
 def _inside(build: Builder, coordinate: str, size: int, padding: str, aligned: bool) -> str:
-    """A coordinate; one outside the borders is moved inside, unless the padding is zeros."""
+    """Move a coordinate inside the borders, unless the padding is zeros."""
     low, high = _borders(size, aligned)
     if padding == "reflection":
         return mirrored(build, coordinate, low, high)

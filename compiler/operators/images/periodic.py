@@ -1,9 +1,9 @@
-"""Resize of images whose size a run decides: windows that have the same weights at all of its positions.
+"""Resize of images of dynamic size: windows that have the same weights at all positions.
 
-By a ratio p/q, new position j is q j + c in the image with p - 1 zeros after each element, and its
-neighbours have weights by their distance from there. So they are those of a convolution by q; the image is
-continued by the elements at its edges. A matrix of weights, as an image of one size has it, has other rows
-for each size.
+By a ratio p/q, new position j is q j + c in the image with p - 1 zeros after each element, and its neighbours
+have weights by their distance from there. So the weights are those of a convolution by q; the image is
+continued by the elements at its edges. A matrix of weights, as for an image of one size, would have other
+rows for each size.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from compiler.operators.record import Call
 MOST_PARTS = 16
 """Largest numerator and denominator of a ratio."""
 _MOST_ELEMENTS = 1 << 16
-"""Longer axes are not looked at."""
+"""The longest axis that is considered."""
 _SHIFTS = {"asymmetric": 0, "half_pixel": 1, "half_pixel_symmetric": 1, "pytorch_half_pixel": 1}
-"""Half a step is how much of what new positions are moved by."""
+"""Half-steps by which new positions are shifted, by transformation."""
 _COPIED = {"round_prefer_floor": (-1, 0), "round_prefer_ceil": (-1, 1), "floor": (-2, 1), "ceil": (0, 0)}
-"""Twice the distance from a position at which copied elements begin, one element wide; whether one just there
-is too far (then the one at the other end is not)."""
+"""The interval of copied elements around a position, by rounding: one element wide.
+
+Twice the distance at which it begins; 1 if an element just there is too far, and one at the other end is
+not.
+"""
 
 Kernel = Callable[[Array], Array]
 
@@ -37,7 +40,8 @@ Kernel = Callable[[Array], Array]
 class AxisWindows:
     """Windows along an axis: ``weights`` of elements with ``times`` - 1 zeros between, by steps of ``step``.
 
-    ``edges``: how often the first and the last element are repeated before; ``begin``: zeros before those.
+    ``edges``: how often the first and the last element are repeated before; ``begin``: zeros in front of
+    these.
     """
 
     times: int
@@ -48,7 +52,7 @@ class AxisWindows:
 
 
 def resized_by_windows(build: Builder, call: Call, axes: Sequence[AxisWindows | None]) -> str:
-    """The image of a call, resized along each spatial axis that has windows."""
+    """Resize the image of a call along each spatial axis that has windows."""
     x, channels = call.name(0), call.shape(0)[1]
     for number, windows in enumerate(axes):
         if windows is not None:
@@ -77,7 +81,7 @@ def _along(build: Builder, x: str, channels: int, number: int, count: int, windo
 
 
 def ratio(scale: float) -> Fraction | None:
-    """The ratio of small numbers that a scale is, if binary32 gives each size what the ratio does."""
+    """Return a scale as a ratio of small numbers, if binary32 gives each size the ratio's result."""
     found = Fraction(scale).limit_denominator(MOST_PARTS)
     if not 0 < found.numerator <= MOST_PARTS or np.float32(float(found)) != np.float32(scale):
         return None
@@ -87,7 +91,7 @@ def ratio(scale: float) -> Fraction | None:
 
 
 def interpolation(scale: Fraction, transformation: str, reach: int, kernel: Kernel) -> AxisWindows | None:
-    """Windows of a kernel of elements that are nearer than ``reach``."""
+    """Return the windows of an interpolation by a kernel over elements nearer than ``reach``."""
     p, centre = scale.numerator, _centre(scale, transformation)
     if centre is None:
         return None
@@ -97,7 +101,7 @@ def interpolation(scale: Fraction, transformation: str, reach: int, kernel: Kern
 
 
 def choice(scale: Fraction, exact: bool, transformation: str, rounding: str) -> AxisWindows | None:
-    """Windows of a one for the element that a rounding chooses; None where an inexact scale decides it."""
+    """Return the windows of nearest elements; None where an inexact scale decides the rounding."""
     p, centre = scale.numerator, _centre(scale, transformation)
     if centre is None:
         return None
@@ -109,14 +113,14 @@ def choice(scale: Fraction, exact: bool, transformation: str, rounding: str) -> 
 
 
 def _centre(scale: Fraction, transformation: str) -> Fraction | None:
-    """The place of the first new position; None if it depends on the size, or on what is left of it."""
+    """Return the place of the first new position; None if it depends on the size or a remainder."""
     p, q = scale.numerator, scale.denominator
     whole = {"half_pixel_symmetric": q == 1, "pytorch_half_pixel": p >= q}.get(transformation, True)
     return Fraction(q - p, 2) * _SHIFTS[transformation] if transformation in _SHIFTS and whole else None
 
 
 def _windows(scale: Fraction, first: int, weights: Array) -> AxisWindows:
-    """Windows whose first weight is of place ``first``; those beside it are filled with zeros."""
+    """Return windows whose first weight is for place ``first``; missing weights are zeros."""
     p, q = scale.numerator, scale.denominator
     last = first + len(weights) - 1
     before = max(0, -first // p)

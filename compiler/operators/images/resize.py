@@ -1,4 +1,4 @@
-"""Resize: along every axis a choice of elements, or a product with a matrix of weights."""
+"""Resize: selects elements along every axis, or multiplies by a matrix of weights."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from .upsampling import MOST_TIMES
 _MOST_WEIGHTS = 1 << 26
 """Largest weight matrix of an axis, old size times new size."""
 _SNAP = 2.0**-12
-"""What interpolated bytes may be off, in FP32."""
+"""The largest error of interpolated bytes in FP32."""
 
 
 def _axes(call: Call) -> tuple[int, ...]:
-    """The axes that scales, sizes and roi are about, counted from the front."""
+    """Return the axes that scales, sizes and roi refer to, counted from the front."""
     rank = call.tensor(0).rank
     given = call.integers("axes")
     return tuple(range(rank)) if given is None else tuple(axis_from_front(axis, rank) for axis in given)
 
 
 def _scales(call: Call) -> dict[int, tuple[float, int]]:
-    """The scale and the new size of each axis that changes; sizes are floors of products in binary32."""
+    """Return the scale and the new size of each axis that changes.
+
+    Sizes are floors of products in binary32.
+    """
     shape, axes = call.shape(0), _axes(call)
     scales = call.values[2] if len(call.values) > 2 else None
     if scales is not None and scales.size:
@@ -50,7 +53,7 @@ def _scales(call: Call) -> dict[int, tuple[float, int]]:
 
 
 def _coordinates(mode: str, size: int, count: int, scale: float, span: tuple[float, float]) -> Array:
-    """The old coordinate of each new position (ONNX Resize, coordinate_transformation_mode)."""
+    """Return the old coordinate of each new position (ONNX Resize, coordinate_transformation_mode)."""
     at, wide = np.arange(count, dtype=np.float64), scale * size
     half = (at + 0.5) / scale - 0.5
     if mode == "asymmetric":
@@ -78,7 +81,7 @@ _ROUNDINGS: dict[str, Callable[[Array], Array]] = {
 
 
 def _kernel(call: Call, distance: Array) -> Array:
-    """The weight of an element at a distance."""
+    """Return the weight of an element at a distance."""
     x = np.abs(distance)
     if call.string("mode") == "linear":
         return np.asarray(np.clip(1 - x, 0, 1))
@@ -89,7 +92,7 @@ def _kernel(call: Call, distance: Array) -> Array:
 
 
 def _weights(call: Call, size: int, places: Array, scale: float) -> Array:
-    """The matrix [size, new size] of weights; elements beyond the edge are those at the edge, or left out."""
+    """Return the matrix [size, new size] of weights; elements beyond the edge repeat it, or are left out."""
     narrowing = min(scale, 1.0) if call.attrs.get("antialias") else 1.0
     reach = math.ceil(2 / narrowing) + 1
     near = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
@@ -111,7 +114,10 @@ def _result(call: Call) -> tuple[str, Shape]:
 
 
 def _repeats(call: Call) -> tuple[int, ...] | None:
-    """The repeat counts along the spatial axes of [N, C, L] or [N, C, H, W]; None if one is not whole."""
+    """Return the repeat counts along the spatial axes of [N, C, L] or [N, C, H, W].
+
+    None if one is not whole.
+    """
     shape, counts = call.shape(0), _scales(call)
     if call.string("mode") != "nearest" or len(shape) not in (3, 4) or not call.tensor(0).is_float:
         return None
@@ -132,15 +138,15 @@ def _transform(call: Call) -> str:
 
 
 def _nearest(call: Call, places: Array, size: int) -> Array:
-    """The old position that each new one copies."""
+    """Return the old position that each new one copies."""
     rounded = _ROUNDINGS[call.string("nearest_mode")](places)
     return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
 
 
 def _of_bytes(build: Builder, call: Call) -> tuple[str, ...]:
-    """Bytes interpolated in FP32, and then rounded toward zero, as onnxruntime does.
+    """Interpolate bytes in FP32 and round toward zero, as onnxruntime does.
 
-    What is less than ``_SNAP`` below an integer is that integer: sums of rounded weights end there.
+    A result less than ``_SNAP`` below an integer becomes that integer: sums of rounded weights end there.
     """
     build.precise = True
     dtype, one = call.tensor(0).dtype, build.constant(np.ones(()), "float32")
@@ -161,13 +167,13 @@ def _resize(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _resize_of_any_size(build: Builder, call: Call) -> tuple[str, ...]:
-    """Windows that are alike at all sizes, where there are some."""
+    """Expand by windows that are equal at all sizes, if there are some."""
     windows = None if _repeats(call) else _windows(call)
     return _resize(build, call) if windows is None else (resized_by_windows(build, call, windows),)
 
 
 def _windows(call: Call) -> list[AxisWindows | None] | None:
-    """The windows of each spatial axis that changes; None if the weights depend on sizes."""
+    """Return the windows of each spatial axis that changes; None if the weights depend on sizes."""
     shape, scales, found = call.shape(0), _scales(call), list[AxisWindows | None]()
     at_edges = call.string("mode") != "nearest" and (
         call.attrs.get("antialias") or call.integer("exclude_outside")
@@ -185,7 +191,7 @@ def _windows(call: Call) -> list[AxisWindows | None] | None:
 
 
 def _windows_along(call: Call, scale: float, growth: float) -> AxisWindows | None:
-    """The windows of an axis; a size given instead of a scale must be a multiple of what it was."""
+    """Return the windows of an axis; a size given without a scale must be a multiple of the old one."""
     part, has_scales = ratio(scale), len(call.values) > 2 and call.values[2] is not None
     if part is None or not (has_scales or part == growth == int(part)):
         return None
@@ -196,7 +202,7 @@ def _windows_along(call: Call, scale: float, growth: float) -> AxisWindows | Non
 
 
 def _interpolated(build: Builder, call: Call, x: str) -> str:
-    """The elements of ``x`` chosen or interpolated along every axis that changes."""
+    """Select or interpolate elements of ``x`` along every axis that changes."""
     axes = _axes(call)
     mode, outside = _transform(call), []
     roi = call.values[1] if len(call.values) > 1 else None

@@ -18,11 +18,11 @@ from .adaptive_regions import Bins, largest, means, samples_of
 from .sampling import clamped, corners, edge_outside, images_are_addressable, total, within
 
 _MOST_SAMPLES = 1 << 20
-"""Samples of all bins of a call whose largest elements are taken."""
+"""The most samples of all bins of a call with mode max."""
 
 
 def _span(build: Builder, call: Call, first: int) -> tuple[str, str]:
-    """Start and extent [R, 1] of the regions along an axis; ``first`` is the column of the start."""
+    """Return start and extent [R, 1] of the regions along an axis; ``first`` is the column of the start."""
     rois, half = call.name(1), call.string("coordinate_transformation_mode") == "half_pixel"
     scale, shift = call.number("spatial_scale"), 0.5 if half else 0.0
     ends = []
@@ -34,12 +34,12 @@ def _span(build: Builder, call: Call, first: int) -> tuple[str, str]:
 
 
 def _ratio(call: Call) -> int:
-    """Samples per bin along each axis; 0 where a region has its own number of them."""
+    """Return the samples per bin along each axis; 0 where a region has its own number of them."""
     return call.integer("sampling_ratio")
 
 
 def _samples(build: Builder, call: Call, first: int, count: int) -> str:
-    """Coordinates [R, count * sampling_ratio] along an axis, spread evenly over ``count`` bins."""
+    """Return coordinates [R, count * sampling_ratio] along an axis, spread evenly over ``count`` bins."""
     ratio = _ratio(call)
     start, extent = _span(build, call, first)
     even = (np.arange(count * ratio) + 0.5) / (count * ratio)
@@ -47,7 +47,7 @@ def _samples(build: Builder, call: Call, first: int, count: int) -> str:
 
 
 def _adaptive(build: Builder, call: Call) -> str:
-    """With as many samples as the bins of a region have elements."""
+    """Expand with as many samples as the bins of a region have elements."""
     axes = []
     for first, name, size in ((1, "output_height", 2), (0, "output_width", 3)):
         start, extent = _span(build, call, first)

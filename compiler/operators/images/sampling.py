@@ -1,4 +1,4 @@
-"""Images read at computed coordinates: what GridSample, RoiAlign and DeformConv have in common.
+"""Reads images at computed coordinates, for GridSample, RoiAlign and DeformConv.
 
 Coordinates are in elements: 0 is the middle of the first element of an axis. An image is a table with a row
 of channels for each position; a sample is a weighted sum of rows.
@@ -30,33 +30,33 @@ class Neighbour:
 
 
 Boundary = Callable[[Builder, str, int], Neighbour]
-"""The element that is read for an index, given as a float, which may be outside an axis of some size."""
+"""Returns the element that is read for an index, a float, which may be outside an axis of some size."""
 
 
 def clamped(build: Builder, coordinate: str, size: int) -> str:
-    """A coordinate, or the nearest one inside an axis."""
+    """Limit a coordinate to an axis."""
     return build("Min", build("Max", coordinate, build.like(coordinate, 0)), build.like(coordinate, size - 1))
 
 
 def within(build: Builder, value: str, low: float, high: float) -> str:
-    """1.0 where a value is in low .. high, else 0.0."""
+    """Return 1.0 where a value is in low .. high, else 0.0."""
     not_below = build("GreaterOrEqual", value, build.like(value, low))
     both = build("And", not_below, build("LessOrEqual", value, build.like(value, high)))
     return build("Cast", both, to=CAST_NUMBERS["float32"])
 
 
 def zero_outside(build: Builder, index: str, size: int) -> Neighbour:
-    """Elements outside are 0."""
+    """Read 0 for elements outside."""
     return Neighbour(clamped(build, index, size), within(build, index, 0, size - 1))
 
 
 def edge_outside(build: Builder, index: str, size: int) -> Neighbour:
-    """Elements outside equal those at the edge."""
+    """Read the elements at the edge for elements outside."""
     return Neighbour(clamped(build, index, size), None)
 
 
 def mirrored(build: Builder, coordinate: str, low: float, high: float) -> str:
-    """A coordinate reflected at low and high until it is between them."""
+    """Reflect a coordinate at low and high until it is between them."""
     span = high - low
     if span <= 0:
         return build("Mul", coordinate, build.like(coordinate, 0))
@@ -70,7 +70,7 @@ def mirrored(build: Builder, coordinate: str, low: float, high: float) -> str:
 
 
 def _polynomial(build: Builder, x: str, coefficients: Sequence[float]) -> str:
-    """A polynomial, the coefficient of the highest power first, by Horner's rule."""
+    """Evaluate a polynomial, the coefficient of the highest power first, by Horner's rule."""
     value = build.like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         value = build("Add", build("Mul", value, x), build.like(x, coefficient))
@@ -78,7 +78,7 @@ def _polynomial(build: Builder, x: str, coefficients: Sequence[float]) -> str:
 
 
 def _interpolated(build: Builder, x: str, mode: str) -> list[tuple[str, str | None]]:
-    """Index and weight of the elements along an axis that a coordinate is interpolated from."""
+    """Return index and weight of the elements along an axis that a coordinate is interpolated from."""
     if mode == "nearest":
         return [(build("Round", x), None)]
     whole = build("Floor", x)
@@ -99,7 +99,7 @@ def _interpolated(build: Builder, x: str, mode: str) -> list[tuple[str, str | No
 def corners(
     build: Builder, image: str, first: str, coordinates: Sequence[str], mode: str, boundary: Boundary
 ) -> list[str]:
-    """Weighted rows [P, C] of the elements around P points; their sum is the sample.
+    """Return weighted rows [P, C] of the elements around P points; their sum is the sample.
 
     ``image``: [N, C, *D], ``first``: the number [P] of the first row of each point's image, an int64,
     ``coordinates``: one vector [P] of floats per axis of D.
@@ -130,7 +130,7 @@ def _product(build: Builder, factors: Sequence[str]) -> str | None:
 def _corner(
     build: Builder, table: str, first: str, elements: Sequence[Neighbour], sizes: Sequence[int]
 ) -> str:
-    """The weighted rows of one combination of elements, one along each axis."""
+    """Return the weighted rows of one combination of elements, one along each axis."""
     row = elements[0].index
     for element, size in zip(elements[1:], sizes[1:], strict=True):
         row = build("Add", build("Mul", row, build.like(row, size)), element.index)
@@ -140,12 +140,12 @@ def _corner(
 
 
 def total(build: Builder, parts: Sequence[str]) -> str:
-    """The sum of parts, of which there may be one."""
+    """Add the parts; return a single part unchanged."""
     return parts[0] if len(parts) == 1 else build("Sum", *parts)
 
 
 def first_rows(build: Builder, images: int, rows: int, points: int) -> str:
-    """For each of ``points`` points in each image the number of the image's first row."""
+    """Return, for each of ``points`` points in each image, the number of the image's first row."""
     numbers: Array = np.repeat(np.arange(images) * rows, points)
     return build.constant(numbers, "int64")
 

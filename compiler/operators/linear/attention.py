@@ -1,4 +1,4 @@
-"""Attention as one operator, which rewrites put into the graph.
+"""Attention as one operator, which rewrites insert into the graph.
 
 Its matrices may be strided views: heads are often columns of one wider matrix.
 """
@@ -19,12 +19,12 @@ VIEWS = ("view_q", "view_k", "view_v")
 
 
 def matrices(call: Call, index: int) -> StridedView:
-    """The view of the matrices Q, K or V [..., rows, channels] in their operand."""
+    """Return the view of the matrices Q, K or V [..., rows, channels] in their operand."""
     return view_of(call, index, VIEWS[index])
 
 
 def result_order(call: Call) -> tuple[int, ...]:
-    """For each axis of the output the axis of the product [..., M, E] that it is."""
+    """Return, for each axis of the output, its axis in the product [..., M, E]."""
     return call.integers("perm") or tuple(range(len(matrices(call, 0).shape)))
 
 
@@ -87,7 +87,7 @@ def _attention(call: Call, *operands: Array | None) -> tuple[Array, ...]:
 
 
 def _needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """All keys of the heads of the rows that are wanted."""
+    """Return the boxes of operands: all keys of the heads of the wanted rows."""
     places = sorted(zip(result_order(call), box.intervals, strict=True))
     *heads, rows, columns = (interval for _, interval in places)
     q, k, v = (matrices(call, index) for index in range(3))
@@ -110,7 +110,7 @@ register(
             *(Attribute(name, "ints", ()) for name in VIEWS),
             Attribute("perm", "ints", ()),
             Attribute("softcap", "float", 0.0),  # cap(s) = softcap tanh(s / softcap); 0: scores as they are
-            Attribute("zero_rows", "int", 0, allowed=(0, 1)),  # a row of which all keys are hidden is 0
+            Attribute("zero_rows", "int", 0, allowed=(0, 1)),  # a row whose keys are all hidden is 0
         ),
         rules=(views_are_inside, result_keeps_rows, matrices_fit, mask_broadcasts),
         shapes=_shapes,

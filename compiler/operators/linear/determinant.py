@@ -14,11 +14,11 @@ from compiler.operators.record import Call, Input, Output, Types, rule
 from compiler.operators.types import rank_within
 
 MOST_ROWS = 64
-"""More would be too much code: every row is a step of the elimination that is written out."""
+"""The most rows: each is a written-out step of the elimination, so more would be too much code."""
 
 
 def _det(build: Builder, call: Call) -> tuple[str, ...]:
-    """Gaussian elimination with the largest element of the column as pivot."""
+    """Expand by Gaussian elimination, with the largest element of the column as pivot."""
     *batch, rows, _ = call.shape(0)
     x = reshaped(build, call.name(0), math.prod(batch), rows, rows)
     result = build.constant(np.ones((math.prod(batch), 1, 1)), build.dtype(x))

@@ -29,11 +29,11 @@ class _Equation:
 
 
 class _Mistake(Exception):
-    """An equation is wrong; the text says how."""
+    """A mistake in an equation; the text describes it."""
 
 
 def _spread(term: str, rank: int) -> str:
-    """A term whose ellipsis is replaced by labels."""
+    """Replace the ellipsis of a term by labels."""
     letters = term.replace("...", "")
     hidden = rank - len(letters)
     if not all(letter.isascii() and letter.isalpha() for letter in letters) or term.count("...") > 1:
@@ -44,7 +44,7 @@ def _spread(term: str, rank: int) -> str:
 
 
 def _sizes(terms: Sequence[str], call: Call) -> dict[str, int]:
-    """The size of every label. Axes of an ellipsis broadcast: their size may be 1 in some operands."""
+    """Return the size of every label. Axes of an ellipsis broadcast: their size may be 1 in some operands."""
     sizes: dict[str, int] = {}
     for at, term in enumerate(terms):
         for label, size in zip(term, call.shape(at), strict=True):
@@ -76,7 +76,7 @@ def _parsed(call: Call) -> _Equation:
 
 
 def _diagonal(build: Builder, value: str, term: str) -> _Labelled:
-    """An operand without repeated labels: two axes of one label become their diagonal."""
+    """Remove repeated labels of an operand: two axes of one label become their diagonal."""
     while len(set(term)) < len(term):
         first = next(at for at, label in enumerate(term) if label in term[at + 1 :])
         second = term.index(term[first], first + 1)
@@ -90,7 +90,7 @@ def _diagonal(build: Builder, value: str, term: str) -> _Labelled:
 
 
 def _summed(build: Builder, value: str, term: str, wanted: set[str]) -> _Labelled:
-    """An operand summed over all but the wanted labels."""
+    """Sum an operand over all but the wanted labels."""
     gone = tuple(at for at, label in enumerate(term) if label not in wanted)
     if not gone:
         return value, term
@@ -100,7 +100,7 @@ def _summed(build: Builder, value: str, term: str, wanted: set[str]) -> _Labelle
 
 
 def _ordered(build: Builder, value: str, term: str, labels: str, sizes: Mapping[str, int]) -> str:
-    """An operand with its axes in the order of ``labels``; axes that broadcast get their full size."""
+    """Return an operand with its axes in the order of ``labels``; axes that broadcast get their full size."""
     order = [term.index(label) for label in labels]
     value = value if order == sorted(order) else permuted(build, value, *order)
     return broadcast(build, value, tuple(sizes[label] for label in labels))
@@ -109,7 +109,7 @@ def _ordered(build: Builder, value: str, term: str, labels: str, sizes: Mapping[
 def _product(
     build: Builder, left: _Labelled, right: _Labelled, wanted: set[str], sizes: Mapping[str, int]
 ) -> _Labelled:
-    """The product of two operands, summed over the common labels that are not wanted: a matrix product."""
+    """Multiply two operands as matrices, summed over the common labels that are not wanted."""
     (x, first), (y, second) = left, right
     both = [label for label in first if label in second]
     batch = "".join(label for label in both if label in wanted)

@@ -20,21 +20,21 @@ from compiler.operators.record import Attribute, Call, Input, Output, Types, rul
 from compiler.operators.types import FLOAT, INDEX, axis_from_front
 
 _MOST_ENTRIES = 1 << 26
-"""Entries of the matrix of a transform."""
+"""The most entries of the matrix of a transform."""
 _MOST_PIECES = 32
-"""Frames whose steps are shorter than a part of them are gathered sample by sample."""
+"""The most pieces per frame; frames with more are gathered sample by sample."""
 
 
 @lru_cache(maxsize=8)
 def _matrix(rows: int, columns: int, length: int, inverse: bool) -> Array:
-    """The first powers of the roots of unity, complex: exp(-2 pi i n k / length), or the inverse."""
+    """Return powers of the roots of unity, complex: exp(-2 pi i n k / length), or the inverse."""
     turns = np.outer(np.arange(rows), np.arange(columns)) % length
     roots = np.exp((2j if inverse else -2j) * np.pi * np.arange(length) / length)
     return np.asarray(roots[turns] / (length if inverse else 1))
 
 
 def _of_parts(matrix: Array, complex_in: bool, complex_out: bool) -> Array:
-    """A complex matrix as one of numbers: (real, imaginary) parts of rows and of columns are neighbours."""
+    """Write a complex matrix as a real one: (real, imaginary) parts of rows and of columns are neighbours."""
     real = np.stack([matrix.real, matrix.imag], axis=-1)
     made = np.stack([real, np.stack([-matrix.imag, matrix.real], axis=-1)], axis=1)
     made = made[:, : 1 + complex_in, :, : 1 + complex_out]
@@ -42,8 +42,11 @@ def _of_parts(matrix: Array, complex_in: bool, complex_out: bool) -> Array:
 
 
 def _real_inverse(rows: int, length: int) -> Array:
-    """The inverse of a transform of real numbers, of which ``rows`` values are known: each is there twice,
-    once conjugated, except for the first, and the middle one of an even length, which are real."""
+    """Return the inverse of a real transform, whose first ``rows`` values are known.
+
+    Each value occurs twice, once conjugated, except the first, and the middle one of an even length, which
+    are real.
+    """
     matrix = 2 * _matrix(rows, length, length, True)
     for row in {0, length // 2} if length % 2 == 0 else {0}:
         if row < rows:
@@ -52,7 +55,7 @@ def _real_inverse(rows: int, length: int) -> Array:
 
 
 def _one_number(call: Call, at: int, default: int) -> int:
-    """The value of an operand of one number that may be omitted."""
+    """Return the value of an operand of one number that may be omitted."""
     value = call.value_ints(at)
     return default if value is None else value[0]
 
@@ -73,13 +76,13 @@ def _axis(call: Call) -> int:
 
 
 def _length(call: Call) -> int:
-    """The number of samples that are transformed."""
+    """Return the number of samples that are transformed."""
     size = call.shape(0)[_axis(call)]
     return _one_number(call, 1, 2 * (size - 1) if _inverts(call) and _is_one_sided(call) else size)
 
 
 def _used(call: Call) -> int:
-    """How many elements of the operand are read; zeros are those that it lacks."""
+    """Return the number of elements that are read of the operand; missing ones are zeros."""
     length, size = _length(call), call.shape(0)[_axis(call)]
     return min(size, length // 2 + 1 if _inverts(call) and _is_one_sided(call) else length)
 
@@ -195,7 +198,7 @@ def _stft_result(call: Call) -> tuple[str, Shape]:
 
 
 def _framed(build: Builder, call: Call, x: str) -> str:
-    """The frames of a signal [batch, samples, parts], as [batch, frames, length, parts]."""
+    """Return the frames of a signal [batch, samples, parts], as [batch, frames, length, parts]."""
     batch, samples, parts = build.shape(x)
     step, length, frames = _one_number(call, 1, 1), _frame_length(call), _frames(call)
     if -(-length // step) > _MOST_PIECES:

@@ -13,7 +13,7 @@ _PRODUCT = Types("T", (*FLOATS, "int32", "int64"))
 
 
 def gemm_sizes(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(M, K) of A and (K, N) of B after transA and transB; both operands have rank 2."""
+    """Return (M, K) of A and (K, N) of B after transA and transB; both operands have rank 2."""
     (a0, a1), (b0, b1) = call.shape(0), call.shape(1)
     a = (a1, a0) if call.integer("transA") else (a0, a1)
     b = (b1, b0) if call.integer("transB") else (b0, b1)
@@ -65,7 +65,7 @@ def _needs_of_gemm(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
 
 
 def _as_matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:
-    """Shapes of matrices: a vector on the left is a row, on the right a column (numpy.matmul)."""
+    """Return shapes as matrices: a vector on the left is a row, on the right a column (numpy.matmul)."""
     return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
 
 
@@ -103,7 +103,7 @@ def _matmul(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
 
 
 def _needs_of_matmul(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Rows of A, columns of B, and of the inner axis what :func:`_rows_of_band` says."""
+    """Return rows of A and columns of B, with the part of the inner axis from :func:`_rows_of_band`."""
     a, b = _as_matrices(call.shape(0), call.shape(1))
     is_row, is_column = call.tensor(0).rank == 1, call.tensor(1).rank == 1
     outer = list(box.intervals)
@@ -116,14 +116,14 @@ def _needs_of_matmul(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 _SMALLEST_BAND = 16
-"""Rows of a matrix of which a column with many zeros hardly is one by chance."""
+"""The fewest rows for a band matrix: a shorter column may have many zeros by chance."""
 
 
 def _rows_of_band(known: Array | None, columns: tuple[int, int], size: int) -> tuple[int, int]:
-    """The rows that some columns of a known band matrix have, all ``size`` rows of another.
+    """Return the rows that some columns of a known band matrix have; for another matrix all ``size`` rows.
 
-    With a band matrix, as interpolation has, a product reads a window. Beside the window an infinity does not
-    become NaN. Any other matrix is taken whole, however many zeros it has: divisions are the same then.
+    With a band matrix, as interpolation has, a product reads a window. An infinity outside the window does
+    not become NaN. Any other matrix is taken whole, however many zeros it has: divisions are the same then.
     """
     if known is None or known.ndim != 2 or size < _SMALLEST_BAND:
         return 0, size

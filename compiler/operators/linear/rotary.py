@@ -1,6 +1,6 @@
-"""Rotary position embedding: the operator Rotary, which rewrites put into the graph, and RotaryEmbedding.
+"""Rotary position embedding: the operator Rotary, which rewrites insert into the graph, and RotaryEmbedding.
 
-Pairs of features are turned by an angle that depends on the position: y = x cos + turned(x) sin, where
+Pairs of features are rotated by an angle that depends on the position: y = x cos + turned(x) sin, where
 turned(x) has every feature at its partner's place, one of the two negated. The partner of a feature (the one
 in the other half, or the neighbour) is an attribute.
 """
@@ -21,18 +21,18 @@ from .strided import StridedView, view_of
 
 
 def halves(size: int) -> tuple[int, ...]:
-    """The attribute ``turn`` where partners are in the two halves of ``size`` features."""
+    """Return the attribute ``turn`` if partners are in the two halves of ``size`` features."""
     half = size // 2
     return (*range(-half - 1, -size - 1, -1), *range(1, half + 1))
 
 
 def neighbours(size: int) -> tuple[int, ...]:
-    """The attribute ``turn`` where partners are neighbours."""
+    """Return the attribute ``turn`` if partners are neighbours."""
     return tuple(at for first in range(1, size, 2) for at in (-first - 1, first))
 
 
 def features(call: Call) -> StridedView:
-    """The view of the rows [..., features] in the operand."""
+    """Return the view of the rows [..., features] in the operand."""
     return view_of(call, 0, "view")
 
 
@@ -75,7 +75,7 @@ def _rotary(call: Call, x: Array, cosine: Array, sine: Array) -> tuple[Array, ..
 
 
 def _needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """The features and their partners."""
+    """Return the boxes of the features and their partners."""
     (begin, end), turn = box.intervals[-1], call.integers("turn") or ()
     places = [*range(begin, end), *(abs(at) - 1 for at in turn[begin:end])]
     both = box.along(len(box.intervals) - 1, min(places), max(places) + 1)
@@ -101,7 +101,7 @@ register(
 
 
 def _rotary_embedding(build: Builder, call: Call) -> tuple[str, ...]:
-    """In terms of Rotary, on x as [B, H, S, D]."""
+    """Expand RotaryEmbedding to Rotary, on x as [B, H, S, D]."""
     x, flat = call.name(0), call.tensor(0).rank == 3
     if flat:
         batch, length, hidden = call.shape(0)
@@ -124,7 +124,7 @@ def _rotary_embedding(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _spread_over_features(build: Builder, cache: str, sizes: tuple[int, int, int], interleaved: bool) -> str:
-    """A table [B, S, D / 2] with one value for each pair as [B, 1, S, D]."""
+    """Spread a table [B, S, D / 2] with one value for each pair to [B, 1, S, D]."""
     batch, length, turned = sizes
     if not interleaved:
         half = reshaped(build, cache, batch, 1, length, turned // 2)

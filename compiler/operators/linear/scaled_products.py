@@ -1,6 +1,6 @@
-"""The operator Attention of ONNX, in the operators that exporters write it in without it.
+"""The operator Attention of ONNX, expanded into the operators that exporters use without it.
 
-A rewrite then makes it one phase, as it does with theirs. Only masks and rows without any key need care: the
+A rewrite then makes it one phase, as for these exporters. Only masks and rows without any key need care: the
 result of such a row is 0.
 """
 
@@ -23,11 +23,11 @@ _MASK = Types("U", (*FLOAT.allowed, "bool"))
 _COUNTED = ("Q", "K", "V")
 _HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")
 _SCORES, _CAPPED, _MASKED, _WEIGHTS = range(4)
-"""What ``qk_matmul_output_mode`` says that the result of the product is."""
+"""Values of ``qk_matmul_output_mode``: the scores that become the output."""
 
 
 def _heads(call: Call, index: int) -> Shape:
-    """Q, K or V as [batch, heads, rows, channels]."""
+    """Return the shape of Q, K or V as [batch, heads, rows, channels]."""
     shape = call.shape(index)
     if len(shape) == 4:
         return shape
@@ -36,12 +36,12 @@ def _heads(call: Call, index: int) -> Shape:
 
 
 def _past(call: Call) -> int:
-    """How many keys are there before K."""
+    """Return the number of keys before K."""
     return call.shape(4)[2] if call.has(4) else 0
 
 
 def _scores(call: Call) -> Shape:
-    """The shape [batch, heads, queries, keys] of the scores."""
+    """Return the shape [batch, heads, queries, keys] of the scores."""
     batch, heads, rows, _ = _heads(call, 0)
     return batch, heads, rows, _past(call) + _heads(call, 1)[2]
 
@@ -134,7 +134,7 @@ def _attention(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _operand(build: Builder, call: Call, index: int) -> str:
-    """Q, K or V with an axis of heads before the rows."""
+    """Return Q, K or V with an axis of heads before the rows."""
     batch, heads, rows, channels = _heads(call, index)
     if call.tensor(index).rank == 4:
         return call.name(index)
@@ -142,7 +142,7 @@ def _operand(build: Builder, call: Call, index: int) -> str:
 
 
 def _for_queries(build: Builder, x: str, heads: int) -> str:
-    """K or V with each head repeated for the heads of queries that share it."""
+    """Repeat each head of K or V for the heads of queries that share it."""
     batch, groups, *matrix = build.shape(x)
     if groups == heads:
         return x
@@ -153,7 +153,7 @@ def _for_queries(build: Builder, x: str, heads: int) -> str:
 
 
 def _capped(build: Builder, scores: str, cap: float) -> str:
-    """Scores that do not exceed ``cap``; 0 is none."""
+    """Limit scores to ``cap``; 0 is no limit."""
     if cap == 0:
         return scores
     inner = build("Tanh", build("Mul", scores, build.like(scores, 1 / cap)))
@@ -161,7 +161,7 @@ def _capped(build: Builder, scores: str, cap: float) -> str:
 
 
 def _mask(build: Builder, call: Call, dtype: str) -> str | None:
-    """The mask that is added to the scores; None if there is none."""
+    """Return the mask that is added to the scores; None if there is none."""
     conditions, added = _conditions(build, call), []
     if call.has(3):
         given = _to_all_keys(build, call.name(3), _scores(call)[-1])
@@ -176,7 +176,7 @@ def _mask(build: Builder, call: Call, dtype: str) -> str | None:
 
 
 def _to_all_keys(build: Builder, mask: str, keys: int) -> str:
-    """A mask that hides the keys beyond its last one."""
+    """Extend a mask to all keys; keys beyond its last one are hidden."""
     shape = build.shape(mask)
     if not shape or shape[-1] in (1, keys):
         return mask
@@ -186,22 +186,22 @@ def _to_all_keys(build: Builder, mask: str, keys: int) -> str:
 
 
 def _window(call: Call) -> tuple[int | None, int | None]:
-    """How many keys before its own and after it a query sees; None: all of them."""
+    """Return the numbers of keys before and after its own that a query sees; None: all of them."""
     left, right = (call.attrs.get(f"{side}_window_size", -1) for side in ("left", "right"))
     bounds = [int(size) if isinstance(size, int) and size >= 0 else None for size in (left, right)]
     return bounds[0], 0 if call.integer("is_causal") else bounds[1]
 
 
 def _conditions(build: Builder, call: Call) -> list[str]:
-    """Truth values, which broadcast to the scores: the keys that a query sees by its place."""
+    """Return truth values that broadcast to the scores: the keys that a query sees by its place."""
     rows, keys = _scores(call)[2:]
     left, right = _window(call)
-    after = np.arange(keys) - np.arange(rows)[:, None]  # key 0 is that of query 0
+    after = np.arange(keys) - np.arange(rows)[:, None]  # key 0 belongs to query 0
     if not call.has(6):
         lowest = -rows if left is None else _past(call) - left
         seen = (after >= lowest) & (after <= (keys if right is None else _past(call) + right))
         return [] if seen.all() else [build.constant(seen, "bool")]
-    lengths = reshaped(build, call.name(6), -1, 1, 1, 1)  # the last query has the last key that is there
+    lengths = reshaped(build, call.name(6), -1, 1, 1, 1)  # the last query has the last key of all
     conditions = [build("Less", build.constant(np.arange(keys), "int64"), lengths)]
     if right is not None:
         conditions.append(build("Less", build.constant(after + rows - 1 - right, "int64"), lengths))
@@ -211,7 +211,7 @@ def _conditions(build: Builder, call: Call) -> list[str]:
 
 
 def _weights(build: Builder, scores: str, mask: str | None) -> str:
-    """The softmax of the scores; 0 in a row of which the mask hides all keys."""
+    """Return the softmax of the scores; 0 in a row whose keys the mask hides entirely."""
     weights = build("Softmax", scores, axis=-1)
     known = build.constants.get(mask) if mask is not None else None
     if mask is None or (known is not None and np.all(known.max(-1) > -np.inf)):

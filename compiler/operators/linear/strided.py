@@ -15,7 +15,7 @@ from compiler.operators.record import Call
 
 @dataclass(frozen=True)
 class StridedView:
-    """Element i of a tensor of ``shape`` is element ``offset + sum(i * strides)`` of an operand."""
+    """A view: element i of a tensor of ``shape`` is element ``offset + sum(i * strides)`` of an operand."""
 
     offset: int
     shape: Shape
@@ -28,12 +28,12 @@ class StridedView:
 
     @property
     def last(self) -> int:
-        """The largest element number it reaches."""
+        """The largest element number that the view reaches."""
         reach = zip(self.shape, self.strides, strict=True)
         return self.offset + sum((size - 1) * step for size, step in reach)
 
     def part(self, operand: Shape, box: Box) -> Box:
-        """A box of an operand of a shape that holds what the view shows of it in a box of its own.
+        """Return a box of an operand that holds the elements in a box of the view.
 
         Exact where every axis of the view goes along one axis of the operand.
         """
@@ -51,12 +51,12 @@ class StridedView:
         return Box(tuple((begin, end + 1) for begin, end in zip(low, high, strict=True)))
 
     def transposed(self, order: Sequence[int]) -> StridedView:
-        """The view with its axes in another order."""
+        """Return the view with its axes in another order."""
         shape, strides = (tuple(of[axis] for axis in order) for of in (self.shape, self.strides))
         return StridedView(self.offset, shape, strides)
 
     def expanded(self, shape: Shape) -> StridedView:
-        """The view whose axes of one element are repeated as in ``shape``, after new ones before them."""
+        """Repeat axes of one element as in ``shape``, after adding new axes before them."""
         new = len(shape) - len(self.shape)
         old = zip((1,) * new + self.shape, (0,) * new + self.strides, shape, strict=True)
         return StridedView(
@@ -64,7 +64,7 @@ class StridedView:
         )
 
     def sliced(self, ranges: Sequence[range]) -> StridedView | None:
-        """A part of every axis; None for empty parts and negative steps."""
+        """Slice every axis; None for empty parts and negative steps."""
         if any(taken.step < 0 or not taken for taken in ranges):
             return None
         starts = (taken.start * step for taken, step in zip(ranges, self.strides, strict=True))
@@ -72,10 +72,10 @@ class StridedView:
         return StridedView(self.offset + sum(starts), tuple(map(len, ranges)), strides)
 
     def reshaped(self, shape: Shape) -> StridedView | None:
-        """The view in another shape; None if the new axes have no strides.
+        """Return the view in another shape; None if the new axes have no strides.
 
         Axes of both shapes are compared from the first on. An axis of one element has the stride that it
-        would have with more of them, so that a stride has one formula where a run decides that axis.
+        would have with more, so that a stride has one formula if the extent of that axis is dynamic.
         """
         old, new = list(zip(self.shape, self.strides, strict=True)), list(shape)
         strides: list[int] = []
@@ -94,26 +94,26 @@ class StridedView:
         return StridedView(self.offset, shape, (*strides, *last * len(new)))
 
     def of(self, operand: Array) -> Array:
-        """The elements of an operand that it shows, read-only."""
+        """Return the elements of an operand that the view shows, read-only."""
         flat = np.ascontiguousarray(operand).reshape(-1)
         strides = [step * flat.itemsize for step in self.strides]
         return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, strides, writeable=False)
 
 
 def _merged(outer: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int] | None:
-    """Two axes, each by its extent and stride, as one; None if it has no stride."""
+    """Merge two axes, given by extent and stride; None if the result has no stride."""
     if 1 in (outer[0], inner[0]):
         return inner if outer[0] == 1 else outer
     return (outer[0] * inner[0], inner[1]) if outer[1] == inner[0] * inner[1] else None
 
 
 def compact(shape: Shape) -> StridedView:
-    """All elements in their order."""
+    """Return the view of all elements in their order."""
     return StridedView(0, shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
 
 
 def view_of(call: Call, index: int, attribute: str) -> StridedView:
-    """The view of operand ``index`` that an attribute holds; without the attribute the whole operand."""
+    """Return the view of operand ``index`` in an attribute; without the attribute the whole operand."""
     numbers = call.integers(attribute)
     if not numbers:
         return compact(call.shape(index))

@@ -37,7 +37,7 @@ def one_value_per_channel(call: Call) -> str | None:
 
 
 def _needs_of_groups(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Whole groups."""
+    """Return the boxes of whole groups."""
     channels, each = box.intervals[1], call.shape(0)[1] // call.integer("groups")
     whole = whole_along(box, call.shape(0), range(2, call.tensor(0).rank))
     values = Box((channels,))
@@ -62,11 +62,11 @@ register(
 
 
 MOST_CHANNELS = LARGEST_EXTENT
-"""Channels whose sums an instruction takes as one row."""
+"""The most channels: an instruction sums them as one row."""
 
 
 def _by_groups(build: Builder, call: Call, groups: int, scale: str, shift: str) -> str:
-    """The normalization of groups; ``scale`` and ``shift`` have one value per channel (axis 1)."""
+    """Normalize groups; ``scale`` and ``shift`` have one value per channel (axis 1)."""
     shape, x, epsilon = call.shape(0), call.name(0), call.number("epsilon")
     if 0 in shape:
         return build("Identity", x)
@@ -104,7 +104,7 @@ def _group(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _per_channel(build: Builder, name: str, groups: int, channels: int) -> str:
-    """One value per group as one value per channel."""
+    """Repeat one value per group to one value per channel."""
     repeated = broadcast(build, reshaped(build, name, groups, 1), (groups, channels // groups))
     return reshaped(build, repeated, channels)
 

@@ -21,7 +21,7 @@ _EPSILON = Attribute("epsilon", "float", 1e-5)
 
 
 def _trains(call: Call) -> bool:
-    """Whether the statistics are those of X itself."""
+    """Return True if the statistics are those of X itself."""
     return bool(call.integer("training_mode"))
 
 
@@ -61,7 +61,7 @@ def _batch_norm(call: Call, x: Array, *parameters: Array) -> tuple[Array, ...]:
 
 
 def _batch_axes(call: Call) -> tuple[int, ...]:
-    """The axes over which the statistics of training are taken: all but that of the channels."""
+    """Return the axes of the statistics in training: all but the axis of the channels."""
     return (0, *range(2, call.tensor(0).rank))
 
 
@@ -70,7 +70,7 @@ def _batch_norm_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _in_training(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """With the statistics of X, in FP32; None in inference, which has a lowering."""
+    """Expand with the statistics of X, in FP32; None in inference, which has a lowering."""
     if not _trains(call):
         return None
     build.precise = True
@@ -84,7 +84,7 @@ def _in_training(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _running(build: Builder, call: Call, at: int, new: str) -> str:
-    """The statistic ``at`` after a step of training; empty if it is not wanted."""
+    """Return the statistic ``at`` after a step of training; empty if it is not wanted."""
     if not call.wants(at - 2):
         return ""
     old, momentum = call.name(at), call.number("momentum")
@@ -137,7 +137,7 @@ register(
 
 
 def normalized_axes(call: Call) -> tuple[int, ...]:
-    """The axes over which LayerNormalization takes mean and variance: ``axis`` and all after it."""
+    """Return the axes of LayerNormalization's mean and variance: ``axis`` and all after it."""
     return tuple(range(axis_of(call), call.tensor(0).rank))
 
 
@@ -179,7 +179,7 @@ def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _needs_of_layer_norm(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """The rows whole; scale and bias where the first result is, while the statistics do without them."""
+    """Return whole rows; scale and bias only for the first result, as the statistics do without them."""
     rows = whole_along(box, call.shape(0), normalized_axes(call))
     if number:
         return (rows,)
@@ -187,7 +187,7 @@ def _needs_of_layer_norm(call: Call, number: int, box: Box) -> tuple[Box | None,
 
 
 def _expand_layer_norm(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """The lowering computes the first result only; the statistics are computed again, by other operators."""
+    """Expand the statistics, which the lowering does not compute, by other operators."""
     if not call.wants(1) and not call.wants(2):
         return None
     x = call.name(0)

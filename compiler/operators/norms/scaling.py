@@ -38,7 +38,7 @@ def channels_are_few(call: Call) -> str | None:
 
 
 def _lrn(build: Builder, call: Call) -> tuple[str, ...]:
-    """The sum of squares over neighbouring channels is a product with a band matrix."""
+    """Expand LRN: the sum of squares over neighbouring channels is a product with a band matrix."""
     x, shape, size = call.name(0), call.shape(0), call.integer("size")
     channels = np.arange(shape[1])
     distance = channels[:, None] - channels[None, :]

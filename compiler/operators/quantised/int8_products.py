@@ -40,7 +40,7 @@ def _conv_shapes(call: Call) -> tuple[Shape, ...]:
 def _conv(
     call: Call, x: Array, w: Array, b: Array | None = None, scale: Array | None = None
 ) -> tuple[Array, ...]:
-    """The padding is the zero point: it adds nothing."""
+    """Convolve; the padding is the zero point, which adds nothing."""
     centred = x.astype(np.float64) - call.integer("x_zero")
     bias = None if b is None else b.astype(np.float64)
     sums = conv_sums(call, centred, w.astype(np.float64), bias)

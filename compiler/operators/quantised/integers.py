@@ -1,6 +1,6 @@
-"""Operators on signed bytes, which rewrites and expansions make of quantised ones.
+"""Operators on signed bytes, which rewrites and expansions make from quantised ones.
 
-Bytes inside a graph are signed, as the engines take them. An unsigned byte is the signed one that is 128
+Bytes inside a graph are signed, as the engines take them. An unsigned byte becomes the signed one that is 128
 less, with a zero point that is 128 less too.
 """
 
@@ -15,7 +15,7 @@ from compiler.operators.record import Attribute, Call, Input, Operator, Output, 
 from compiler.operators.types import broadcast_result, operands_broadcast, same_shape
 
 OFFSET = 128
-"""The difference of an unsigned byte and the signed byte that stands for it."""
+"""The difference between an unsigned byte and the signed byte that replaces it."""
 
 _FLOAT = Types("T", FLOATS)
 _SINGLE = Types("S", ("float32",))
@@ -23,7 +23,10 @@ _SIGNED = Types("B", ("int8",))
 
 
 def _quantised(call: Call, x: Array, scale: Array, zero: Array | None = None) -> tuple[Array, ...]:
-    """x / scale in binary32, as ONNX says, rounded to even; the zero point is added to the integer."""
+    """Quantise: x / scale in binary32, as ONNX says, rounded to even.
+
+    The zero point is added to the integer.
+    """
     whole = np.rint(x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
     shifted = whole if zero is None else whole + zero
     return (np.clip(np.nan_to_num(shifted, nan=0.0), -128, 127).astype(np.int8),)
@@ -47,7 +50,7 @@ register(
 
 
 def _dequantised(call: Call, x: Array, scale: Array, zero: Array | None = None) -> tuple[Array, ...]:
-    """The difference is exact; the product is rounded to binary32, as ONNX says."""
+    """Dequantise: the difference is exact; the product is rounded to binary32, as ONNX says."""
     centred = x.astype(np.float32) - (np.float32(0) if zero is None else zero.astype(np.float32))
     return ((centred * scale.astype(np.float32)).astype(np.float64),)
 
@@ -75,7 +78,7 @@ def _offset(call: Call, x: Array) -> tuple[Array, ...]:
 
 
 def offset_dtype(call: Call) -> str:
-    """The element type of the result of an OffsetBinary."""
+    """Return the element type of the result of an OffsetBinary."""
     return "uint8" if call.tensor(0).dtype == "int8" else "int8"
 
 
@@ -106,7 +109,7 @@ REQUANTISED = (
 )
 """Attributes of products of bytes: zero points of operand and result, limits and type of the result.
 
-``exact`` of 0 allows integers that are one step away, where the quotient is near a half.
+With ``exact`` 0 integers may be one off, if the quotient is near a half.
 """
 
 
@@ -119,17 +122,17 @@ def scaled_unless_sums(call: Call) -> str | None:
 
 
 def result_dtype(call: Call) -> str:
-    """The element type of the result of a product of bytes."""
+    """Return the element type of the result of a product of bytes."""
     return NUMBERS[call.integer("to")]
 
 
 def result_dtypes(call: Call) -> tuple[str, ...]:
-    """The type of :func:`result_dtype`, as records take it."""
+    """Return the type of :func:`result_dtype`, as records take it."""
     return (result_dtype(call),)
 
 
 def requantised(call: Call, sums: Array, scale: Array | None) -> Array:
-    """Sums, which wrap, as the result type of a product: multiplied by the scale in binary32."""
+    """Convert sums, which wrap, to the result type of a product: multiplied by the scale in binary32."""
     whole = np.asarray(sums).astype(np.int64).astype(np.int32)
     dtype = result_dtype(call)
     if scale is None:
@@ -147,4 +150,4 @@ PRODUCT_INPUTS = (
     Input("B", Types("I", ("int32",)), optional=True),
     Input("scale", _SINGLE, optional=True),
 )
-"""Operands of a product of bytes: the computed one, the known one, what the sums begin with, the scale."""
+"""Operands of a product of bytes: the computed one, the known one, the start of the sums, the scale."""

@@ -34,7 +34,7 @@ def numbers_have_so_few_bits(call: Call) -> str | None:
 
 
 def dequantised(numbers: Array, scale: Array, zero: Array | None, block: int) -> Array:
-    """(numbers - zero) scale in binary64; row r belongs to block r // ``block``."""
+    """Return (numbers - zero) scale in binary64; row r belongs to block r // ``block``."""
     row = np.arange(numbers.shape[0]) // block
     centred = numbers.astype(np.float64) - (0.0 if zero is None else zero.astype(np.float64)[row])
     return np.asarray(centred * scale.astype(np.float64)[row])

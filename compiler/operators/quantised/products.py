@@ -1,6 +1,6 @@
-"""Products of integers of 8 bits, on the matrix engine in FP32.
+"""Products of 8-bit integers, on the matrix engine in FP32.
 
-They are exact as long as no sum leaves 24 bits, so long sums are cut and the pieces added as integers.
+They are exact as long as no sum exceeds 24 bits, so long sums are cut and the pieces added as integers.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from compiler.operators.windows.geometry import (
 from .quantisation import SCALE, quantised, scales_usable
 
 _ROUNDED_ONCE = 2
-"""Exact numbers whose sum in FP32 is their exact sum, rounded once."""
+"""The most exact numbers whose sum in FP32 is their exact sum, rounded once."""
 _INT32, _FLOAT32 = CAST_NUMBERS["int32"], CAST_NUMBERS["float32"]
 
 _Centred = tuple[str, int]
-"""The name of an operand less its zero point, as floats, and the largest magnitude that it can have."""
+"""The name of an operand minus its zero point, as floats, and its largest possible magnitude."""
 
 
 def _centred(build: Builder, name: str, zero: str) -> _Centred:
-    """An operand less its zero point; ``zero`` is empty if there is none."""
+    """Subtract the zero point from an operand; ``zero`` is empty if there is none."""
     largest = 128 if build.dtype(name) == "int8" else 255
     wide = build("Cast", name, to=_FLOAT32)
     if not zero or (zero in build.constants and not build.constants[zero].any()):
@@ -56,20 +56,20 @@ def _centred(build: Builder, name: str, zero: str) -> _Centred:
 
 
 def _total(build: Builder, parts: list[str]) -> str:
-    """The sum of float32 values that are whole numbers, as integers."""
+    """Add float32 values that are whole numbers, as integers."""
     whole = [build("Cast", part, to=_INT32) for part in parts]
     return whole[0] if len(whole) == 1 else build("Sum", *whole)
 
 
 def _single_total(build: Builder, parts: list[str]) -> str:
-    """That sum as float32, rounded once: that of two exact numbers is so, longer ones are integers before."""
+    """Add such values to a float32, rounded once: two in FP32, more as integers first."""
     if len(parts) > _ROUNDED_ONCE:
         return build("Cast", _total(build, parts), to=_FLOAT32)
     return parts[0] if len(parts) == 1 else build("Add", *parts)
 
 
 def _matrix_product(build: Builder, left: _Centred, right: _Centred) -> list[str]:
-    """The product of matrices, cut along the inner axis into pieces whose sums are exact, as float32."""
+    """Multiply matrices, cut along the inner axis into pieces whose sums are exact, as float32."""
     (x, largest_x), (y, largest_y) = left, right
     step, inner = EXACT_INTEGERS // (largest_x * largest_y), build.shape(x)[-1]
     if inner <= step:
@@ -84,7 +84,7 @@ def _matrix_product(build: Builder, left: _Centred, right: _Centred) -> list[str
 
 
 def _rows_of(build: Builder, zero: str) -> str:
-    """Zero points or scales of the rows of a matrix in a shape that broadcasts to its columns."""
+    """Return zero points or scales of the rows of a matrix in a shape that broadcasts to its columns."""
     per_row = zero and len(build.shape(zero)) == 1 and build.shape(zero) != (1,)
     return reshaped(build, zero, -1, 1) if per_row else zero
 
@@ -113,7 +113,7 @@ composite(
 
 
 def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str) -> str:
-    """Sums of products times the scales of both operands, divided by that of the result, quantised."""
+    """Multiply sums of products by both operands' scales, divide by the result's, and quantise."""
     kind = build.dtype(scales[0])
     scale = build("Div", build("Mul", *scales[:2]), scales[2])
     wide = total if build.dtype(total) == kind else build("Cast", total, to=CAST_NUMBERS[kind])
@@ -165,13 +165,13 @@ composite(
 
 
 def _per_map(build: Builder, name: str, rank: int) -> str:
-    """One value per output channel, or one for all, in a shape that broadcasts to weights [M, C, ...]."""
+    """Return one value per output channel, or one for all, in a shape that broadcasts to [M, C, ...]."""
     is_vector = name and build.shape(name) not in ((), (1,))
     return reshaped(build, name, -1, *(1,) * (rank - 1)) if is_vector else name
 
 
 def _convolved(build: Builder, call: Call, left: _Centred, right: _Centred) -> str:
-    """A convolution, cut along the channels of every group into pieces whose sums are exact."""
+    """Convolve, cut along the channels of every group into pieces whose sums are exact."""
     (x, largest_x), (w, largest_w) = left, right
     names = ("auto_pad", "dilations", "group", "pads", "strides")
     attrs = {name: call.attrs[name] for name in names if name in call.attrs}
@@ -189,7 +189,7 @@ def _convolved(build: Builder, call: Call, left: _Centred, right: _Centred) -> s
 
 
 def _scalar(build: Builder, name: str) -> str:
-    """A value of one element as a scalar."""
+    """Return a value of one element as a scalar."""
     return reshaped(build, name) if name and build.shape(name) == (1,) else name
 
 
@@ -211,7 +211,7 @@ def _qlinear_conv(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _of_conv(weights: int) -> tuple[Rule, ...]:
-    """The rules of a Conv for an operator of which operand number ``weights`` is W."""
+    """Return the rules of a Conv for an operator whose operand number ``weights`` is W."""
 
     def as_conv(call: Call) -> Call:
         return replace(call, inputs=(call.tensor(0), call.tensor(weights)), values=(None, None))

@@ -20,7 +20,7 @@ _FLOAT32 = CAST_NUMBERS["float32"]
 
 
 def _along(build: Builder, call: Call, name: str) -> str:
-    """A scale or zero point with one value per element or block of axis, in a shape that broadcasts to X."""
+    """Return a scale or zero point per element or block of axis, in a shape that broadcasts to X."""
     size = call.attrs.get("block_size")
     if isinstance(size, int) and size:
         return _repeated(build, name, axis_of(call), size, call.shape(0))
@@ -30,7 +30,7 @@ def _along(build: Builder, call: Call, name: str) -> str:
 
 
 def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> str:
-    """One value per block of ``size`` elements of an axis as one per element; the last may be shorter."""
+    """Repeat one value per block of ``size`` elements of an axis per element; the last may be shorter."""
     blocks = build.shape(name)
     with_ones = reshaped(build, name, *blocks[: axis + 1], 1, *blocks[axis + 1 :])
     wide = broadcast(build, with_ones, (*blocks[: axis + 1], size, *blocks[axis + 1 :]))
@@ -39,7 +39,7 @@ def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> 
 
 
 def quantised(build: Builder, x: str, scale: str, zero: str, dtype: str) -> str:
-    """round(x / scale) + zero, limited to the range of a type; ``zero`` may be empty."""
+    """Return round(x / scale) + zero, limited to the range of a type; ``zero`` may be empty."""
     if dtype not in BYTES:
         return _quantised_in_steps(build, x, scale, zero, dtype)
     made = build("QuantiseInt8", x, *_single(build, scale, zero, dtype))
@@ -47,7 +47,7 @@ def quantised(build: Builder, x: str, scale: str, zero: str, dtype: str) -> str:
 
 
 def _quantised_in_steps(build: Builder, x: str, scale: str, zero: str, dtype: str) -> str:
-    """Integers that the engines do not have: each step is exact in FP32 where it is not cut off."""
+    """Quantise to integers that the engines do not have: each step is exact in FP32 if it is not cut off."""
     made = build("Round", build("Div", as_type(build, x, "float32"), as_type(build, scale, "float32")))
     if zero:
         made = build("Add", made, as_type(build, zero, "float32"))
@@ -57,14 +57,14 @@ def _quantised_in_steps(build: Builder, x: str, scale: str, zero: str, dtype: st
 
 
 def dequantised(build: Builder, x: str, scale: str, zero: str) -> str:
-    """(x - zero) scale of bytes, in float32; ``zero`` may be empty."""
+    """Return (x - zero) scale of bytes, in float32; ``zero`` may be empty."""
     dtype = build.dtype(x)
     signed = build("OffsetBinary", x) if dtype == "uint8" else x
     return build("DequantiseInt8", signed, *_single(build, scale, zero, dtype))
 
 
 def _single(build: Builder, scale: str, zero: str, dtype: str) -> list[str]:
-    """Scale and zero point in binary32, for signed bytes; the zero point is left out if it is 0."""
+    """Return scale and zero point in binary32, for signed bytes; a zero point of 0 is left out."""
     operands = [scale if build.dtype(scale) == "float32" else build("Cast", scale, to=_FLOAT32)]
     known = build.constants.get(zero) if zero else np.zeros(())
     if known is not None and dtype == "int8" and not known.any():
@@ -96,7 +96,7 @@ def scales_fit(call: Call) -> str | None:
 
 
 def scales_usable(read: tuple[int, ...], divided_by: tuple[int, ...] = ()) -> Rule:
-    """The rule for scales that are known: operands that are multiplied by, and those that are divided by."""
+    """Make the rule for known scales: operands that multiply, and operands that divide."""
 
     def check(call: Call) -> str | None:
         for at in (*read, *divided_by):
@@ -109,11 +109,11 @@ def scales_usable(read: tuple[int, ...], divided_by: tuple[int, ...] = ()) -> Ru
                 return f"{wide[wrong.argmax()]:g} in '{call.name(at)}'"
         return None
 
-    return Rule("Scales must be finite, and those that are divided by above 0", check)
+    return Rule("Scales must be finite, and scales that divide must be above 0", check)
 
 
 def _wanted(call: Call, default: int) -> int:
-    """The number of the element type that output_dtype asks for."""
+    """Return the number of the element type that output_dtype asks for."""
     given = call.attrs.get("output_dtype")
     return given if isinstance(given, int) and given else default
 

@@ -1,4 +1,4 @@
-"""The sum of two quantised tensors, quantised: what ONNX writes with DequantizeLinear and QuantizeLinear."""
+"""The sum of two quantised tensors, quantised: DequantizeLinear, Add and QuantizeLinear in one operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNED = Types("B", ("int8",))
 class SumQuantisation:
     """Scales and zero points of the operands and of the result, and the bytes that limit the result.
 
-    ``exact``: whether results must be those of ONNX, or may be a step away.
+    ``exact``: results must be ONNX's; otherwise they may be one off.
     """
 
     a_scale: float
@@ -33,7 +33,7 @@ class SumQuantisation:
 
 
 def sum_quantisation(call: Call) -> SumQuantisation:
-    """The scales and zero points of an Int8Sum."""
+    """Return the scales and zero points of an Int8Sum."""
     whole = (call.integer(name) for name in ("a_zero", "b_zero", "y_zero", "low", "high"))
     a_zero, b_zero, y_zero, low, high = whole
     a_scale, b_scale, y_scale = (call.number(name) for name in ("a_scale", "b_scale", "y_scale"))
@@ -42,7 +42,7 @@ def sum_quantisation(call: Call) -> SumQuantisation:
 
 
 def summed_bytes(how: SumQuantisation, a: Array, b: Array) -> Array:
-    """The sum of bytes, each step in binary32 as ONNX says, rounded to even and limited.
+    """Add bytes, each step in binary32 as ONNX says, rounded to even and limited.
 
     ``a`` and ``b`` are integers of shapes that broadcast; the result is int8.
     """

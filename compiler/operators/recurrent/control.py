@@ -1,4 +1,4 @@
-"""Control flow by data: one of two graphs, or a graph again and again.
+"""Control flow by data: one of two graphs, or a graph repeatedly.
 
 Importers make such nodes when a condition or a count is not known. The graphs take the operands of the node
 by their positions, and use nothing else of the graph around it.
@@ -54,7 +54,7 @@ def results_agree(call: Call) -> str | None:
 
 @rule
 def values_keep_their_types(call: Call) -> str | None:
-    """What a loop carries must have the same type and shape after each step"""
+    """Values that a loop carries must have the same type and shape after each step"""
     for before, after in zip(call.inputs[1:], call.bodies[0].outputs, strict=False):
         assert before is not None
         if (before.dtype, before.shape) != (after.dtype, after.shape):
@@ -99,7 +99,7 @@ def _loop(call: Call, *operands: Array | None) -> tuple[Array, ...]:
 
 
 def computed(body: Graph, operands: tuple[Array | None, ...]) -> tuple[Array, ...]:
-    """The results of a graph by the references of its operators; floats are in binary64."""
+    """Compute the results of a graph by the references of its operators; floats are in binary64."""
     values: dict[str, Array | None] = dict(zip((t.name for t in body.inputs), operands, strict=True))
     values |= {name: _widened(array) for name, array in body.constants.items()}
     for node in body.nodes:
@@ -138,11 +138,11 @@ register(
         inputs=(Input("limit", INT64, optional=True), Input("values", _EACH, optional=True, variadic=True)),
         outputs=(Output("outputs", _EACH, variadic=True),),
         attributes=(
-            # 1: the first value that is carried says whether there is one more step
+            # 1: the first carried value tells whether there is one more step
             Attribute("conditional", "int", required=True, allowed=(0, 1)),
             # 1: the first input of the graph is the number of the step
             Attribute("numbered", "int", required=True, allowed=(0, 1)),
-            # 1: the last result is how many steps there were
+            # 1: the last result is the number of steps
             Attribute("counted", "int", required=True, allowed=(0, 1)),
         ),
         rules=(one_limit, values_keep_their_types),

@@ -40,13 +40,13 @@ class States:
     c: str
 
     def sequence(self, build: Builder) -> str:
-        """H of all steps [steps, batch, hidden]."""
+        """Return H of all steps [steps, batch, hidden]."""
         is_whole = len(build.shape(self.outputs[0])) == 3
         return self.outputs[0] if is_whole else _stacked(build, self.outputs, 0)
 
 
 def _run(direction: Direction, x: str, ranged: bool) -> States:
-    """All steps of ``x`` [steps, batch, input]."""
+    """Run all steps of ``x`` [steps, batch, input]."""
     build, batch = direction.build, direction.build.shape(x)[1]
     if not is_one_operator(direction.call, direction.op, ranged):
         return _run_by_steps(direction, x)
@@ -70,7 +70,7 @@ def _run(direction: Direction, x: str, ranged: bool) -> States:
 
 
 def _run_by_steps(direction: Direction, x: str) -> States:
-    """Step by step. After the end of a sequence its state is kept and its output is 0."""
+    """Run step by step. After the end of a sequence its state is kept and its output is 0."""
     build, (steps, batch), call = direction.build, direction.build.shape(x)[:2], direction.call
     projected, step = _projected(direction, x), step_of(direction)
     h, c = direction.initial(5, batch), direction.initial(6, batch) if direction.op == "LSTM" else ""
@@ -91,7 +91,7 @@ def _run_by_steps(direction: Direction, x: str) -> States:
 
 
 def _projected(direction: Direction, x: str) -> str:
-    """W x + Wb (+ Rb) of all steps: [steps, batch, gates * hidden]."""
+    """Return W x + Wb (+ Rb) of all steps: [steps, batch, gates * hidden]."""
     build, (steps, batch, size) = direction.build, direction.build.shape(x)
     rows = reshaped(build, x, steps * batch, size)
     flat = build("MatMul", rows, direction.transposed(1))
@@ -120,20 +120,20 @@ def _recurrent(op: str, ranged: bool = False) -> Expansion:
 
 
 def whole_sequence(build: Builder, states: list[States], batch_first: bool) -> str:
-    """H of every step and direction as [steps, directions, batch, hidden], or [batch, steps, ...]."""
+    """Return H of every step and direction as [steps, directions, batch, hidden], or [batch, steps, ...]."""
     sequences = [state.sequence(build) for state in states]
     whole = _stacked(build, sequences, 1)
     return permuted(build, whole, 2, 0, 1, 3) if batch_first else whole
 
 
 def last_states(build: Builder, names: list[str], batch_first: bool) -> str:
-    """The last states of each direction as [directions, batch, hidden], or [batch, directions, hidden]."""
+    """Return each direction's last states as [directions, batch, hidden], or [batch, directions, hidden]."""
     whole = _stacked(build, names, 0)
     return permuted(build, whole, 1, 0, 2) if batch_first else whole
 
 
 def _stacked(build: Builder, names: list[str], axis: int) -> str:
-    """Values of one shape along a new axis."""
+    """Stack values of one shape along a new axis."""
     shape = build.shape(names[0])
     wide = [reshaped(build, name, *shape[:axis], 1, *shape[axis:]) for name in names]
     return wide[0] if len(wide) == 1 else build("Concat", *wide, axis=axis)
@@ -147,7 +147,7 @@ INPUT_FORGET = Attribute("input_forget", "int", 0, allowed=_FLAG)
 
 
 def attributes_of(op: str, *special: Attribute) -> tuple[Attribute, ...]:
-    """The attributes of a recurrent layer, those that not all have last."""
+    """Return the attributes of a recurrent layer, with ``special`` ones last."""
     return (
         Attribute("activation_alpha", "floats"),
         Attribute("activation_beta", "floats"),

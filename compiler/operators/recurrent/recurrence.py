@@ -62,7 +62,7 @@ def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
 
 
 def _needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """The steps up to those that are wanted, in the order of time; the cells of an LSTM come after all."""
+    """Return the steps up to the wanted ones, in the order of time; the cells of an LSTM come after all."""
     steps, _, columns = call.shape(0)
     (begin, end), batch, _ = box.intervals
     begin, end = (begin if end <= steps else 0, steps) if call.integer("backwards") else (0, end)
@@ -101,7 +101,7 @@ register(
 _PLANE = block_channels(16)
 """Units are padded to a multiple of a plane, so that every gate begins with a plane."""
 FEWEST_UNITS, MOST_UNITS = 16, 256
-"""Units of a layer: with fewer, most work is padding; the weights of more do not fit into one tile."""
+"""Limits of a layer's units: with fewer, most work is padding; weights of more do not fit into one tile."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class RecurrentLayer:
     """One direction of a recurrent layer, by the names of its operands.
 
     ``weights`` [input, gates hidden], ``recurrent`` [hidden, gates hidden], ``bias`` [gates hidden],
-    ``shift`` [hidden], ``h`` and ``c`` [batch, hidden]; those omitted are empty.
+    ``shift`` [hidden], ``h`` and ``c`` [batch, hidden]; omitted ones are empty.
     """
 
     build: Builder
@@ -124,7 +124,10 @@ class RecurrentLayer:
     reset_first: bool = False
 
     def steps(self, x: str) -> str:
-        """States of all steps of ``x`` [steps, batch, input], then the cells of an LSTM; units are padded."""
+        """Return the states of all steps of ``x`` [steps, batch, input], then an LSTM's cells.
+
+        Units are padded.
+        """
         build, (steps, batch, size) = self.build, self.build.shape(x)
         gates, hidden = GATES[self.kind], self.build.shape(self.h)[1]
         flat = build(
@@ -144,7 +147,7 @@ class RecurrentLayer:
         return build("Recurrence", *operands, kind=self.kind, **how)
 
     def _wide(self, name: str, gates: int, hidden: int) -> str:
-        """The last axis [gates hidden] with the units of every gate padded to whole planes."""
+        """Pad the units of every gate in the last axis [gates hidden] to whole planes."""
         build, more = self.build, -hidden % _PLANE
         if not more:
             return name
@@ -154,7 +157,7 @@ class RecurrentLayer:
         return reshaped(build, whole, *outer, gates * (hidden + more))
 
     def run(self, x: str) -> tuple[str, str, str]:
-        """H of every step [steps, batch, hidden], and the last H and C."""
+        """Return H of every step [steps, batch, hidden], and the last H and C."""
         build, (steps, batch, _), hidden = self.build, self.build.shape(x), self.build.shape(self.h)[1]
         states = sliced(build, self.steps(x), 2, 0, hidden)
         last = 0 if self.backwards else steps - 1

@@ -1,4 +1,4 @@
-"""Rules of RNN, GRU and LSTM: activations, directions, sizes, and which layers become one operator."""
+"""Rules of RNN, GRU and LSTM: activations, directions, sizes, and the layers that become one operator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from compiler.operators.record import Call, Rule
 from .recurrence import FEWEST_UNITS, GATES, MOST_UNITS
 
 MOST_STEPS = 1000
-"""Steps that are written out at most: where a layer is not one operator, each is code of its own."""
+"""The most steps that are written out: unless a layer is one operator, each step is code of its own."""
 
 
 PARAMETERS: dict[str, tuple[float | None, float | None]] = {
@@ -33,7 +33,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 
 
 def activation_names(call: Call, op: str) -> list[str]:
-    """The names of the activations of all directions, which models write in any case."""
+    """Return the names of the activations of all directions, which models write in any case."""
     given = call.attrs.get("activations")
     count = len(DIRECTIONS[call.string("direction")])
     if given == RNN_DEFAULT and len(DEFAULTS[op]) == 1:  # ONNX has it for one direction of an RNN too
@@ -43,9 +43,9 @@ def activation_names(call: Call, op: str) -> list[str]:
 
 
 def is_one_operator(call: Call, op: str, ranged: bool = False) -> bool:
-    """Whether one operator computes all steps: usual activations, constant weights, no optional features.
+    """Return True if one operator can compute all steps: usual activations, constant weights, no options.
 
-    A GRU that resets before the product with its state is one where a run decides how many steps there are.
+    A GRU that resets before the product with its state becomes one only if the number of steps is dynamic.
     """
     hidden = call.shape(2)[2]
     usual = tuple(activation_names(call, op)) == DEFAULTS[op] * len(DIRECTIONS[call.string("direction")])
@@ -56,7 +56,7 @@ def is_one_operator(call: Call, op: str, ranged: bool = False) -> bool:
 
 
 def known_activations(op: str) -> Rule:
-    """The rule that activations exist and are as many as the directions need."""
+    """Make the rule that activations exist and are as many as the directions need."""
     each = len(DEFAULTS[op])
 
     def check(call: Call) -> str | None:
@@ -70,7 +70,7 @@ def known_activations(op: str) -> Rule:
 
 
 def _wanted_shapes(call: Call, op: str) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """The operands by name: position and the shape that each must have."""
+    """Return the operands by name: position and the shape that each must have."""
     directions, (_, _, hidden) = len(DIRECTIONS[call.string("direction")]), call.shape(2)
     rows = GATES[op] * hidden
     first, second, size = call.shape(0)
@@ -89,7 +89,7 @@ def _wanted_shapes(call: Call, op: str) -> dict[str, tuple[int, tuple[int, ...]]
 
 
 def shapes_agree(op: str) -> Rule:
-    """The rule that the operands have the right ranks and sizes."""
+    """Make the rule that the operands have the right ranks and sizes."""
 
     def check(call: Call) -> str | None:
         if [call.tensor(at).rank for at in range(3)] != [3, 3, 3]:
@@ -109,7 +109,7 @@ def shapes_agree(op: str) -> Rule:
 
 
 def few_steps(op: str) -> Rule:
-    """The rule that a layer that is written out is not too long."""
+    """Make the rule that a layer that is written out is not too long."""
 
     def check(call: Call) -> str | None:
         steps = call.shape(0)[call.integer("layout")]

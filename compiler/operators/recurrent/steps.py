@@ -22,7 +22,10 @@ Activation = Callable[[Builder, str], str]
 
 
 def activations_of(call: Call, op: str) -> list[Activation]:
-    """The activations of all directions; alpha and beta go, in turn, to those that have such a parameter."""
+    """Return the activations of all directions.
+
+    Alpha and beta are given, in turn, to those with parameters.
+    """
     alphas, betas = (list(call.numbers(f"activation_{which}") or ()) for which in ("alpha", "beta"))
     activations = []
     for name in activation_names(call, op):
@@ -69,7 +72,7 @@ class Direction:
         return GATES[self.op]
 
     def own(self, operand: int) -> str:
-        """The part of an operand [directions, ...] that is this direction's; empty if it was omitted."""
+        """Return this direction's part of an operand [directions, ...]; empty if it was omitted."""
         name = self.call.name(operand)
         if not name:
             return ""
@@ -77,23 +80,23 @@ class Direction:
         return reshaped(self.build, part, *self.build.shape(part)[1:])
 
     def transposed(self, operand: int) -> str:
-        """Weights as [columns, gates * hidden]."""
+        """Return weights as [columns, gates * hidden]."""
         return permuted(self.build, self.own(operand), 1, 0)
 
     def gate(self, x: str, number: int) -> str:
-        """The columns of one gate."""
+        """Return the columns of one gate."""
         axis, first = len(self.build.shape(x)) - 1, number * self.hidden
         return sliced(self.build, x, axis, first, first + self.hidden)
 
     def biases(self) -> tuple[str, str]:
-        """Wb and Rb, empty without a bias."""
+        """Return Wb and Rb, empty without a bias."""
         both, size = self.own(3), self.gates * self.hidden
         if not both:
             return "", ""
         return sliced(self.build, both, 0, 0, size), sliced(self.build, both, 0, size, 2 * size)
 
     def bias(self) -> str:
-        """Wb + Rb, empty without a bias. Rb of a GRU's last gate is not included."""
+        """Return Wb + Rb, empty without a bias. Rb of a GRU's last gate is not included."""
         build, (wb, rb) = self.build, self.biases()
         if wb and self.op == "GRU":
             zeros = build.constant(np.zeros(self.hidden), build.dtype(rb))
@@ -101,7 +104,10 @@ class Direction:
         return build("Add", wb, rb) if wb else ""
 
     def initial(self, operand: int, batch: int) -> str:
-        """The state before the first step; with layout 1, which not all layers have, batches come first."""
+        """Return the state before the first step.
+
+        With layout 1, which not all layers have, batches come first.
+        """
         build, name = self.build, self.call.name(operand)
         if not name:
             return build.constant(np.zeros((batch, self.hidden)), self.call.tensor(0).dtype)
@@ -110,7 +116,10 @@ class Direction:
         return reshaped(build, part, batch, self.hidden)
 
     def activated(self, which: int, x: str) -> str:
-        """An activation of a value, which is first limited to -clip .. clip if there is such an attribute."""
+        """Apply an activation to a value, which is first limited to -clip ..
+
+        Clip if there is such an attribute.
+        """
         build = self.build
         if self.call.attrs.get("clip") is not None:
             bound = self.call.number("clip")
@@ -119,11 +128,11 @@ class Direction:
 
 
 Step = Callable[[str, str, str], tuple[str, str]]
-"""From W x of the step, H and C to the new H and C; C is empty but for LSTM."""
+"""Maps W x of the step, H and C to the new H and C; C is empty except for LSTM."""
 
 
 def step_of(direction: Direction) -> Step:
-    """The function that adds the nodes of one step; what all steps share is added here."""
+    """Return the function that adds the nodes of one step; nodes shared by all steps are added at once."""
     return {"RNN": _rnn_step, "GRU": _gru_step, "LSTM": _lstm_step}[direction.op](direction)
 
 
@@ -137,7 +146,7 @@ def _rnn_step(direction: Direction) -> Step:
 
 
 def _gru_step(direction: Direction) -> Step:
-    """Gates z, r, h. Rb of h is inside the product with r when linear_before_reset is set."""
+    """Return a GRU's step: gates z, r, h. With linear_before_reset, Rb of h is inside the product with r."""
     build, size, recurrent = direction.build, direction.hidden, direction.transposed(2)
     before_reset = bool(direction.call.integer("linear_before_reset"))
     outer, inner = sliced(build, recurrent, 1, 0, 2 * size), direction.gate(recurrent, 2)
@@ -163,7 +172,7 @@ def _lstm_step(direction: Direction) -> Step:
 
 
 def lstm_step(direction: Direction, gates_of: Callable[[str, str], str]) -> Step:
-    """Gates i, o, f, c; the peepholes P are those of i, o and f.
+    """Return an LSTM's step: gates i, o, f, c; the peepholes P belong to i, o and f.
 
     ``gates_of`` adds the product of H and R to W x.
     """
@@ -187,6 +196,6 @@ def lstm_step(direction: Direction, gates_of: Callable[[str, str], str]) -> Step
 
 
 def _sum(build: Builder, *names: str) -> str:
-    """The sum of the operands that are not omitted."""
+    """Add the operands that are not omitted."""
     given = [name for name in names if name]
     return build("Sum", *given) if len(given) > 1 else given[0]

@@ -8,12 +8,12 @@ from compiler.operators.types import axis_from_front
 
 
 def _given_axes(call: Call) -> tuple[int, ...]:
-    """The axes as the attribute (of older operator sets) or the operand has them; empty if absent."""
+    """Return the axes from the attribute (of older operator sets) or the operand; empty if absent."""
     return call.integers("axes") or call.value_ints(1) or ()
 
 
 def reduced_axes(call: Call) -> tuple[int, ...]:
-    """The axes to reduce, ascending, counted from the front."""
+    """Return the axes to reduce, ascending, counted from the front."""
     given, rank = _given_axes(call), call.tensor(0).rank
     if given:
         return tuple(sorted(axis_from_front(axis, rank) for axis in given))
@@ -44,14 +44,14 @@ def something_to_average(call: Call) -> str | None:
 
 
 def reduced_shapes(call: Call) -> tuple[Shape, ...]:
-    """The shape of the only output."""
+    """Return the shape of the only output."""
     axes, keep = reduced_axes(call), call.integer("keepdims")
     sizes = enumerate(call.shape(0))
     return (tuple(1 if axis in axes else size for axis, size in sizes if keep or axis not in axes),)
 
 
 def reduction_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """All elements of the reduced axes."""
+    """Return the boxes with all elements of the reduced axes."""
     axes, kept = reduced_axes(call), iter(box.intervals)
     intervals = []
     for axis, size in enumerate(call.shape(0)):

@@ -22,7 +22,7 @@ def boxes_and_scores_fit(call: Call) -> str | None:
 
 
 def row_elements(room: int) -> int:
-    """Elements of a row of the result: how many boxes were selected, their numbers, and padding."""
+    """Return the elements of a row of the result: the count of selected boxes, their numbers, and padding."""
     return round_up(room + 1, GRAIN)
 
 
@@ -32,7 +32,7 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _corners(box: Array, center: bool) -> tuple[np.float32, np.float32, np.float32, np.float32]:
-    """Least and largest x, least and largest y."""
+    """Return the least and largest x, and the least and largest y."""
     a, b, c, d = (np.float32(side) for side in box)
     if center:
         two = np.float32(2)
@@ -41,7 +41,7 @@ def _corners(box: Array, center: bool) -> tuple[np.float32, np.float32, np.float
 
 
 def _overlap(one: Array, other: Array, center: bool, limit: np.float32) -> bool:
-    """Whether the intersection of two boxes is more than a part of their union, in binary32."""
+    """Return True if the intersection of two boxes exceeds a part of their union, in binary32."""
     a, b = _corners(one, center), _corners(other, center)
     width = min(a[1], b[1]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[2], b[2])
@@ -90,17 +90,17 @@ register(
         inputs=(
             Input("boxes", FLOAT),
             Input("scores", FLOAT),
-            Input("most", INT64, optional=True),  # boxes of a class
+            Input("most", INT64, optional=True),  # the most boxes of a class
             Input("overlap", FLOAT, optional=True),
             Input("score", FLOAT, optional=True),
-            Input("number", INT64, optional=True),  # of boxes that there are; the others are padding
+            Input("number", INT64, optional=True),  # of existing boxes; the others are padding
         ),
         outputs=(Output("selected", INT64),),
         attributes=(
-            Attribute("room", "int", required=True, minimum=1),  # boxes of a class at most
+            Attribute("room", "int", required=True, minimum=1),  # the most boxes of a class
             Attribute("center_point_box", "int", 0, allowed=(0, 1)),
             Attribute("overlap", "float", 0.0),  # unless it is an operand
-            Attribute("score", "float"),  # neither an attribute nor an operand: every box is a candidate
+            Attribute("score", "float"),  # if neither an attribute nor an operand, every box is a candidate
         ),
         rules=(boxes_and_scores_fit,),
         shapes=_shapes,

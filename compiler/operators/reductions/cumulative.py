@@ -14,7 +14,7 @@ from compiler.operators.types import INDEX, axis_from_front
 
 def _running(op: str, neutral: int) -> Expansion:
     def expansion(build: Builder, call: Call) -> tuple[str, ...]:
-        """Doubling: after n steps every element is combined with the 2**n - 1 elements before it."""
+        """Expand by doubling: after n steps each element is combined with the 2**n - 1 elements before it."""
         x, rank = call.name(0), call.tensor(0).rank
         axis = axis_from_front((call.value_ints(1) or (0,))[0], rank)
         size, reverse = call.shape(0)[axis], bool(call.integer("reverse"))
@@ -37,7 +37,7 @@ def _reversed(build: Builder, value: str, axis: int) -> str:
 
 
 def _moved(build: Builder, value: str, axis: int, shift: int, fill: int) -> str:
-    """Every element ``shift`` positions on; the first positions hold ``fill``."""
+    """Shift every element by ``shift`` positions; the first positions hold ``fill``."""
     shape = list(build.shape(value))
     size, shape[axis] = shape[axis], shift
     start = build.constant(np.full(shape, fill), build.dtype(value))

@@ -16,7 +16,7 @@ from compiler.operators.types import SIGNED
 from .axes import reduced_axes, reduced_shapes
 
 Fold = Callable[[Builder, str, tuple[int, ...]], str]
-"""Adds the nodes that reduce some axes of a value, which keep one element each; the name of the result."""
+"""Adds the nodes that reduce some axes of a value, which keep one element each; returns the result's name."""
 
 _INTEGER_FOLDS = {
     "ReduceSum": "Add",
@@ -30,7 +30,7 @@ _INTEGER_FOLDS = {
 
 
 def reduction(op: str, fold_floats: Fold | None) -> Expansion:
-    """The expansion of a reduction; without ``fold_floats`` floats are left to a lowering."""
+    """Return the expansion of a reduction; without ``fold_floats`` floats are left to a lowering."""
 
     def expansion(build: Builder, call: Call) -> tuple[str, ...] | None:
         x, axes = call.name(0), reduced_axes(call)
@@ -55,7 +55,7 @@ def reduction(op: str, fold_floats: Fold | None) -> Expansion:
 
 
 def _of_nothing(op: str, dtype: str) -> float | int | bool:
-    """The result of a reduction over no elements."""
+    """Return the result of a reduction over no elements."""
     if op == "ReduceProd":
         return 1
     if op in ("ReduceMax", "ReduceMin"):
@@ -69,7 +69,7 @@ def _of_nothing(op: str, dtype: str) -> float | int | bool:
 
 
 def fold_by_halves(op: str) -> Fold:
-    """A fold with a binary operator: the reduced axes become one axis, whose halves are combined."""
+    """Return a fold with a binary operator: the reduced axes become one axis, whose halves are combined."""
 
     def fold(build: Builder, value: str, axes: tuple[int, ...]) -> str:
         shape, rank = build.shape(value), len(build.shape(value))
@@ -103,7 +103,7 @@ def fold_sum_square(build: Builder, value: str, axes: tuple[int, ...]) -> str:
 
 
 def fold_l2(build: Builder, value: str, axes: tuple[int, ...]) -> str:
-    """Elements are divided by the largest magnitude, if it is finite: no square overflows or vanishes."""
+    """Fold after dividing by the largest magnitude, if it is finite: no square overflows or vanishes."""
     if not axes:
         return build("Abs", value)
     largest = build("ReduceMax", build("Abs", value), axes=axes)
@@ -117,7 +117,7 @@ def fold_log_sum(build: Builder, value: str, axes: tuple[int, ...]) -> str:
 
 
 def fold_log_sum_exp(build: Builder, value: str, axes: tuple[int, ...]) -> str:
-    """The largest element is subtracted first, unless it is infinite, so that no exponential overflows."""
+    """Fold after subtracting the largest element, unless it is infinite, so that no exponential overflows."""
     if not axes:
         return value
     largest = build("ReduceMax", value, axes=axes)

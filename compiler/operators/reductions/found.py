@@ -1,7 +1,7 @@
-"""Places that data decides: where elements are true, the order of rows, within room for the most of them.
+"""Places that data decide: true elements, the order of rows, with room for the most of them.
 
 Readers write operators whose results have data-dependent sizes with these (``frontend/onnx/found``). Every
-result has room for a known number of places; behind those that were found it holds zeros.
+result has room for a known number of places; the places after those found are zeros.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ register(
         attributes=(
             Attribute("most", "int", required=True, minimum=0),
             Attribute("what", "string", required=True),  # between the number and the bound
-            Attribute("shown", "int", 0),  # how much more than both are the numbers that it says
+            Attribute("shown", "int", 0),  # the amount by which the shown numbers exceed both
         ),
         shapes=same_shape,
         reference=_bounded,
@@ -126,11 +126,11 @@ register(
 
 
 SIZED = "Sized"
-"""The operator of outputs whose sizes data decides."""
+"""The operator of outputs with data-dependent sizes."""
 
 
 def sized_outputs(graph: Graph) -> list[str]:
-    """The outputs of a graph whose sizes data decides."""
+    """Return the outputs of a graph with data-dependent sizes."""
     return [node.outputs[0] for node in graph.nodes if node.op == SIZED]
 
 
@@ -149,7 +149,7 @@ register(
         inputs=(Input("X", ANY), Input("counts", INT64, variadic=True)),
         outputs=(Output("Y", ANY),),
         attributes=(
-            Attribute("axes", "ints", required=True),  # that have the counts as extents
+            Attribute("axes", "ints", required=True),  # whose extents are the counts
             Attribute("words", "ints", required=True),  # of the shape block, for the counts
         ),
         shapes=same_shape,

@@ -1,6 +1,6 @@
-"""Sums of integers along axes of any length, for programs in which a run decides it.
+"""Sums of integers along axes of dynamic length.
 
-ReduceSum adds integers by halves, which are other nodes for each length. Here the kernel core adds them one
+ReduceSum adds integers by halves, whose nodes differ for each length. Here the kernel core adds them one
 after another: so are masks summed that grow along with a state (``compiler/evaluation/sizes/growth.py``).
 """
 
@@ -52,7 +52,7 @@ register(
 
 
 def sum_of_any_length(build: Builder, call: Call) -> tuple[str, ...]:
-    """The expansion of ReduceSum of integers that has the same nodes for all lengths."""
+    """Expand ReduceSum of integers to the same nodes for all lengths."""
     x, axes = call.name(0), reduced_axes(call)
     for axis in axes:
         x = build(INTEGER_SUM, x, axis=axis)

@@ -32,7 +32,10 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _top_indices(call: Call, x: Array, k: Array | None = None) -> tuple[Array, ...]:
-    """Stable sort by value; ``last`` prefers the last of equal elements. Those from the k-th on are zero."""
+    """Sort stably by value; ``last`` prefers the last of equal elements.
+
+    Elements from the k-th on are zero.
+    """
     axis = axis_of(call)
     lanes = np.moveaxis(x, axis, -1)
     size = lanes.shape[-1]
@@ -73,7 +76,7 @@ register(
 
 
 def _count(call: Call) -> int:
-    """The constant operand K of a TopK."""
+    """Return the constant operand K of a TopK."""
     return (call.value_ints(1) or (0,))[0]
 
 

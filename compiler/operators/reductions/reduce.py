@@ -45,7 +45,7 @@ _SUMMED = Types("T", (*FLOATS, "int32", "uint32", "int64"))
 
 
 def _inputs(types: Types, axes_since: int) -> tuple[Input, ...]:
-    """The operands; ``axes_since``: the operator set from which on the axes are one of them."""
+    """Return the operands; the axes are one of them from operator set ``axes_since`` on."""
     axes = Input("axes", INT64, optional=True, constant=True, since=axes_since)
     return (Input("data", types), axes)
 
@@ -71,7 +71,7 @@ def _mean(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
 
 
 def _lowest(x: Array) -> float | int | bool:
-    """The maximum of no elements (ONNX ReduceMax): minus infinity, or the least number of the type."""
+    """Return the maximum of no elements (ONNX ReduceMax): minus infinity, or the least number of the type."""
     if x.dtype.kind == "f":
         return -np.inf
     return False if x.dtype.kind == "b" else int(np.iinfo(x.dtype).min)

@@ -77,7 +77,7 @@ composite(
 
 
 def single_values(*positions: int) -> Rule:
-    """The rule that operands at some positions have one element."""
+    """Make the rule that operands at some positions have one element."""
 
     def check(call: Call) -> str | None:
         wrong = [call.tensor(at) for at in positions if call.has(at) and call.tensor(at).size != 1]
@@ -94,7 +94,7 @@ def delta_not_zero(call: Call) -> str | None:
 
 
 def _numbers(call: Call) -> list[int | float]:
-    """start, limit and delta of a Range, integers as such: binary64 does not hold all of int64."""
+    """Return start, limit and delta of a Range, integers as such: binary64 does not hold all of int64."""
     return [value.reshape(()).item() for value in call.values[:3] if value is not None]
 
 
@@ -155,7 +155,7 @@ _VALUES = Types("T3", (*FLOATS, *INTEGERS, "bool"))
 
 
 def _depth(call: Call) -> int:
-    """The constant operand depth of a OneHot."""
+    """Return the constant operand depth of a OneHot."""
     return int(call.values[1].reshape(())) if call.values[1] is not None else 0
 
 

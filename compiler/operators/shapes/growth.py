@@ -1,4 +1,4 @@
-"""Append: rows written into a cache with room for more, behind those that are there.
+"""Append: writes rows into a cache with room for more, after the rows that it has.
 
 A state that grows from run to run is kept so (``compiler/evaluation/sizes/growth.py``).
 """
@@ -33,7 +33,7 @@ def _append(call: Call, cache: Array, rows: Array) -> tuple[Array, ...]:
 
 
 def _needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Any place along the axis may be one that is written; along the others the places agree."""
+    """Return the boxes: any place along the axis may be a written one; along the others the places agree."""
     axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
     return box, box.along(axis, 0, call.shape(1)[axis])
 

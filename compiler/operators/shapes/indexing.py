@@ -67,7 +67,7 @@ def _index_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _places(call: Call, indices: Array) -> tuple[Array, ...]:
-    """Index arrays of the elements that a GatherElements or ScatterElements names."""
+    """Return index arrays of the elements that a GatherElements or ScatterElements names."""
     axis = axis_of(call)
     grid: list[Array] = list(np.indices(indices.shape))
     grid[axis] = np.where(indices < 0, indices + call.shape(0)[axis], indices)
@@ -187,14 +187,14 @@ def _scatter_nd(call: Call, x: Array, indices: Array, updates: Array) -> tuple[A
 
 
 def _needs_of_scatter_elements(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Any index along the axis may name a place in the box."""
+    """Return the boxes: any index along the axis may name a place in the box."""
     axis = axis_of(call)
     rows = box.along(axis, 0, call.shape(1)[axis])
     return box, rows, rows
 
 
 def _needs_of_scatter_nd(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Any row of indices may name a place in the box; of the slices only what is in the box is needed."""
+    """Return the boxes: any row of indices may name a place in the box; slices are cut to the box."""
     rows, depth = call.shape(1)[:-1], call.shape(1)[-1]
     return box, Box.whole(call.shape(1)), Box((*Box.whole(rows).intervals, *box.intervals[depth:]))
 

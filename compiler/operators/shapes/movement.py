@@ -18,7 +18,7 @@ from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range,
 
 
 def target_shape(call: Call) -> Shape | None:
-    """The shape a Reshape asks for, 0 and -1 resolved; None if there is none with as many elements."""
+    """Return the shape a Reshape asks for, 0 and -1 resolved; None if the elements do not fit it."""
     shape, wanted = call.shape(0), call.value_ints(1) or ()
     copy_zero = not call.integer("allowzero")
     if copy_zero and any(size == 0 and axis >= len(shape) for axis, size in enumerate(wanted)):
@@ -62,7 +62,7 @@ def _reshape(call: Call, x: Array, shape: Array) -> tuple[Array, ...]:
 
 
 def _needs_of_shape(shapes: Callable[[Call], tuple[Shape, ...]]) -> Needs:
-    """Those of an operator that gives its operand another shape."""
+    """Return the needs of an operator that gives its operand another shape."""
     return lambda call, number, box: (before_reshape(call.shape(0), shapes(call)[0], box),)
 
 
@@ -174,7 +174,7 @@ composite(
 
 
 def permutation(call: Call) -> tuple[int, ...]:
-    """For each axis of a Transpose's result the axis of its operand; without perm they are reversed."""
+    """Return, for each axis of a Transpose's result, the operand's axis; without perm they are reversed."""
     given = call.integers("perm")
     return tuple(reversed(range(call.tensor(0).rank))) if given is None else given
 
@@ -248,7 +248,7 @@ def _needs_of_concat(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 def _expand_concat(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Operands without elements are omitted."""
+    """Expand by omitting operands without elements."""
     filled = [tensor.name for tensor in call.inputs if tensor is not None and tensor.size]
     if len(filled) == len(call.inputs) or not filled:
         return None

@@ -14,12 +14,12 @@ from compiler.operators.types import ANY, INT64, axis_from_front, rank_within
 
 
 def _to_front(rank: int, *axes: int) -> list[int]:
-    """The permutation of axes that brings some to the front."""
+    """Return the permutation of axes that brings some to the front."""
     return [*axes, *(axis for axis in range(rank) if axis not in axes)]
 
 
 def _inverse(order: list[int]) -> list[int]:
-    """The inverse of a permutation."""
+    """Return the inverse of a permutation."""
     return [int(at) for at in np.argsort(order)]
 
 
@@ -64,9 +64,10 @@ composite(
 
 
 def _tensor_scatter(build: Builder, call: Call) -> tuple[str, ...]:
-    """Rows of update at consecutive places of each batch, from write_indices on.
+    """Write rows of update at consecutive places of each batch, from write_indices on.
 
-    An index names a place on every axis up to the one that grows, so that the cache keeps its order."""
+    An index names a place on every axis up to the one that grows, so that the cache keeps its order.
+    """
     axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
     leading, count = call.shape(1)[:axis], call.shape(1)[axis]
     steps = build.constant(np.arange(count)[None], "int64")
@@ -101,7 +102,7 @@ def cache_takes_update(call: Call) -> str | None:
 
 
 def _needs_of_tensor_scatter(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """Any place along the axis may be one that is overwritten; along the other axes the places agree."""
+    """Return the boxes: any place along the axis may be overwritten; along the other axes places agree."""
     axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
     update = box.along(axis, 0, call.shape(1)[axis])
     return box, update, Box(box.intervals[:1]) if call.has(2) else None

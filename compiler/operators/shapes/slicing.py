@@ -14,13 +14,13 @@ from compiler.operators.types import ANY, INDEX, INT64, axis_from_front, axis_in
 
 
 def _chosen_axes(call: Call, index: int, count: int) -> tuple[int, ...]:
-    """The axes that operand ``index`` names, as given; the first ``count`` if it was omitted."""
+    """Return the axes that operand ``index`` names, as given; the first ``count`` if it was omitted."""
     given = call.value_ints(index)
     return tuple(range(count)) if given is None else given
 
 
 def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
-    """None if the axes exist and differ, else the value found."""
+    """Return None if the axes exist and differ, else the value found."""
     distinct = {axis_from_front(axis, rank) for axis in axes}
     if len(distinct) == len(axes) and all(0 <= axis < rank for axis in distinct):
         return None
@@ -28,7 +28,7 @@ def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
 
 
 def slice_operands(call: Call) -> list[tuple[int, int, int, int]]:
-    """The axes of a Slice, each with its start, end and step as the node gives them."""
+    """Return the axes of a Slice, each with its start, end and step as the node gives them."""
     starts, ends = call.value_ints(1) or (), call.value_ints(2) or ()
     axes = _chosen_axes(call, 3, len(starts))
     steps = call.value_ints(4) or (1,) * len(starts)
@@ -36,7 +36,7 @@ def slice_operands(call: Call) -> list[tuple[int, int, int, int]]:
 
 
 def slice_ranges(call: Call) -> tuple[range, ...]:
-    """The indices that a Slice takes along each axis.
+    """Return the indices that a Slice takes along each axis.
 
     Clamped as ONNX Slice 13 says, which differs from Python in one case: going backwards from a start before
     the first element begins at the first element, where Python takes nothing.
@@ -86,7 +86,7 @@ def _needs_of_slice(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 def _expand_slice(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Axes with a negative step are gathered by known indices; the lowering takes positive steps."""
+    """Expand axes with a negative step to gathers by known indices; the lowering takes positive steps."""
     ranges, x = slice_ranges(call), call.name(0)
     if all(chosen.step > 0 for chosen in ranges):
         return None
@@ -122,7 +122,7 @@ register(
 
 
 def split_sizes(call: Call) -> tuple[int, ...]:
-    """The sizes of the pieces of a Split along its axis."""
+    """Return the sizes of the pieces of a Split along its axis."""
     given, count = call.value_ints(1), len(call.outputs)
     if given is not None:
         return given
@@ -160,7 +160,10 @@ composite(
 
 
 def pad_widths(call: Call) -> tuple[tuple[int, int], ...]:
-    """The numbers of elements that a Pad adds before and after each axis; a negative number cuts off."""
+    """Return the numbers of elements that a Pad adds before and after each axis.
+
+    A negative number cuts off.
+    """
     pads = call.value_ints(1) or ()
     half = len(pads) // 2
     widths = [(0, 0)] * call.tensor(0).rank
@@ -229,7 +232,7 @@ def _pad(
 
 
 def _taken(size: int, widths: tuple[int, int], mode: str) -> Array:
-    """The elements of an axis that a Pad in a mode other than constant puts one after another."""
+    """Return the elements of an axis that a Pad in a mode other than constant puts one after another."""
     begin, end = widths
     kept = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
     return np.pad(kept, (max(begin, 0), max(end, 0)), mode=mode)  # type: ignore[call-overload,no-any-return]
@@ -248,7 +251,7 @@ def _needs_of_pad(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
 
 
 def _expand_pad(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Padding with elements of the operand is a choice of elements by known indices, axis after axis."""
+    """Expand padding with elements of the operand to gathers by known indices, axis after axis."""
     mode, x = call.string("mode"), call.name(0)
     if mode == "constant":
         return None

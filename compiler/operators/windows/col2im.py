@@ -17,7 +17,7 @@ from .geometry import DILATIONS, PADS, STRIDES
 
 
 def _geometry(call: Call) -> tuple[Shape, Shape, Shape, Shape, Shape, Shape]:
-    """Shapes of image and block, block positions per axis, strides, dilations, pads."""
+    """Return shapes of image and block, block positions per axis, strides, dilations, pads."""
     image, block = call.value_ints(1) or (), call.value_ints(2) or ()
     ones = (1,) * len(image)
     strides, dilations = call.integers("strides") or ones, call.integers("dilations") or ones
@@ -28,7 +28,7 @@ def _geometry(call: Call) -> tuple[Shape, Shape, Shape, Shape, Shape, Shape]:
 
 
 def _col2im(build: Builder, call: Call) -> tuple[str, ...]:
-    """A transposed convolution; the kernel of each element of a block is 1 at its place and 0 elsewhere."""
+    """Expand to a transposed convolution; the kernel of each block element is 1 at its place, 0 elsewhere."""
     image, block, counts, strides, dilations, pads = _geometry(call)
     area, x = math.prod(block), call.name(0)
     channels = call.shape(0)[1] // area

@@ -33,7 +33,7 @@ KERNEL_SHAPE = Attribute("kernel_shape", "ints", minimum=1)
 
 
 def conv_window(call: Call) -> Window:
-    """The geometry of a Conv that satisfies the rules."""
+    """Return the geometry of a Conv that satisfies the rules."""
     return window_of(call, call.shape(1)[2:])
 
 
@@ -85,7 +85,7 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def conv_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Of X the channels of the groups whose maps are wanted, and of W and B those maps."""
+    """Return the channels of X in the groups of the wanted maps, and these maps of W and B."""
     batch, (first, end), *positions = box.intervals
     maps, channels = call.shape(1)[0] // call.integer("group"), call.shape(1)[1]
     groups = (first // maps * channels, -(-end // maps) * channels)
@@ -95,15 +95,15 @@ def conv_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 _MOST_MOVED = 1 << 23
-"""Elements of moved images that are multiplied at once; with few taps at once products are slow."""
+"""The most elements of shifted images that are multiplied at once; few taps at once make slow products."""
 
 
 def conv_sums(call: Call, x: Array, w: Array, b: Array | None = None) -> Array:
-    """In binary64 the sum over the taps of the kernel, for each group: weights of taps @ moved images."""
+    """Sum in binary64 over the taps of the kernel, for each group: weights of taps @ shifted images."""
     window, group = conv_window(call), call.integer("group")
     batch, maps, channels, size = x.shape[0], w.shape[0], w.shape[1], math.prod(window.output)
     image, places = window.padded(x, 0.0), list(window.taps())
-    # Weights of a tap lie together: NumPy multiplies matrices with gaps without the library for products.
+    # Weights of a tap are contiguous: NumPy multiplies matrices with gaps without the library for products.
     weights = np.ascontiguousarray(w.reshape(group, maps // group, channels, -1).transpose(0, 1, 3, 2))
     total = np.zeros((batch, group, maps // group, size))
     step = max(1, _MOST_MOVED // max(x.shape[0] * x.shape[1] * size, 1))
@@ -125,7 +125,7 @@ def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array
 
 
 def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Volumes, windows that are all padding, and those that are too large for the engines.
+    """Expand volumes, windows that are all padding, and windows too large for the engines.
 
     The lowering computes the other calls.
     """
@@ -137,7 +137,7 @@ def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _conv_of_padded(build: Builder, call: Call, window: Window) -> tuple[str, ...] | None:
-    """The padding is a Pad of its own where a whole window fits into it, or the engines cannot take it."""
+    """Write the padding as a Pad if a whole window fits into it, or the engines cannot take it."""
     pads = zip(window.extents, window.pads_begin, window.pads_end, strict=True)
     if all(max(before, after) < min(extent, LARGEST_PAD + 1) for extent, before, after in pads):
         return None
@@ -147,7 +147,7 @@ def _conv_of_padded(build: Builder, call: Call, window: Window) -> tuple[str, ..
 
 
 def _conv_of_volume(build: Builder, call: Call, window: Window) -> tuple[str, ...]:
-    """The sum, over the depth of the kernel, of convolutions of images with a slice of the kernel each."""
+    """Sum convolutions of images with a slice of the kernel each, over the depth of the kernel."""
     depth, height, width = window.output
     along_depth = replace(
         window,

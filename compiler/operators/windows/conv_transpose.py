@@ -17,7 +17,7 @@ from .geometry import AUTO_PAD, DILATIONS, STRIDES
 
 
 def _transposed_pads(call: Call) -> tuple[list[tuple[int, int]], list[int]]:
-    """The elements cut off the full result before and after each axis, and those that output_padding adds."""
+    """Return the elements cut off the full result before and after each axis, and the output_padding."""
     image, kernel = call.shape(0)[2:], call.shape(1)[2:]
     ones = (1,) * len(image)
     strides, dilations = call.integers("strides") or ones, call.integers("dilations") or ones
@@ -41,7 +41,7 @@ def _transposed_pads(call: Call) -> tuple[list[tuple[int, int]], list[int]]:
 
 
 def _conv_transpose(build: Builder, call: Call) -> tuple[str, ...]:
-    """A convolution, with the kernel mirrored, of the image with zeros between its elements."""
+    """Convolve, with the kernel mirrored, the image with zeros between its elements."""
     x, weights, group = call.name(0), call.name(1), call.integer("group")
     channels, image = call.shape(0)[1], call.shape(0)[2:]
     maps, kernel = call.shape(1)[1], call.shape(1)[2:]
@@ -70,7 +70,7 @@ def _conv_transpose(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _with_zeros(build: Builder, x: str, shape: Shape, strides: tuple[int, ...]) -> str:
-    """X of a shape with strides - 1 zeros after each element."""
+    """Insert strides - 1 zeros after each element of X of a shape."""
     (batch, channels), image = shape[:2], shape[2:]
     if len(image) <= 2 and max(strides) <= MOST_TIMES:
         return build("InsertZeros", x, times=strides)

@@ -29,12 +29,12 @@ from .geometry import DILATIONS, PADS, STRIDES, Window, lengths_match, window_fi
 
 
 def _window(call: Call) -> Window:
-    """The geometry; DeformConv has no auto_pad."""
+    """Return the geometry; DeformConv has no auto_pad."""
     return conv_window(replace(call, attrs={**call.attrs, "auto_pad": "NOTSET"}))
 
 
 def _place(build: Builder, call: Call, window: Window, axis: int) -> str:
-    """Coordinates [batch * groups * taps * positions] along an axis: those of a Conv plus the offsets."""
+    """Return coordinates [batch * groups * taps * positions] along an axis: a Conv's plus the offsets."""
     groups, taps = call.integer("offset_group"), math.prod(window.kernel)
     tap = np.array([at[axis] for at in itertools.product(*map(range, window.kernel))])
     step = np.array([at[axis] for at in itertools.product(*map(range, window.output))])
@@ -47,7 +47,7 @@ def _place(build: Builder, call: Call, window: Window, axis: int) -> str:
 
 
 def _deform_conv(build: Builder, call: Call) -> tuple[str, ...]:
-    """A sample of the image for every tap and position, then a product with the weights."""
+    """Expand to a sample of the image for every tap and position, then a product with the weights."""
     window, groups, group = _window(call), call.integer("offset_group"), call.integer("group")
     (batch, channels, *image), (maps, per_group) = call.shape(0), call.shape(1)[:2]
     taps, positions, own = math.prod(window.kernel), math.prod(window.output), channels // groups

@@ -37,7 +37,7 @@ class Window:
     output: Ints
 
     def taps(self) -> Iterator[tuple[slice, ...]]:
-        """For each position in the kernel, last axis fastest, the part of the padded image that meets it."""
+        """Yield the part of the padded image that meets each position in the kernel, last axis fastest."""
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
             sizes = zip(starts, self.strides, self.output, strict=True)
@@ -50,10 +50,10 @@ class Window:
         return _extents(self.kernel, self.dilations)
 
     def bare(self, axis: int) -> int | None:
-        """The first output position along a spatial axis whose window holds no element of the image.
+        """Return the first output position along a spatial axis whose window holds no element of the image.
 
         A window that begins in the image holds one, a window that begins after it none. Before the image,
-        what the taps step over repeats after as many positions as the dilation has elements.
+        the gaps between taps repeat after as many positions as the dilation has elements.
         """
         dilation, step, pad = self.dilations[axis], self.strides[axis], self.pads_begin[axis]
         positions = np.append(np.arange(dilation + 1), -(-(self.image[axis] + pad) // step))
@@ -64,7 +64,7 @@ class Window:
         return None if holds.all() else int(positions[~holds][0])
 
     def margins(self) -> list[tuple[int, int]]:
-        """The padding before and after each spatial axis, as far as the last window reaches."""
+        """Return the padding before and after each spatial axis, as far as the last window reaches."""
         widths = []
         for axis, size in enumerate(self.image):
             needed = (self.output[axis] - 1) * self.strides[axis] + self.extents[axis]
@@ -72,7 +72,7 @@ class Window:
         return widths
 
     def reached(self, positions: Box) -> Box:
-        """The part of the image, and of its padding, that the windows at some positions reach."""
+        """Return the part of the image, and of its padding, that the windows at some positions reach."""
         axes = zip(positions.intervals, self.strides, self.pads_begin, self.extents, strict=True)
         return Box(
             tuple(
@@ -82,7 +82,7 @@ class Window:
         )
 
     def padded(self, x: Array, fill: float | int) -> Array:
-        """``x`` [N, C, *image] with its padding (:meth:`margins`)."""
+        """Pad ``x`` [N, C, *image] (:meth:`margins`)."""
         return np.pad(x, [(0, 0), (0, 0), *self.margins()], constant_values=fill)
 
 
@@ -105,7 +105,7 @@ def _output_size(size: int, extent: int, stride: int, pads: tuple[int, int], cei
 
 
 def window_of(call: Call, kernel: Ints) -> Window:
-    """The geometry of a call whose first operand is [N, C, *image]; the attributes have the right lengths."""
+    """Return the geometry of a call whose first operand is [N, C, *image] and whose attributes fit it."""
     image = call.shape(0)[2:]
     ones = (1,) * len(image)
     strides = call.integers("strides") or ones
@@ -153,7 +153,7 @@ def pads_or_auto_pad(call: Call) -> str | None:
 
 
 def window_fits(geometry: Callable[[Call], Window]) -> Rule:
-    """The rule that every output size is at least 1."""
+    """Make the rule that every output size is at least 1."""
 
     def check(call: Call) -> str | None:
         window = geometry(call)
@@ -166,7 +166,7 @@ def window_fits(geometry: Callable[[Call], Window]) -> Rule:
 
 
 def windows_touch_image(geometry: Callable[[Call], Window]) -> Rule:
-    """The rule that no window is in the padding alone: it would have no maximum and no average."""
+    """Make the rule that no window is in the padding only: it would have no maximum and no average."""
 
     def check(call: Call) -> str | None:
         window = geometry(call)

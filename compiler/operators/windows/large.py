@@ -1,8 +1,8 @@
-"""Windows and steps beyond what the engines take, as smaller ones that the chip computes at once.
+"""Windows and steps beyond the engines' limits, as smaller ones that the chip computes at once.
 
 A convolution sees blocks of neighbouring positions as channels: with blocks of f positions, a kernel of K
-becomes one of K / f. Several results in a row can be maps of one position, so that a block has more than a
-stride. All products still are in one sum. A pool is that of several shorter windows, or folds blocks.
+becomes one of K / f. Several consecutive results can be maps of one position, so that a block can exceed a
+stride. All products remain in one sum. A pool is split into several shorter windows, or folds blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .geometry import Window
 
 
 def large_axis(window: Window) -> int | None:
-    """The first spatial axis along which the engines cannot take a window; None if they can."""
+    """Return the first spatial axis along which the engines cannot take a window; None if they can."""
     for axis, size in enumerate(window.kernel):
         far = window.strides[axis] > LARGEST_STRIDE or window.dilations[axis] > LARGEST_DILATION
         if size > LARGEST_KERNEL or far:
@@ -30,26 +30,26 @@ def large_axis(window: Window) -> int | None:
 
 
 def _split_axis(build: Builder, x: str, axis: int, size: int) -> str:
-    """An axis as blocks of ``size`` elements and what is in them."""
+    """Split an axis into blocks of ``size`` elements and the elements in a block."""
     shape = build.shape(x)
     return reshaped(build, x, *shape[:axis], shape[axis] // size, size, *shape[axis + 1 :])
 
 
 def _moved(build: Builder, x: str, source: int, target: int) -> str:
-    """An axis at another place."""
+    """Move an axis to another place."""
     order = [axis for axis in range(len(build.shape(x))) if axis != source]
     order.insert(target, source)
     return permuted(build, x, *order)
 
 
 def _merged(build: Builder, x: str, axis: int) -> str:
-    """An axis and the one after it as one."""
+    """Merge an axis with the one after it."""
     shape = build.shape(x)
     return reshaped(build, x, *shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
 
 
 def _filled(build: Builder, x: str, axis: int, before: int, after: int, fill: float = 0.0) -> str:
-    """Elements added to both sides of an axis, or taken away where a number is negative."""
+    """Add elements to both sides of an axis, or remove them if a number is negative."""
     if not before and not after:
         return x
     pads = [0] * (2 * len(build.shape(x)))
@@ -61,7 +61,7 @@ def _filled(build: Builder, x: str, axis: int, before: int, after: int, fill: fl
 
 
 class _Blocks:
-    """How an axis is divided: ``phases`` results in a row are maps of one position."""
+    """The division of an axis into blocks: ``phases`` consecutive results are maps of one position."""
 
     def __init__(self, window: Window, axis: int) -> None:
         self.stride, self.extent = window.strides[axis], window.extents[axis]
@@ -77,7 +77,7 @@ class _Blocks:
 
     @property
     def reach(self) -> int:
-        """Elements from the first one of the first phase to the last one of the last."""
+        """Elements from the first one of the first phase to the last one of the last phase."""
         return self.extent + (self.phases - 1) * self.stride
 
     @property
@@ -91,13 +91,13 @@ class _Blocks:
         return min(self.step, self.reach)
 
     def channels(self, build: Builder, x: str, axis: int) -> str:
-        """An axis of whole blocks as their positions, and axis 1 with the elements of a block."""
+        """Turn an axis of whole blocks into positions, with the elements of a block in axis 1."""
         split = sliced(build, _split_axis(build, x, axis, self.step), axis + 1, 0, self.used)
         return _merged(build, _moved(build, split, axis + 1, 2), 1)
 
 
 def _dense(build: Builder, weights: str, axis: int, dilation: int) -> str:
-    """Weights with the zeros that a dilation leaves between them."""
+    """Return weights with the zeros that a dilation leaves between them."""
     if dilation == 1:
         return weights
     shape = build.shape(weights)
@@ -107,7 +107,7 @@ def _dense(build: Builder, weights: str, axis: int, dilation: int) -> str:
 
 
 def _phases_of_weights(build: Builder, weights: str, axis: int, blocks: _Blocks) -> str:
-    """Weights [M, C, ...] as [M phases, C used, ...]."""
+    """Return weights [M, C, ...] as [M phases, C used, ...]."""
     parts = []
     for phase in range(blocks.phases):
         before = phase * blocks.stride
@@ -118,7 +118,7 @@ def _phases_of_weights(build: Builder, weights: str, axis: int, blocks: _Blocks)
 
 
 def conv_of_blocks(build: Builder, call: Call, window: Window, axis: int) -> str:
-    """A convolution whose window is too large along a spatial axis."""
+    """Expand a convolution whose window is too large along a spatial axis."""
     blocks, place, count = _Blocks(window, axis), 2 + axis, call.shape(1)[0]
     begin = window.pads_begin[axis]
     length = (blocks.positions + blocks.kernel - 1) * blocks.step
@@ -137,7 +137,10 @@ def conv_of_blocks(build: Builder, call: Call, window: Window, axis: int) -> str
 
 
 def _other_axes(window: Window, axis: int) -> dict[str, AttrValue]:
-    """The geometry of a window along the other axes; along ``axis`` it moves one by one, without padding."""
+    """Return a window's geometry along the other axes.
+
+    Along ``axis`` it moves one by one, without padding.
+    """
 
     def but(values: Sequence[int], there: int) -> tuple[int, ...]:
         return tuple(there if at == axis else value for at, value in enumerate(values))
@@ -153,7 +156,7 @@ def _other_axes(window: Window, axis: int) -> dict[str, AttrValue]:
 
 
 def pools_of_parts(build: Builder, op: str, image: str, window: Window, axis: int) -> list[tuple[str, int]]:
-    """The pools of parts of a window without dilation, which is too large along a spatial axis.
+    """Return the pools of parts of a window without dilation that is too large along a spatial axis.
 
     ``image`` has its padding. Each pool comes with the number of positions of its part along that axis.
     """
@@ -178,12 +181,12 @@ def _with(values: Sequence[int], axis: int, value: int) -> tuple[int, ...]:
 
 
 def _pool_of_part(build: Builder, op: str, piece: str, window: Window, axis: int, length: int) -> str:
-    """The pool of a window with another size along the axis."""
+    """Pool a window with another size along the axis."""
     return build(op, piece, kernel_shape=_with(window.kernel, axis, length), strides=window.strides)
 
 
 def _pool_of_blocks(build: Builder, op: str, piece: str, window: Window, axis: int, length: int) -> str:
-    """Blocks of a stride are folded as far as the window reaches, then the other axes are pooled."""
+    """Fold blocks of a stride as far as the window reaches, then pool the other axes."""
     stride, place = window.strides[axis], 2 + axis
     blocks = _split_axis(build, _filled(build, piece, place, 0, stride - length), place, stride)
     fold = "ReduceMax" if op == "MaxPool" else "ReduceMean"

@@ -25,14 +25,14 @@ from .taps import padded, taps
 
 
 def _power(build: Builder, x: str, p: float) -> str:
-    """x**p for x >= 0."""
+    """Return x**p for x >= 0."""
     if p == 1:
         return x
     return build("Mul", x, x) if p == 2 else build("FloatPow", x, build.like(x, p))
 
 
 def _root(build: Builder, x: str, p: float) -> str:
-    """The p-th root of x >= 0."""
+    """Return the p-th root of x >= 0."""
     if p == 1:
         return x
     return build("Sqrt", x) if p == 2 else build("FloatPow", x, build.like(x, 1 / p))

@@ -35,7 +35,7 @@ _RULES = (rank_within("X", 3, 5, "1-D to 3-D pooling"), lengths_match, pads_or_a
 
 
 def pool_window(call: Call) -> Window:
-    """The geometry of a pool that satisfies the rules."""
+    """Return the geometry of a pool that satisfies the rules."""
     return window_of(call, call.integers("kernel_shape") or ())
 
 
@@ -68,7 +68,7 @@ def _max_pool(call: Call, x: Array) -> tuple[Array, ...]:
 
 
 def _tap_indices(call: Call, window: Window) -> Iterator[Array]:
-    """For each tap the index, in the whole tensor, of the element that it is applied to in every window."""
+    """Yield, for each tap, the index in the whole tensor of the element that it meets in every window."""
     batch_and_channels = call.shape(0)[:2]
     planes = np.arange(math.prod(batch_and_channels)).reshape(*batch_and_channels, *(1,) * len(window.image))
     numbers: Array = np.arange(math.prod(window.image), dtype=np.int64)
@@ -80,7 +80,10 @@ def _tap_indices(call: Call, window: Window) -> Iterator[Array]:
 
 
 def _expand_max_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Indices, long integers, dilated, large and three-dimensional windows; the lowering computes others."""
+    """Expand indices, long integers, dilated, large and three-dimensional windows.
+
+    A lowering takes others.
+    """
     window, x = pool_window(call), call.name(0)
     plain = max(window.dilations) == 1 and len(window.image) < 3 and not call.wants(1)
     axis = large_axis(window) if plain else None
@@ -104,7 +107,7 @@ def _expand_max_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _largest(build: Builder, image: str, window: Window) -> str:
-    """The largest element of each window of a padded image, axis after axis."""
+    """Return the largest element of each window of a padded image, axis after axis."""
     rank = len(window.image)
     for axis in range(rank):
         sizes = build.shape(image)[2:]
@@ -120,7 +123,7 @@ def _largest(build: Builder, image: str, window: Window) -> str:
 
 
 def _first_of(build: Builder, call: Call, window: Window, parts: list[str], best: str) -> str:
-    """The index of the first element of each window that is the largest, ``best``."""
+    """Return the index of the first element of each window that is the largest, ``best``."""
     indices = build.constant(np.zeros((1,) * (2 + len(window.image)), np.int64), "int64")
     for part, index in reversed(list(zip(parts, _tap_indices(call, window), strict=True))):
         is_best = build("Equal", part, best)
@@ -154,9 +157,9 @@ register(
 
 
 def averaged_counts(call: Call, window: Window) -> Array:
-    """How many elements each window averages [1, 1, *output]: those of the image, or also of the padding.
+    """Count the elements that each window averages [1, 1, *output]: the image's, or also the padding's.
 
-    What ceil_mode reaches beyond the padding is never counted (ONNX AveragePool 19; PyTorch does the same).
+    Positions that ceil_mode reaches beyond the padding are never counted (ONNX AveragePool 19; PyTorch too).
     """
     image = window.padded(np.ones((1, 1, *window.image)), 0.0)
     if call.integer("count_include_pad"):
@@ -179,7 +182,7 @@ def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
 
 
 def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Dilated, large and three-dimensional windows; the lowering computes the other calls."""
+    """Expand dilated, large and three-dimensional windows; the lowering computes the other calls."""
     window = pool_window(call)
     plain = max(window.dilations) == 1 and len(window.image) < 3
     axis = large_axis(window) if plain else None
@@ -192,7 +195,7 @@ def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _mean_of_parts(build: Builder, call: Call, window: Window, axis: int) -> str:
-    """The means of parts of a window, each weighted by its size."""
+    """Combine the means of parts of a window, each weighted by its size."""
     image, parts = padded(build, call.name(0), window, 0.0), []
     for part, length in pools_of_parts(build, "AveragePool", image, window, axis):
         parts.append(build("Mul", part, build.like(part, length / window.kernel[axis])))

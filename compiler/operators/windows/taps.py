@@ -11,11 +11,11 @@ from compiler.operators.expansion.builder import Builder
 from .geometry import Window
 
 _MOST_TAPS = 16384
-"""Taps that are written out at most."""
+"""The most taps that are written out."""
 
 
 def padded(build: Builder, image: str, window: Window, fill: float) -> str:
-    """An image [N, C, *image] with its padding, as far as the last window reaches."""
+    """Pad an image [N, C, *image] as far as the last window reaches."""
     margins = window.margins()
     if not any(itertools.chain(*margins)):
         return image
@@ -24,7 +24,7 @@ def padded(build: Builder, image: str, window: Window, fill: float) -> str:
 
 
 def taps(build: Builder, image: str, window: Window) -> list[str]:
-    """For each position in the kernel the slice of a padded image that it is applied to.
+    """Return, for each position in the kernel, the slice of a padded image that it meets.
 
     GraphError for a kernel of more than 16384 positions.
     """

@@ -17,7 +17,7 @@ from .geometry import PADS, POOL_SHAPE, STRIDES, lengths_match
 
 
 def _unpooled(call: Call) -> Shape:
-    """The shape of the image that a pool with these attributes reads."""
+    """Return the shape of the image that a pool with these attributes reads."""
     image, kernel = call.shape(0)[2:], call.integers("kernel_shape") or ()
     strides = call.integers("strides") or (1,) * len(image)
     pads = call.integers("pads") or (0,) * (2 * len(image))
@@ -27,7 +27,7 @@ def _unpooled(call: Call) -> Shape:
 
 
 def _max_unpool(build: Builder, call: Call) -> tuple[str, ...]:
-    """Each element at its index in a flat image of zeros; a larger output ends in more zeros."""
+    """Put each element at its index in a flat image of zeros; a larger output ends in more zeros."""
     x, count, shape = call.name(0), call.tensor(0).size, _unpooled(call)
     empty = build("Expand", build.constant(np.zeros(1), build.dtype(x)), build.ints(math.prod(shape)))
     indices = reshaped(build, call.name(1), count)

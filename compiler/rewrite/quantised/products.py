@@ -195,7 +195,7 @@ INTEGER_PRODUCTS = {
 
 
 def known_operand(graph: RewrittenGraph, node: Node, names: tuple[str, str, str]) -> KnownWeights | None:
-    """The known weights of an operator on integers: bytes, scale and zero point, which may be omitted."""
+    """Return the known weights of an integer operator: bytes, scale and zero point, which may be omitted."""
     given = [graph.array(name) if name else None for name in names]
     if any(name and array is None for name, array in zip(names, given, strict=True)):
         return None

@@ -1,5 +1,5 @@
-"""Exchanges between chips: what the compiler puts between the operators of a network on several chips.
+"""Exchanges between chips, which the compiler inserts into a network on several chips.
 
-Graphs of users do not have them. A record says what its result is in shape; the values are those of several
-chips, so the reference computes what a group of equal members gets.
+Graphs of users do not have them. A record describes the shape of its result. The values are distributed over
+several chips, so the reference computes the result for a group of equal members.
 """

@@ -13,18 +13,21 @@ from compiler.operators.types import ANY, FLOAT, axis_from_front, same_shape
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
 PART = "chips.Part"
-"""Not an exchange: every chip takes its part of a tensor that all have."""
+"""Not an exchange: every chip takes its part of a tensor that all chips have."""
 SEND, RECEIVE = "chips.Send", "chips.Receive"
-"""What a stage of a pipeline does for the next one, and what that one does."""
+"""A transfer between stages of a pipeline: the sending and the receiving side."""
 TAKE = "chips.Take"
 """Not an exchange: a stage takes the next part of an input."""
 COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE)
 """Operators in which chips exchange something."""
 RING, DUAL, DIRECT, TREE, DOUBLING = "ring", "dual", "direct", "tree", "doubling"
-"""Ways of an exchange: a ring, two rings in opposite directions at once, from each member to each, the levels
-of a tree, which share the tensor, and pairs of members that exchange sums of all of it."""
+"""Algorithms of an exchange.
+
+A ring; two rings in opposite directions at once; from each member to each; a tree whose levels share the
+tensor; pairs of members that exchange whole sums.
+"""
 WAYS = (RING, DUAL, DIRECT, TREE, DOUBLING)
-"""Ways of a sum that all get; other exchanges have all but the last."""
+"""Algorithms of an all-reduce; other exchanges have all but the last."""
 
 _GROUPS = (
     Attribute("chips", "ints", required=True, minimum=0),
@@ -37,13 +40,13 @@ _AXIS = Attribute("axis", "int", required=True)
 
 
 def groups_of(call: Call) -> list[tuple[int, ...]]:
-    """The groups of chips, each in the order of its ring."""
+    """Return the groups of chips, each in the order of its ring."""
     chips, members = call.integers("chips") or (), call.integer("members")
     return [chips[at : at + members] for at in range(0, len(chips), members)]
 
 
 def way_of(call: Call) -> str:
-    """The way in which the groups exchange."""
+    """Return the algorithm by which the groups exchange."""
     return str(call.attrs.get("way", RING))
 
 
@@ -77,7 +80,7 @@ def axis_is_divided(call: Call) -> str | None:
 
 
 def axis_from(call: Call) -> int:
-    """The number of the axis, from 0 on."""
+    """Return the number of the axis, counted from 0."""
     return axis_from_front(call.integer("axis"), len(call.shape(0)))
 
 

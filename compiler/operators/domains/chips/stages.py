@@ -1,11 +1,11 @@
-"""What stages of a pipeline send each other: groups are pairs of chips, the sender first.
+"""Transfers between the stages of a pipeline: groups are pairs of chips, the sender first.
 
-A tensor goes into an *inbox*, room for it in the DDR of the receiver, which takes it from there. What is
-sent, and what is received, depends on the one before, so that both have the same order. What a part of the
-batch begins with depends on the end of the one before, so that a part is computed after another.
+A tensor goes into an *inbox*: space for it in the DDR of the receiver, which takes it from there. Each
+transfer depends on the one before, so that both sides have the same order. The first operators of a part of
+the batch depend on the end of the part before, so that parts are computed one after another.
 
-A tensor that is sent in the *background* is on its way while the sender computes the next part of the
-batch. Then the result of Send is the tensor itself, in the same memory: whatever waits for the end of the
+A tensor that is sent in the *background* is copied while the sender computes the next part of the batch. Then
+the result of Send is the tensor itself, in the same memory: an operator that has to wait for the end of the
 copy has it as an operand, and until then nothing else gets that memory.
 """
 
@@ -41,7 +41,7 @@ def shape_has_elements(call: Call) -> str | None:
 
 
 def in_background(call: Call) -> bool:
-    """Whether a tensor is still on its way when the operator ends."""
+    """Return True if a tensor is still being copied when the operator ends."""
     return bool(call.integer("background"))
 
 
@@ -69,7 +69,7 @@ def part_is_inside(call: Call) -> str | None:
 
 
 def taken_ranges(call: Call) -> list[range]:
-    """The ranges of the operand that Take copies, by axis."""
+    """Return the ranges of the operand that Take copies, by axis."""
     return [range(call.integer("begin"), call.integer("end")), *map(range, call.shape(0)[1:])]
 
 

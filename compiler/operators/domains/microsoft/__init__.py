@@ -1,4 +1,4 @@
 """Operators of the domain com.microsoft, written by onnxruntime's quantiser and optimiser of transformers.
 
-Each is a rewrite into ONNX's own operators, done before all other rewrites: those see what is written here.
+Each is rewritten into ONNX's own operators before all other rewrites, which see the result.
 """

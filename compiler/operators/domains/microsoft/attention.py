@@ -1,4 +1,4 @@
-"""Attention of onnxruntime, with the projection of its input in front; QAttention has it in bytes."""
+"""Attention of onnxruntime, which includes the projection of its input; QAttention has it in bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNTURNED = Attribute("do_rotary", "int", 0, allowed=(0,))
 
 
 def _widths(call: Call) -> tuple[int, ...]:
-    """Columns of Q, K and V in the merged weights."""
+    """Return the numbers of columns of Q, K and V in the merged weights."""
     return call.integers("qkv_hidden_sizes") or (call.shape(1)[1] // 3,) * 3
 
 
@@ -52,7 +52,7 @@ def projection_fits(call: Call) -> str | None:
 
 
 def mask_known(at: int) -> Rule:
-    """The rule that a mask has one of the forms that :func:`added_mask` knows."""
+    """Make the rule that a mask has one of the forms that :func:`added_mask` knows."""
 
     def check(call: Call) -> str | None:
         if not call.has(at):
@@ -67,7 +67,7 @@ def mask_known(at: int) -> Rule:
 
 
 def _past_at(call: Call) -> int:
-    """The place of the operand ``past``: QAttention has quantisation before it."""
+    """Return the position of the operand ``past``: QAttention has quantisation before it."""
     return 4 if call.tensor(0).is_float else 8
 
 
@@ -94,7 +94,7 @@ def length_of_past(call: Call) -> str | None:
 
 
 def added_mask(build: Builder, call: Call, mask: str, rows: int, keys: int, dtype: str) -> str:
-    """A mask as what is added to the scores: [batch, 1, rows or 1, keys]."""
+    """Return the addend of the scores for a mask: [batch, 1, rows or 1, keys]."""
     shape, batch = build.shape(mask), call.shape(0)[0]
     if len(shape) == 1:
         seen = before(build, sliced(build, mask, 0, 0, batch), keys)
@@ -107,7 +107,7 @@ def added_mask(build: Builder, call: Call, mask: str, rows: int, keys: int, dtyp
 
 
 def _attended(build: Builder, call: Call, projected: str, mask: int, bias: int | None) -> tuple[str, ...]:
-    """The attention of projected rows [batch, rows, columns of Q, K and V], and its keys and values."""
+    """Attend from projected rows [batch, rows, columns of Q, K and V]; return the result, keys and values."""
     q, k, v = columns(build, projected, _widths(call))
     rows, at = call.shape(0)[1], _past_at(call)
     masks, dtype = [], build.dtype(projected)

@@ -1,4 +1,4 @@
-"""MatMulNBits: products with known weights of 2, 4 or 8 bits, each block of which has its own scale."""
+"""MatMulNBits: products with known weights of 2, 4 or 8 bits, with a scale for each block of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ZERO_POINTS = Types("T3", ("uint8", *FLOAT.allowed))
 
 
 def unpacked(packed: Array, bits: int) -> Array:
-    """Numbers of ``bits`` bits, the first of each byte in its lowest ones, along the last axis."""
+    """Unpack numbers of ``bits`` bits along the last axis, the lowest bits of each byte first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return np.asarray(numbers.reshape(*packed.shape[:-1], -1))
 
 
 def _blocks(call: Call) -> int:
-    """How many blocks a column of the weights has."""
+    """Return the number of blocks in a column of the weights."""
     return -(-call.integer("K") // call.integer("block_size"))
 
 
@@ -67,7 +67,7 @@ def no_order_of_groups(call: Call) -> str | None:
 
 
 def _zero_points(call: Call) -> Array:
-    """One for each block, [N, blocks]."""
+    """Return the zero point of each block, [N, blocks]."""
     rows, blocks, bits = call.integer("N"), _blocks(call), call.integer("bits")
     given = call.values[3]
     if given is None:
@@ -78,7 +78,7 @@ def _zero_points(call: Call) -> Array:
 
 
 def _weights(build: Builder, call: Call) -> str:
-    """The weights [K, N] as floats: blocks of a column are along the first axis."""
+    """Return the weights [K, N] as floats: blocks of a column are along the first axis."""
     rows, inner, size = call.integer("N"), call.integer("K"), call.integer("block_size")
     given, scales = call.values[1], call.values[2]
     if given is None or scales is None:

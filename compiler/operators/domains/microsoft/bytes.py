@@ -1,7 +1,7 @@
-"""Operators between bytes that are not products: of each the floats are computed, and quantised again.
+"""Operators between bytes other than products: each computes in floats and quantises the result again.
 
-What is written here is DequantizeLinear, the operator in FP32, QuantizeLinear: the rewrites of quantised
-graphs make of it what they make of such graphs.
+The expansions are DequantizeLinear, the operator in FP32, QuantizeLinear; the rewrites of quantised graphs
+handle them like graphs that were written so.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ _CHANNELS_LAST = Attribute("channels_last", "int", 0, allowed=(0, 1))
 
 
 def as_floats(build: Builder, call: Call, at: int) -> str:
-    """The operand at a place as floats; its scale and its zero point, which may be omitted, come next."""
+    """Return the operand at a position as floats; scale and zero point, which may be omitted, come next."""
     return build("DequantizeLinear", *(call.name(place) for place in range(at, at + 3) if call.has(place)))
 
 
 def as_bytes(build: Builder, call: Call, value: str, at: int, dtype: str) -> str:
-    """Floats as bytes of a type; their scale is the operand at a place, the zero point the next one."""
+    """Quantise floats to bytes of a type.
+
+    The scale is the operand at a position, the zero point the next one.
+    """
     zero = call.name(at + 1) or build.constant(np.zeros(build.shape(call.name(at))), dtype)
     return build("QuantizeLinear", value, call.name(at), zero)
 
 
 def one_value_each(*places: int) -> Rule:
-    """The rule that the operands at these places have one element."""
+    """Make the rule that the operands at these positions have one element."""
 
     def check(call: Call) -> str | None:
         many = [call.tensor(at) for at in places if call.has(at) and call.tensor(at).size != 1]
@@ -47,13 +50,13 @@ def one_value_each(*places: int) -> Rule:
 
 
 def _operand(name: str, prefix: str, optional: bool = True) -> tuple[Input, Input, Input]:
-    """An operand, its scale and its zero point."""
+    """Return the declarations of an operand, its scale and its zero point."""
     zero = Input(f"{prefix}_zero_point", BYTE, optional=optional)
     return Input(name, BYTE), Input(f"{prefix}_scale", SINGLE), zero
 
 
 def _result(prefix: str, optional: bool = True) -> tuple[Input, Input]:
-    """The scale and the zero point of the result."""
+    """Return the declarations of the scale and the zero point of the result."""
     return Input(f"{prefix}_scale", SINGLE), Input(f"{prefix}_zero_point", BYTE, optional=optional)
 
 
@@ -115,7 +118,7 @@ composite(
 
 
 def _softmax(build: Builder, call: Call) -> tuple[str, ...]:
-    """Before operator set 13 over all axes from ``axis`` on together."""
+    """Expand Softmax; before operator set 13 it is over all axes from ``axis`` on together."""
     x, axis, shape = as_floats(build, call, 0), axis_of(call), call.shape(0)
     if call.integer("opset") >= 13:
         made = build("Softmax", x, axis=axis)
@@ -168,7 +171,7 @@ composite(
 
 
 def _pooled(build: Builder, call: Call, op: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """A pool, between transposes if the channels are the last axis."""
+    """Expand a pool, between transposes if the channels are the last axis."""
     x, last = as_floats(build, call, 0), bool(call.integer("channels_last"))
     attrs = {name: call.attrs[name] for name in names if name in call.attrs}
     made = build(op, channels_first(build, x) if last else x, **attrs)

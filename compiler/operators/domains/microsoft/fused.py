@@ -1,4 +1,4 @@
-"""Products with what onnxruntime fuses into them: transposes, factors, activations, sums, another layout."""
+"""Products that onnxruntime fuses with other operators: transposes, factors, activations, sums, layouts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "HardSigmoid": ("alpha", "beta"),
     "Clip": ("min", "max"),
 }
-"""Activations, the empty one being none, and the names of their parameters in order."""
+"""Activations with the names of their parameters in order; the empty name is no activation."""
 _ACTIVATION = Attribute("activation", "string", allowed=tuple(PARAMETERS)[1:])
 
 
 def activated(build: Builder, value: str, op: str, parameters: tuple[float, ...]) -> str:
-    """An activation of ``PARAMETERS`` with as many parameters as are given."""
+    """Apply an activation of ``PARAMETERS`` with as many parameters as are given."""
     if not op:
         return value
     if op == "Clip":
@@ -35,7 +35,7 @@ def _op(call: Call) -> str:
 
 
 def _transposed(build: Builder, call: Call, index: int) -> str:
-    """An operand of FusedMatMul with its axes as the attributes order them."""
+    """Return an operand of FusedMatMul with its axes in the order of the attributes."""
     letter, rank = "AB"[index], call.tensor(index).rank
     order = list(range(rank))
     if call.integer(f"transBatch{letter}") and rank > 2:
@@ -111,7 +111,7 @@ def activation_params_fit(call: Call) -> str | None:
 
 
 def _convolved(build: Builder, call: Call, x: str) -> str:
-    """The convolution of ``x`` [N, C, ...] with the weights and the bias of a call."""
+    """Return the convolution of ``x`` [N, C, ...] with the weights and the bias of a call."""
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     attrs: dict[str, AttrValue] = {name: call.attrs[name] for name in names if name in call.attrs}
     return build("Conv", x, *(call.name(at) for at in (1, 2) if call.has(at)), **attrs)
@@ -125,13 +125,13 @@ def _conv(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def channels_first(build: Builder, x: str) -> str:
-    """[N, ..., C] as [N, C, ...]."""
+    """Transpose [N, ..., C] to [N, C, ...]."""
     rank = len(build.shape(x))
     return permuted(build, x, 0, rank - 1, *range(1, rank - 1))
 
 
 def channels_last(build: Builder, x: str) -> str:
-    """[N, C, ...] as [N, ..., C]."""
+    """Transpose [N, C, ...] to [N, ..., C]."""
     return permuted(build, x, 0, *range(2, len(build.shape(x))), 1)
 
 

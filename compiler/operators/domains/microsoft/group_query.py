@@ -1,7 +1,7 @@
-"""GroupQueryAttention: rows whose heads share keys, appended to those of a cache, with rotary embedding.
+"""GroupQueryAttention: rows whose heads share keys, appended to a cache, with rotary embedding.
 
-Shapes are static, so the total length must be known. It says whether the rows are a whole prompt; of rows
-after a cache each sequence of the batch may begin at another place, which is known at run time.
+Shapes are static, so the total length must be known. It tells whether the rows are a whole prompt. For rows
+after a cache each sequence of the batch may begin at another place, which is known only at run time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOT_SUPPORTED = {
     15: "k_norm_weight",
     16: "query_seqlens",
 }
-"""Operands of newer versions, by their places."""
+"""Operands of newer versions, by their positions."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Sizes:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether there is nothing before the rows."""
+        """True if no rows precede the call's."""
         return self.total == self.rows
 
 
 def _size(call: Call) -> int:
-    """Elements of a head."""
+    """Return the number of elements of a head."""
     heads, groups = call.integer("num_heads"), call.integer("kv_num_heads")
     return call.shape(0)[2] // (heads if call.has(1) else heads + 2 * groups)
 
@@ -156,14 +156,14 @@ def weights_are_not_given(call: Call) -> str | None:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the first row of each sequence stands, [batch, 1] int64; ``known``, if it is one known number."""
+    """The place of the first row of each sequence, [batch, 1] int64; ``known``, if it is one known number."""
 
     first: str
     known: int | None
 
 
 def _places(build: Builder, call: Call, sizes: Sizes) -> _Places:
-    """The rows end at the last place of each sequence."""
+    """Return the places of the first rows: the rows end at the last place of each sequence."""
     if sizes.is_prompt:
         return _Places(build.constant(np.zeros((sizes.batch, 1)), "int64"), 0)
     first = build("Sub", last_places(build, call, sizes), build.constant(np.array(sizes.rows - 1), "int64"))
@@ -173,12 +173,12 @@ def _places(build: Builder, call: Call, sizes: Sizes) -> _Places:
 
 
 def last_places(build: Builder, call: Call, sizes: Sizes) -> str:
-    """The place of the last row of each sequence, [batch, 1] int64, which seqlens_k has."""
+    """Return the place of the last row of each sequence, [batch, 1] int64, given by seqlens_k."""
     return reshaped(build, build("Cast", call.name(5), to=CAST_NUMBERS["int64"]), sizes.batch, 1)
 
 
 def rotated(build: Builder, call: Call, x: str, sizes: Sizes, positions: str) -> str:
-    """Rows [batch, heads, rows, size] turned by their positions [batch, rows]."""
+    """Rotate rows [batch, heads, rows, size] by their positions [batch, rows]."""
     turned = 2 * call.shape(7)[1]
     attrs: dict[str, AttrValue] = {
         "interleaved": call.integer("rotary_interleaved"),
@@ -188,7 +188,7 @@ def rotated(build: Builder, call: Call, x: str, sizes: Sizes, positions: str) ->
 
 
 def _filled(build: Builder, x: str, rows: int) -> str:
-    """Rows [batch, groups, ..., size] with zeros appended, ``rows`` in all."""
+    """Append zeros to rows [batch, groups, ..., size], up to ``rows`` in all."""
     batch, groups, found, size = build.shape(x)
     if found == rows:
         return x
@@ -197,7 +197,7 @@ def _filled(build: Builder, x: str, rows: int) -> str:
 
 
 def _cache(build: Builder, new: str, past: str, sizes: Sizes, places: _Places) -> str:
-    """The cache after the call: what was there before the first row, the rows, zeros."""
+    """Return the cache after the call: the rows before the first new one, the new rows, zeros."""
     if sizes.is_prompt:
         return _filled(build, new, sizes.most)
     if places.known is not None:
@@ -216,7 +216,7 @@ def _cache(build: Builder, new: str, past: str, sizes: Sizes, places: _Places) -
 
 
 def _attended(build: Builder, call: Call, operands: list[str], sizes: Sizes, places: _Places) -> str:
-    """The result of Attention; the keys of a prompt are its own rows, others end at their last one."""
+    """Expand Attention; the keys of a prompt are its own rows, other keys end at their last row."""
     mask = call.name(10)
     if mask and not sizes.is_prompt and sizes.most > sizes.total:
         shape = (*build.shape(mask)[:3], sizes.most - sizes.total)
@@ -230,7 +230,7 @@ def _attended(build: Builder, call: Call, operands: list[str], sizes: Sizes, pla
 
 
 def attributes_of(call: Call) -> dict[str, AttrValue]:
-    """The attributes of Attention."""
+    """Return the attributes of Attention."""
     attrs = {"is_causal": call.integer("causal"), "softcap": call.number("softcap"), **scale_of(call)}
     if call.integer("local_window_size") > 0:
         attrs["left_window_size"] = call.integer("local_window_size") - 1
@@ -238,7 +238,7 @@ def attributes_of(call: Call) -> dict[str, AttrValue]:
 
 
 def heads_of(build: Builder, call: Call, sizes: Sizes) -> tuple[str, ...]:
-    """The rows of query, key and value, [batch, heads, rows, size] each."""
+    """Return the rows of query, key and value, [batch, heads, rows, size] each."""
     counts = (sizes.heads, sizes.groups, sizes.groups)
     widths = [count * sizes.size for count in counts]
     parts = [call.name(at) for at in range(3)] if call.has(1) else columns(build, call.name(0), widths)
@@ -259,7 +259,7 @@ def _attention(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def joined_heads(build: Builder, y: str, sizes: Sizes) -> str:
-    """A result [batch, heads, rows, size] as [batch, rows, heads * size]."""
+    """Reshape a result [batch, heads, rows, size] to [batch, rows, heads * size]."""
     rows = permuted(build, y, 0, 2, 1, 3)
     return reshaped(build, rows, sizes.batch, sizes.rows, sizes.heads * sizes.size)
 

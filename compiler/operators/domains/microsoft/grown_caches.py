@@ -1,7 +1,7 @@
-"""GroupQueryAttention whose cache grows: what is new stands behind all rows that there were.
+"""GroupQueryAttention whose cache grows: new rows are appended after all earlier rows.
 
-So it is Attention that appends to its cache. ``seqlens_k`` could say otherwise only at run time; then the
-program stops.
+So it is Attention that appends to its cache. ``seqlens_k`` could ask for another place only at run time; then
+the program stops.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .group_query import Sizes, attributes_of, heads_of, joined_heads, last_plac
 
 
 def _before(call: Call) -> int:
-    """Rows of the cache before the call."""
+    """Return the number of rows of the cache before the call."""
     return call.shape(3)[2] if call.has(3) else 0
 
 
 def _padding(build: Builder, call: Call, sizes: Sizes) -> str:
-    """[1] int64, 0 at all times: the program stops where seqlens_k is not the last of all rows."""
+    """Return [1] int64, always 0; the program stops if seqlens_k is not the last of all rows."""
     last = build.constant(np.array([sizes.total - 1]), "int64")
     apart = build("Abs", build("Sub", last_places(build, call, sizes), last))
     most = reshaped(build, build("ReduceMax", apart, axes=(0, 1), keepdims=0), 1)
@@ -32,7 +32,7 @@ def _padding(build: Builder, call: Call, sizes: Sizes) -> str:
 
 
 def appended_group_query(build: Builder, call: Call) -> tuple[str, ...]:
-    """The expansion of GroupQueryAttention whose cache grows by its rows; GraphError if it has others."""
+    """Expand GroupQueryAttention whose cache grows by the call's rows; GraphError for other caches."""
     sizes, before = sizes_of(call), _before(call)
     if sizes.total != before + sizes.rows:
         wanted = f"the {sizes.rows} rows of query behind the {before} of the cache that grows"
@@ -44,7 +44,7 @@ def appended_group_query(build: Builder, call: Call) -> tuple[str, ...]:
         positions = call.name(9) or build("Add", counted, nothing)
         q, k = (rotated(build, call, x, sizes, positions) for x in (q, k))
     nothing = build("Cast", nothing, to=CAST_NUMBERS[build.dtype(k)])
-    k = build("Add", k, nothing)  # so that no step goes on after a wrong seqlens_k
+    k = build("Add", k, nothing)  # so that no step continues after a wrong seqlens_k
     operands = (q, k, v, call.name(10), call.name(3), call.name(4))
     y, *caches = build.several("Attention", 3, *operands, **attributes_of(call))
     return joined_heads(build, y, sizes), *caches, ""

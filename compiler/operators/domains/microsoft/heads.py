@@ -1,4 +1,4 @@
-"""What the operators of attention share: masks, biases, pairs of keys and values, the call of Attention."""
+"""Parts that the operators of attention share: masks, biases, pairs of keys and values, Attention's call."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SCALE = Attribute("scale", "float", default=None)
 CAUSAL = Attribute("unidirectional", "int", 0, allowed=(0, 1))
 HEADS = Attribute("num_heads", "int", required=True, minimum=1)
 _FILTER_VALUE = -10000.0
-"""Number added to the scores of hidden keys, unless mask_filter_value says otherwise."""
+"""The addend to the scores of hidden keys, unless mask_filter_value gives another."""
 
 
 @dataclass(frozen=True)
 class AttentionOperands:
-    """Q, K and V as Attention takes them, each with its heads; ``masks`` are added to the scores."""
+    """Q, K and V in Attention's form, each with its number of heads; ``masks`` are added to the scores."""
 
     q: str
     k: str
@@ -35,7 +35,7 @@ class AttentionOperands:
     past: tuple[str, str] = ("", "")
 
     def result(self, build: Builder, results: int, **attrs: AttrValue) -> tuple[str, ...]:
-        """The first ``results`` results of Attention: the rows, all keys and all values."""
+        """Add Attention and return its first ``results`` results: the rows, all keys and all values."""
         if len(build.shape(self.q)) == 3:
             attrs |= {"q_num_heads": self.heads, "kv_num_heads": self.heads}
         mask = reduce(partial(build, "Add"), self.masks) if self.masks else ""
@@ -46,39 +46,39 @@ class AttentionOperands:
 
 
 def scale_of(call: Call) -> dict[str, AttrValue]:
-    """The attribute scale of Attention; onnxruntime takes 0 for one that is absent."""
+    """Return the attribute scale of Attention; onnxruntime takes 0 for an absent scale."""
     scale = call.attrs.get("scale")
     return {"scale": scale} if scale else {}
 
 
 def hidden(build: Builder, call: Call, seen: str, dtype: str) -> str:
-    """What truth values add to the scores: 0, or the filter value for a key that is not seen."""
+    """Return the addend of the scores for truth values: 0, or the filter value for a key that is not seen."""
     value = call.attrs.get("mask_filter_value")
     least = float(value) if isinstance(value, int | float) else _FILTER_VALUE
     return build("Where", seen, build.constant(np.array(0.0), dtype), build.constant(np.array(least), dtype))
 
 
 def is_positive(build: Builder, mask: str) -> str:
-    """Which elements of a mask of integers are above 0."""
+    """Return truth values: True where a mask of integers is above 0."""
     floats = build("Cast", mask, to=CAST_NUMBERS["float32"])
     return build("Greater", floats, build.like(floats, 0.0))
 
 
 def before(build: Builder, ends: str, keys: int) -> str:
-    """For each of the batch, [batch, 1, 1, keys], which keys stand before its end."""
+    """Return truth values [batch, 1, 1, keys]: True for keys before the end of their batch."""
     places = build.constant(np.arange(keys), "float32")
     floats = build("Cast", reshaped(build, ends, -1, 1, 1, 1), to=CAST_NUMBERS["float32"])
     return build("Less", places, floats)
 
 
 def as_rows(build: Builder, x: str, heads: int) -> str:
-    """[batch, rows, heads * size] as [batch, heads, rows, size]."""
+    """Reshape [batch, rows, heads * size] to [batch, heads, rows, size]."""
     batch, rows, width = build.shape(x)
     return permuted(build, reshaped(build, x, batch, rows, heads, width // heads), 0, 2, 1, 3)
 
 
 def columns(build: Builder, x: str, widths: Sequence[int]) -> list[str]:
-    """Parts of the last axis of a value, one after another."""
+    """Split the last axis of a value into parts of these widths."""
     axis, at, parts = len(build.shape(x)) - 1, 0, []
     for width in widths:
         parts.append(sliced(build, x, axis, at, at + width))
@@ -87,12 +87,12 @@ def columns(build: Builder, x: str, widths: Sequence[int]) -> list[str]:
 
 
 def halves_of(build: Builder, past: str) -> tuple[str, str]:
-    """Keys and values [2, batch, ...] apart."""
+    """Split a pair [2, batch, ...] into keys and values."""
     shape = build.shape(past)[1:]
     first, second = (reshaped(build, sliced(build, past, 0, at, at + 1), *shape) for at in range(2))
     return first, second
 
 
 def together(build: Builder, k: str, v: str) -> str:
-    """Keys and values as [2, batch, ...]."""
+    """Join keys and values to [2, batch, ...]."""
     return build("Concat", *(reshaped(build, x, 1, *build.shape(x)) for x in (k, v)), axis=0)

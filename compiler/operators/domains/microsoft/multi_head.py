@@ -24,11 +24,11 @@ from .heads import (
 )
 
 _RANKS = {(3, 3, 3), (3, 4, 4), (3, 5, 0), (5, 0, 0)}
-"""Ranks of query, key and value that are known, 0 for one that is omitted."""
+"""Supported ranks of query, key and value, 0 for one that is omitted."""
 
 
 def _packed_in(call: Call) -> int | None:
-    """The place of the operand that has several of Q, K and V side by side; None if none has."""
+    """Return the position of the operand that packs several of Q, K and V; None if there is none."""
     return next((at for at in range(2) if call.has(at) and call.tensor(at).rank == 5), None)
 
 
@@ -74,14 +74,14 @@ def padding_fits(call: Call) -> str | None:
 
 
 def _keys(call: Call) -> int:
-    """How many keys a query sees, those of earlier calls included."""
+    """Return the number of keys that a query sees, earlier calls included."""
     past = call.shape(6)[2] if call.has(6) and call.tensor(6).rank == 4 else 0
     source = call.shape(1) if call.has(1) else call.shape(0)
     return past + (source[2] if len(source) == 4 else source[1])
 
 
 def _widths(call: Call) -> tuple[int, int, int]:
-    """Columns of Q, K and V."""
+    """Return the numbers of columns of Q, K and V."""
     heads, widths = call.integer("num_heads"), []
     for at in range(3):
         shape = call.shape(at) if call.has(at) else call.shape(_packed_in(call) or 0)
@@ -90,7 +90,7 @@ def _widths(call: Call) -> tuple[int, int, int]:
 
 
 def _operands(build: Builder, call: Call) -> list[str]:
-    """Q, K and V as they are given, apart and with their biases; keys of four axes have no bias."""
+    """Return Q, K and V separately, with their biases; keys of four axes have no bias."""
     packed = _packed_in(call)
     parts = [call.name(at) for at in range(3 if packed is None else packed)]
     if packed is not None:
@@ -108,7 +108,7 @@ def _operands(build: Builder, call: Call) -> list[str]:
 
 
 def _masks(build: Builder, call: Call) -> tuple[str, ...]:
-    """The mask that is added to the scores."""
+    """Return the mask that is added to the scores."""
     masks, dtype = [], call.tensor(0).dtype
     if call.has(4):
         (batch, rows), keys, rank = call.shape(0)[:2], _keys(call), call.tensor(4).rank

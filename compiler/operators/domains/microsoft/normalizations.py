@@ -1,4 +1,4 @@
-"""Normalizations of layers with sums in front: residuals, biases, embeddings."""
+"""Normalizations of layers that include sums: residuals, biases, embeddings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_factor(call: Call) -> str | None:
 
 
 def _summed(build: Builder, call: Call, bias: int) -> str:
-    """The operand plus the residual, plus the bias where there is one."""
+    """Add the residual to the operand, and the bias if there is one."""
     total = build("Add", call.name(0), call.name(1))
     return build("Add", total, call.name(bias)) if call.has(bias) else total
 
@@ -144,7 +144,7 @@ def _embedded(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _mask_index(build: Builder, call: Call) -> str:
-    """How many words of each row the mask has; 0 without a mask."""
+    """Return the number of words of each row in the mask; 0 without a mask."""
     batch = call.shape(0)[0]
     if not call.has(7):
         return build("Identity", build.constant(np.zeros(batch), "int32"))

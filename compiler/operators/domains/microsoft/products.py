@@ -1,6 +1,6 @@
 """Products of quantised matrices whose results are floats, or bytes of any scale.
 
-With known weights and scales they are written with DequantizeLinear, from which rewrites make products of
+With known weights and scales they are written with DequantizeLinear, which rewrites turn into products of
 bytes; else as MatMulInteger, whose sums are multiplied by the scales.
 """
 
@@ -26,12 +26,12 @@ _TA, _TB = Types("T1", BYTES), Types("T2", BYTES)
 
 
 def _are_known(build: Builder, call: Call, *places: int) -> bool:
-    """Whether the operands at these places, as far as they are given, are constants."""
+    """Return True if the given operands at these positions are constants."""
     return all(call.name(at) in build.constants for at in places if call.has(at))
 
 
 def scaled(build: Builder, sums: str, *scales: str) -> str:
-    """Sums times scales, which are multiplied from the left before."""
+    """Multiply sums by scales; the scales are multiplied first, from the left."""
     factor = scales[0]
     for scale in scales[1:]:
         factor = build("Mul", factor, scale)
@@ -39,9 +39,9 @@ def scaled(build: Builder, sums: str, *scales: str) -> str:
 
 
 def _dequantised(build: Builder, call: Call, places: tuple[int, int, int], axis: int) -> str:
-    """A known operand as floats, as a node; ``places``: of the operand, its scale and its zero point.
+    """Dequantise a known operand by a node; ``places``: positions of operand, scale and zero point.
 
-    Unsigned bytes become the signed ones that stand for them, which products take.
+    Unsigned bytes become the equivalent signed bytes, which products take.
     """
     name, scale, zero = (call.name(at) for at in places)
     if build.dtype(name) == "uint8":
@@ -52,9 +52,9 @@ def _dequantised(build: Builder, call: Call, places: tuple[int, int, int], axis:
 
 
 def per_column(operand: int, transposed: str, *places: int) -> Rule:
-    """The rule that operands have one element, or one for each column of the operand ``operand``.
+    """Make the rule that operands have one element, or one for each column of the operand ``operand``.
 
-    ``transposed`` names the attribute that says whether its rows are meant.
+    ``transposed`` names the attribute that turns its columns into rows.
     """
 
     def check(call: Call) -> str | None:
@@ -72,7 +72,7 @@ def per_column(operand: int, transposed: str, *places: int) -> Rule:
 
 
 def _dynamic(build: Builder, call: Call) -> tuple[str, ...]:
-    """The scale of the computed operand is known at run time alone."""
+    """Expand a product whose computed operand has a scale that is known only at run time."""
     build.precise = True
     x, scale, zero = build.several("DynamicQuantizeLinear", 3, call.name(0))
     sums = build("MatMulInteger", x, call.name(1), zero, call.name(3))
@@ -136,7 +136,7 @@ composite(
 
 
 def _qgemm(build: Builder, call: Call) -> tuple[str, ...]:
-    """Its addend C is in the unit of the sums."""
+    """Expand QGemm, whose addend C is in the unit of the sums."""
     a = permuted(build, call.name(0), 1, 0) if call.integer("transA") else call.name(0)
     alpha = call.number("alpha")
     a_scale = call.name(1)
@@ -156,12 +156,12 @@ def _qgemm(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _result_type(call: Call) -> str:
-    """The type of the bytes of a result: that of its zero point, else that of A."""
+    """Return the type of a result's bytes: its zero point's, else A's."""
     return call.tensor(8 if call.has(8) else 0).dtype
 
 
 def _gemm_of_known(build: Builder, call: Call, a: str, a_scale: str) -> str:
-    """A Gemm of what DequantizeLinear makes of the operands."""
+    """Return the Gemm of the dequantised operands."""
     turned = call.integer("transB")
     operands = [build("DequantizeLinear", a, a_scale, call.name(2))]
     operands.append(_dequantised(build, call, (3, 4, 5), 0 if turned else 1))

@@ -1,8 +1,8 @@
 """DynamicQuantizeLSTM: a layer whose weights are bytes, and whose operands are quantised while it runs.
 
-The integers are those of onnxruntime on one thread: X is quantised once, by the range of all its steps, the
-state in each step by the range of all sequences. The products are exact sums times both scales, all else is
-FP32.
+The integers equal those of onnxruntime on one thread: X is quantised once, by the range of all its steps, the
+state in each step by the range of all sequences. The products are exact sums times both scales; everything
+else is FP32.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .products import scaled
 _INT64 = CAST_NUMBERS["int64"]
 _OP = "LSTM"
 _OF_CELLS = 2
-"""The place of the activation of new cells among the three of a direction."""
+"""The position of the activation of new cells among the three of a direction."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class _Direction(Direction):
         return self.call.shape(2)[1]
 
     def activated(self, which: int, x: str) -> str:
-        """onnxruntime limits the gates to -clip .. clip, not the cells."""
+        """Apply an activation; onnxruntime limits the gates to -clip .. clip, but not the cells."""
         return self.activations[which](self.build, x) if which == _OF_CELLS else super().activated(which, x)
 
 
 def _product(direction: _Direction, x: str, weights: int, scale: int) -> str:
-    """A matrix, quantised by its own range, times weights, by the places of these and of their scale."""
+    """Quantise a matrix by its own range and multiply it by weights; operands are given by position."""
     build = direction.build
     whole, unit, zero = build.several("DynamicQuantizeLinear", 3, x)
     sums = build("MatMulInteger", whole, direction.own(weights), zero, direction.own(scale + 1))
@@ -64,7 +64,7 @@ def _product(direction: _Direction, x: str, weights: int, scale: int) -> str:
 
 @dataclass(frozen=True)
 class _Ends:
-    """``lengths`` of the sequences of a batch: empty if all have all steps; ``known`` as numbers."""
+    """The ends of a batch's sequences; ``lengths`` is empty if all are complete; ``known``: as numbers."""
 
     lengths: str
     known: tuple[int, ...] | None
@@ -78,8 +78,10 @@ def _ends(call: Call) -> _Ends:
 
 
 def _up_to_the_longest(build: Builder, x: str, ends: _Ends) -> str:
-    """X without the steps that no sequence has, whose numbers would count for its range; or with zeros there,
-    which change no range."""
+    """Remove the steps of X that no sequence has, or fill them with zeros.
+
+    Their numbers would extend the range of X, which zeros do not.
+    """
     count = build.shape(x)[0]
     if ends.known is not None:
         most = max(1, *ends.known)
@@ -92,13 +94,13 @@ def _up_to_the_longest(build: Builder, x: str, ends: _Ends) -> str:
 
 
 def _turned(build: Builder, x: str, ends: _Ends) -> str:
-    """Every sequence of [steps, batch, ...] from its end to its beginning."""
+    """Reverse every sequence of [steps, batch, ...] up to its end."""
     lengths = build("Cast", ends.lengths, to=_INT64)
     return build("ReverseSequence", x, lengths, time_axis=0, batch_axis=1)
 
 
 def _alive(build: Builder, ends: _Ends, step: int) -> str:
-    """Which sequences [batch, 1] have a step; empty if it is known that all have it."""
+    """Return the sequences [batch, 1] that have a step; empty if all are known to have it."""
     if not ends.lengths or (ends.known is not None and min(ends.known) > step):
         return ""
     lengths = reshaped(build, ends.lengths, -1, 1)
@@ -109,10 +111,10 @@ def _alive(build: Builder, ends: _Ends, step: int) -> str:
 
 
 def _run(direction: _Direction, x: str, ends: _Ends) -> States:
-    """Step by step; with ends all sequences begin together, also where they are read backwards.
+    """Run step by step; with ends all sequences begin together, also where they are read backwards.
 
-    onnxruntime quantises what it keeps of a sequence that has ended with the states of the others: its
-    output, 0, and where outputs are not wanted the last state. A sequence without steps has last states of 0.
+    onnxruntime quantises the kept values of an ended sequence with the states of the others: its output, 0,
+    and if outputs are not wanted the last state. A sequence without steps has last states of 0.
     """
     build, call = direction.build, direction.call
     mirrored = direction.backwards and bool(ends.lengths)
@@ -158,7 +160,7 @@ def _expansion(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _wanted_shapes(call: Call) -> dict[str, tuple[int, tuple[Shape, ...]]]:
-    """The operands by name: position and the shapes that each may have."""
+    """Return the operands by name: position and the shapes that each may have."""
     (_, batch, size), hidden = call.shape(0), call.shape(2)[1]
     directions = len(DIRECTIONS[call.string("direction")])
     each: tuple[Shape, ...] = ((directions,), (directions, 4 * hidden))

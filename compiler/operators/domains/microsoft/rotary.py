@@ -1,4 +1,4 @@
-"""RotaryEmbedding of onnxruntime: positions as numbers or as the first of consecutive ones."""
+"""RotaryEmbedding of onnxruntime: positions are given as numbers, or as the first of consecutive ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compiler.operators.types import FLOAT, INT64, rank_within
 
 
 def _rows(call: Call) -> int:
-    """The rows that are turned: axis 1 of three axes, axis 2 of four."""
+    """Return the number of rotated rows: axis 1 of three axes, axis 2 of four."""
     return call.shape(0)[call.tensor(0).rank - 2]
 
 

@@ -1,4 +1,4 @@
-"""Operators of the domain ai.onnx.ml that are a few arithmetic ones: preprocessing and linear models.
+"""Operators of the domain ai.onnx.ml that are made of arithmetic: preprocessing, linear models, trees.
 
-Trees, text and dictionaries are not supported.
+Text and dictionaries are not supported.
 """

@@ -15,7 +15,7 @@ _TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX")
 
 
 def _scores(build: Builder, call: Call, columns: int) -> str:
-    """Features times coefficients, plus intercepts: [N, columns]."""
+    """Multiply features by coefficients and add intercepts: [N, columns]."""
     x = as_float(build, call.name(0))
     weights = np.array(call.numbers("coefficients") or ()).reshape(columns, -1).T
     scores = build("MatMul", x, build.constant(weights, build.dtype(x)))
@@ -52,7 +52,7 @@ composite(
 
 
 def _columns(call: Call) -> int:
-    """How many scores the coefficients give: one for each class, or one for both of two."""
+    """Return the number of scores: one for each class, or a single one for two classes."""
     return len(call.numbers("coefficients") or ()) // call.shape(0)[1]
 
 
@@ -83,7 +83,7 @@ def one_score_is_logistic(call: Call) -> str | None:
 
 
 def _linear_classifier(build: Builder, call: Call) -> tuple[str, ...]:
-    """One score for two labels is that of the second; the first has the same with the other sign."""
+    """Expand a classifier; one score for two labels is the second's, and the first has it negated."""
     scores = _scores(build, call, _columns(call))
     if _columns(call) == 1:
         scores = build("Concat", build("Neg", scores), scores, axis=1)

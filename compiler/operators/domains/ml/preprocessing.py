@@ -17,7 +17,7 @@ FEATURES = rank_within("X", 2, 2, "[N, C]")
 
 
 def as_float(build: Builder, name: str) -> str:
-    """A value as floats: integers are cast to float32."""
+    """Return a value as floats: integers are cast to float32."""
     if build.dtype(name) in FLOATS:
         return name
     return build("Cast", name, to=CAST_NUMBERS["float32"])
@@ -55,7 +55,7 @@ composite(
 
 
 def _normalizer(build: Builder, call: Call) -> tuple[str, ...]:
-    """Rows of zeros stay as they are."""
+    """Expand a normalization of rows; rows of zeros stay as they are."""
     p = {"L1": 1, "L2": 2}[call.string("norm")]
     return (build("LpNormalization", as_float(build, call.name(0)), axis=1, p=p),)
 

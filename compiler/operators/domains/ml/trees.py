@@ -1,9 +1,9 @@
 """Ensembles of decision trees as matrix products.
 
-All conditions of all trees are computed for every row. A leaf is reached where the conditions on its way
-hold. Their sum, with +1 for those that must be true and -1 for the others, is then the number of the former.
-What the leaves say is a product of those that are reached with their weights. Rows are the last axis, so that
-a feature is a line of memory.
+All conditions of all trees are computed for every row. Each leaf has a path of conditions, some of which must
+be true and the others false. The sum over the path, with +1 for the former and -1 for the latter, equals the
+number of the former only if the leaf is reached. The result is a product of the reached leaves with their
+weights. Rows are the last axis, so that a feature is a line of memory.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .linear_models import labels_are_integers
 from .preprocessing import FEATURES, NUMBERS, RESULT, as_float
 
 _MODES = {"BRANCH_LEQ": False, "BRANCH_LT": False, "BRANCH_GT": True, "BRANCH_GTE": True}
-"""Conditions, and whether they are the opposite of <= (of < for BRANCH_GTE)."""
+"""Conditions; True for the opposite of <= (of < for BRANCH_GTE)."""
 _MOST_PATHS = 1 << 24
-"""Conditions times leaves of all trees, each tree as large as the largest, at most."""
+"""The most conditions times leaves of all trees, each tree counted as large as the largest."""
 _FLOAT32 = CAST_NUMBERS["float32"]
 _NODE = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees filled up to one size.
+    """Trees padded to one size.
 
-    ``features``, ``bounds`` and ``follows`` [T, I] belong to the conditions ``x[feature] <= bound``, and say
-    what NaN gives. ``paths`` [T, L, I] and ``true`` [T, L] belong to the leaves, whose numbers are in
-    ``leaves`` by tree and node.
+    ``features``, ``bounds`` and ``follows`` [T, I] belong to the conditions ``x[feature] <= bound``;
+    ``follows`` is their value for NaN. ``paths`` [T, L, I] and ``true`` [T, L] belong to the leaves, whose
+    numbers are in ``leaves`` by tree and node.
     """
 
     features: Array
@@ -60,7 +60,7 @@ class _Branch:
 
 
 def _texts(call: Call, name: str) -> tuple[str, ...]:
-    """The value of an attribute that is a list of strings."""
+    """Return the value of an attribute that is a list of strings."""
     value = call.attrs.get(name)
     return tuple(map(str, value)) if isinstance(value, tuple) else ()
 
@@ -78,7 +78,7 @@ class _Nodes:
 
     @property
     def are_complete(self) -> bool:
-        """Whether lists have one length, nodes are listed once, and branches lead to nodes of their tree."""
+        """Return True if lists agree in length, nodes are unique, and branches stay within their tree."""
         lists = (self.tree, self.number, self.feature, self.when_true, self.when_false)
         lengths = {len(item) for item in (*lists, self.modes, self.values, self.tracks)}
         if lengths != {len(self.at)} or not self.at:
@@ -88,7 +88,7 @@ class _Nodes:
         return all(child in self.at for child in children)
 
     def branch(self, at: int) -> _Branch | None:
-        """The condition of a node; None for a leaf. x < b is x <= the float32 number before b."""
+        """Return the condition of a node; None for a leaf. x < b is x <= the float32 number before b."""
         mode = self.modes[at]
         if mode == "LEAF":
             return None
@@ -100,7 +100,7 @@ class _Nodes:
         return _Branch(self.feature[at], bound, follows, *(children[::-1] if opposite else children))
 
     def ways(self, root: int) -> tuple[list[_Branch], dict[int, list[tuple[int, bool]]]] | None:
-        """The conditions of a tree, and for each leaf which of them it needs; None if nodes meet again."""
+        """Return a tree's conditions, and those that each leaf needs; None if paths meet again."""
         branches: list[_Branch] = []
         leaves: dict[int, list[tuple[int, bool]]] = {}
         waiting: list[tuple[int, list[tuple[int, bool]]]] = [(root, [])]
@@ -123,7 +123,10 @@ class _Nodes:
         return branches, leaves
 
     def trees(self) -> list[tuple[list[_Branch], dict[int, list[tuple[int, bool]]]]] | None:
-        """The conditions and leaves of each tree, whose first node is its root; None for other graphs."""
+        """Yield the conditions and leaves of each tree, whose first node is its root.
+
+        None for other graphs.
+        """
         first: dict[int, int] = {}
         for at, tree in enumerate(self.tree):
             first.setdefault(tree, at)
@@ -132,7 +135,7 @@ class _Nodes:
 
 
 def forest_of(call: Call) -> Forest:
-    """The ensemble of a call that satisfies the rules."""
+    """Return the ensemble of a call that satisfies the rules."""
     nodes = _Nodes(call)
     trees = nodes.trees() or []
     inner = max(1, *(len(branches) for branches, _ in trees), 1)
@@ -156,7 +159,7 @@ def forest_of(call: Call) -> Forest:
 
 
 def leaves_reached(build: Builder, call: Call, forest: Forest) -> str:
-    """1 for the leaves that a row reaches, else 0: [leaves of all trees, rows], in FP32."""
+    """Return 1 for the leaves that a row reaches, else 0: [leaves of all trees, rows], in FP32."""
     build.precise = True
     trees, inner = forest.features.shape
     rows = call.shape(0)[0]
@@ -175,9 +178,9 @@ def leaves_reached(build: Builder, call: Call, forest: Forest) -> str:
 
 
 def weighted(build: Builder, call: Call, kind: str, columns: int) -> str:
-    """The sums of the weights of the leaves that are reached, plus the base values: [rows, columns].
+    """Sum the weights of the reached leaves and add the base values: [rows, columns].
 
-    ``kind``: target or class, with which the names of attributes begin. A single column takes all weights.
+    ``kind``: target or class, the first word of the attributes' names. A single column takes all weights.
     """
     forest = forest_of(call)
     ids, trees, nodes = (call.integers(f"{kind}_{name}") or () for name in ("ids", "treeids", "nodeids"))
@@ -272,12 +275,12 @@ def two_classes_are_certain(call: Call) -> str | None:
 
 
 def targets_of(call: Call) -> int:
-    """Columns of the result of a regressor."""
+    """Return the number of columns of a regressor's result."""
     return call.integer("n_targets") if "n_targets" in call.attrs else 1
 
 
 def columns_of_classes(call: Call) -> int:
-    """Columns of scores: one where the leaves say how likely the second of two classes is."""
+    """Return the number of score columns: one where the leaves give only the second of two classes."""
     labels, used = len(call.integers("classlabels_int64s") or ()), set(call.integers("class_ids") or ())
     return 1 if labels == 2 and len(used) == 1 else labels
 
@@ -290,7 +293,7 @@ def _regressor(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _of_two_classes(build: Builder, call: Call, scores: str) -> tuple[str, str]:
-    """The number of the class, and scores of both, made of the only one, [rows, 1].
+    """Return the number of the class, and the scores of both, from a single score [rows, 1].
 
     That is a margin if some weights are negative, else the share of the second class.
     """
