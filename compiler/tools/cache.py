@@ -39,16 +39,16 @@ log = logging.getLogger(__name__)
 _LENGTHS = struct.Struct("<4Q")
 """Sizes of header, text, constants and image in bytes, at the beginning of an entry."""
 _BEGAN = time.time()
-"""Time at which this process began: sources that were written later may differ from those it has imported."""
+"""Start time of this process: sources written later may differ from the imported ones."""
 
 
 def default_folder() -> Path:
-    """The folder of the cache of programs."""
+    """Return the folder of the cache of programs."""
     return cache_folder(PROGRAMS.folder)
 
 
 def _entry(key: str) -> str:
-    """The name of an entry in the folder."""
+    """Return the name of an entry in the folder."""
     return f"{key}.program"
 
 
@@ -60,7 +60,7 @@ class ProgramCache:
         self._sealed = SealedFolder(self.folder, "program cache")
 
     def load(self, key: str, graph: Graph, machine: Machine) -> Program | None:
-        """The program stored under ``key``; None if there is none, or none that may be trusted."""
+        """Return the program stored under ``key``; None if there is none, or none that may be trusted."""
         name = _entry(key)
         data = self._sealed.read(name)
         if data is None:
@@ -70,7 +70,7 @@ class ProgramCache:
         return _unpacked(data, graph, machine)
 
     def save(self, key: str, program: Program) -> bool:
-        """Store a program; False if that is not possible, or if sources changed since this process began."""
+        """Store a program; False if that is impossible, or if sources changed since this process began."""
         if _newest_source() >= _BEGAN:
             log.info("program cache: the compiler was changed after it was started; nothing is kept")
             return False
@@ -84,7 +84,7 @@ class ProgramCache:
         return True
 
     def _shrink(self) -> None:
-        """Remove what killed writers have left, and the least recently used entries until the rest fits."""
+        """Remove the remains of killed writers, and the least recently used entries until the rest fits."""
         sweep(self.folder)
         total = 0
         for _, size, path in sorted(self._files()):
@@ -93,7 +93,7 @@ class ProgramCache:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """For every entry and temporary file: seconds since its last use, size in bytes, path."""
+        """Yield for every entry and temporary file the seconds since its last use, size in bytes and path."""
         now = time.time()
         with suppress(FileNotFoundError):  # another process empties the folder
             for path in (path for path in self.folder.iterdir() if path.name != SECRET):
@@ -110,11 +110,11 @@ def compile_cached(
     say: Callable[[str], None],
     look: bool = True,
 ) -> Program:
-    """The program of ``compile_graph(graph, machine=machine, **options)``, from the cache if it is there.
+    """Return the program of ``compile_graph(graph, machine=machine, **options)``, from the cache if possible.
 
-    ``compiled`` calls that function. Without ``look`` it is called in any case and the program stored.
+    ``compiled`` calls that function. Without ``look`` it is always called and the program stored.
     ``say`` is called with one sentence about hit or miss. With operators from outside of the source tree
-    nothing is looked for or kept: what they depend on is not known.
+    the cache is not used: it does not know what these operators depend on.
     """
     if added := _added():
         say(f"program cache: not used with operators from outside: {', '.join(added)}")
@@ -131,13 +131,16 @@ def compile_cached(
 
 
 def _added() -> list[str]:
-    """The operators from outside; a registry that nobody has imported has none of them."""
+    """Return the operators from outside; an unused registry has none."""
     registries = (sys.modules.get(name) for name in ("compiler.operators", "compiler.lowering"))
     return sorted({name for registry in registries if registry is not None for name in registry.added()})
 
 
 def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> str:
-    """A hash, in hexadecimal, of everything that the program depends on; ``options`` of ``compile_graph``."""
+    """Return a hexadecimal hash of everything that the program depends on.
+
+    ``options`` of ``compile_graph``.
+    """
     import msgspec
 
     digest = hashlib.sha256()
@@ -150,7 +153,7 @@ def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> s
 
 
 def _add_graph(digest: hashlib._Hash, graph: Graph) -> None:
-    """Add everything that a graph says, and the graphs inside it, to a digest."""
+    """Add the whole graph, and the graphs inside it, to a digest."""
     for part in _outline(graph):
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     for name in sorted(graph.constants):
@@ -162,14 +165,14 @@ def _add_graph(digest: hashlib._Hash, graph: Graph) -> None:
 
 
 def _texts(options: Mapping[str, Any]) -> Iterator[str]:
-    """The content of the files that options name."""
+    """Yield the contents of the files that options name."""
     for name, value in sorted(options.items()):
         if isinstance(value, str | Path) and Path(value).is_file():
             yield f"{name}: {Path(value).read_bytes().hex()}"
 
 
 def _outline(graph: Graph) -> Iterator[str]:
-    """The graph without the values of its constants."""
+    """Yield the graph without the values of its constants."""
     yield repr((graph.name, graph.opset, graph.inputs, graph.outputs, sorted(graph.precise)))
     yield repr((graph.states, sorted(graph.replaceable), graph.near))
     for node in graph.nodes:
@@ -184,7 +187,7 @@ def _raw(array: Array) -> memoryview:
 
 @cache
 def _environment() -> str:
-    """The versions of Python and of the packages that compute constants and hold the module."""
+    """Return the versions of Python and of the packages that compute constants and hold the module."""
     from importlib.metadata import version
 
     versions = [f"{name} {version(name)}" for name in ("numpy", "ml_dtypes", "xdsl")]
@@ -192,7 +195,7 @@ def _environment() -> str:
 
 
 def _sources() -> Iterator[Path]:
-    """The files of the packages that take part in a compilation."""
+    """Yield the files of the packages that take part in a compilation."""
     root = Path(__file__).parents[2]
     for package in ("asm", "compiler", "tx8isa"):
         found = (root / package).rglob("*")
@@ -208,7 +211,7 @@ def _sources_digest() -> str:
 
 
 def _newest_source() -> float:
-    """Time at which the newest source file was written."""
+    """Return the time at which the newest source file was written."""
     return max(path.stat().st_mtime for path in _sources())
 
 
@@ -225,7 +228,7 @@ def _packed(program: Program) -> list[Bytes]:
 
 
 def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
-    """The program in the bytes of an entry."""
+    """Read a program from the bytes of an entry."""
     from asm.image import read_image
     from compiler.driver import Program
     from compiler.evaluation.remarks import CoreWork, wide_or_none

@@ -1,7 +1,7 @@
 """``tx8cc --check``: every operator of a model, how it will run, and all refusals, without compiling.
 
-What computes an operator is said by the records of the lowerings that its nodes and their expansions end in.
-Groups are not formed here, and rewrites are not applied: they can make one operator of several.
+The records of the lowerings, in which a node and its expansion end, tell what computes an operator. No groups
+are formed and no rewrites applied, though these can make one operator of several.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from .support import engines_text
 _SHOWN_NODES = 3
 """Names of nodes in a row of the table."""
 _FREE = 1
-"""The size of free dimensions of a model."""
+"""The size that free dimensions of a model get."""
 _FEW = 64
-"""Elements of constants that are compared, such as the bounds of a slice; others are the same or not."""
+"""Constants up to this many elements, such as bounds of a slice, are compared; larger ones by identity."""
 
 
 class Row(msgspec.Struct, frozen=True):
     """Nodes of one operator that run in one way.
 
     ``state`` is ``engines`` (of the chip, perhaps with some parts on the kernel core), ``kernel core``, ``no
-    code``, ``constant`` (computed when compiling), ``refused``, or ``not examined`` for what uses the result
-    of a refused node. ``kernel_core`` are the operators that the core computes element by element: this one,
-    or parts of it. ``reason`` says why nodes are refused.
+    code``, ``constant`` (computed at compile time), ``refused``, or ``not examined`` for a node that uses the
+    result of a refused one. ``kernel_core`` lists the operators that the core computes element by element:
+    this one, or parts of it. ``reason`` tells why nodes are refused.
     """
 
     operator: str
@@ -57,11 +57,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape;
-    ``assumed`` are free dimensions, and the options that give them sizes.
+    """The findings of ``--check``.
 
-    ``parts`` is how many nodes there are after expansion. Of those that ``whole`` counts by operators, a part
-    of the result is not computed from a part of an operand: they cannot be divided along an axis.
+    ``problems`` are mistakes outside of nodes, such as inputs without shape; ``assumed`` are free dimensions,
+    and the options that give them sizes. ``parts`` is the number of nodes after expansion. ``whole`` counts,
+    by operator, nodes that cannot be divided along an axis: a part of the result needs the whole operands.
     """
 
     source: str
@@ -73,7 +73,10 @@ class Check(msgspec.Struct, frozen=True):
     whole: dict[str, int]
 
     def json(self) -> str:
-        """The result as JSON, which docs/compiler_tools.md describes; each row has its ``count`` too."""
+        """Return the findings as JSON, which docs/compiler_tools.md describes.
+
+        Each row has its ``count`` too.
+        """
         plain = msgspec.to_builtins(self)
         for row, found in zip(plain["operators"], self.operators, strict=True):
             row["count"] = found.count
@@ -82,7 +85,7 @@ class Check(msgspec.Struct, frozen=True):
 
 @dataclass
 class _Ways:
-    """What computes the nodes that a node of the model becomes."""
+    """The units that compute a node of the model after expansion."""
 
     engines: set[Engine] = field(default_factory=set)
     on_core: set[str] = field(default_factory=set)
@@ -94,9 +97,9 @@ class _Ways:
         return "kernel core" if self.on_core else "no code"
 
     def add(self, graph: Graph, node: Node) -> None:
-        """Add what computes a node without expansion, or the nodes of graphs that it executes.
+        """Add the units of a node without expansion, or of the nodes in graphs that it executes.
 
-        GraphError for one that is refused.
+        GraphError for a refused node.
         """
         for body in node.bodies:
             expanded = expand_graph(body)
@@ -115,7 +118,7 @@ class _Ways:
 
 
 def check_model(read: Reader, path: Path) -> Check:
-    """Read a model and say how its operators will run. GraphError for a file that cannot be read at all."""
+    """Read a model and find how its operators will run. GraphError for a file that cannot be read at all."""
     survey, supported, used = Survey(free=_FREE), True, None
     try:
         used = {node.name for node in read(path, survey).nodes}
@@ -133,7 +136,7 @@ def check_model(read: Reader, path: Path) -> Check:
 
 
 def _whole(expander: Expander) -> dict[str, int]:
-    """How many nodes after expansion cannot be divided, by operators; single numbers do not count."""
+    """Count the nodes after expansion that cannot be divided, by operator; single numbers do not count."""
     graph, found, known = expander.state(), Counter[str](), dict[Any, bool]()
     for node in expander.nodes:
         call = call_of(graph, node)
@@ -150,7 +153,7 @@ def _is_whole(record: Operator, call: Call) -> bool:
 
 
 def _same_calls(op: str, call: Call) -> Hashable:
-    """What calls have in common of which parts need the same: layers that are written out have many."""
+    """Return a key for equal calls, so that each is examined once: unrolled layers repeat."""
     shapes = tuple(None if tensor is None else tensor.shape for tensor in call.inputs)
     values = [
         value.tobytes() if value is not None and value.size <= _FEW else id(value) for value in call.values
@@ -159,7 +162,7 @@ def _same_calls(op: str, call: Call) -> Hashable:
 
 
 def _rows(survey: Survey, used: set[str] | None, expander: Expander) -> list[Row]:
-    """The rows by operator, refused ones last. ``used``: the nodes of the graph, None if it was refused."""
+    """Return the rows by operator, refused ones last. ``used``: the graph's nodes, None if it was refused."""
     found: dict[tuple[str, ...], Row] = {}
     for fate in survey.fates:
         row = _row(fate, expander, used)
@@ -183,7 +186,7 @@ def _row(fate: Fate, expander: Expander, used: set[str] | None) -> Row:
 
 
 def _computed(fate: Fate, parts: list[Node], expander: Expander) -> Row:
-    """How a node is computed that is ``parts`` in the graph."""
+    """Return the row of a node whose nodes in the graph are ``parts``."""
     ways, before = _Ways(), len(expander.nodes)
     for node in parts:
         expander.node(node)
@@ -195,7 +198,7 @@ def _computed(fate: Fate, parts: list[Node], expander: Expander) -> Row:
 
 
 def _refused(fate: Fate, error: GraphError) -> Row:
-    """A refused node. The reason may name an operator inside of it, or of its expansion."""
+    """Return the row of a refused node. The reason may name an operator inside of it, or of its expansion."""
     first = error.causes[0] if error.causes else error
     if not isinstance(first, RefusedNode):
         return Row(fate.operator, "refused", [], [], first.messages[0], [fate.node])
@@ -206,7 +209,7 @@ def _refused(fate: Fate, error: GraphError) -> Row:
 
 
 def table(check: Check) -> str:
-    """The rows as a table for people, with a last line about the whole model."""
+    """Format the rows as a table for people, with a last line about the whole model."""
     rows = [(one_line(row.operator), row.count, one_line(_how(row))) for row in check.operators]
     width = max(len("operator"), *(len(operator) for operator, _, _ in rows), 0)
     lines = [f"{'operator':<{width}}  {'nodes':>5}  runs on"]

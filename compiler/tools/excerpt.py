@@ -1,4 +1,4 @@
-"""Excerpts: some nodes of a graph as a graph of its own, and files from which it can be compiled alone."""
+"""Excerpts: some nodes of a graph as a graph of its own, and files from which it can be compiled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Excerpt:
 
 
 def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
-    """The graph with these tensors as outputs, without nodes and constants that they do not need."""
+    """Return the graph with these tensors as outputs, without unneeded nodes and constants."""
     wanted = tuple(dict.fromkeys(names))
     nodes, reads = needed(graph.nodes, wanted)
     constants = selected(graph.constants, reads | set(wanted))
@@ -42,9 +42,9 @@ def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
 
 
 def excerpt(graph: Graph, nodes: Sequence[Node]) -> Excerpt:
-    """An excerpt of these nodes, which are in topological order.
+    """Cut out these nodes, which are in topological order.
 
-    Its outputs are the results that other nodes of the graph, or no node at all, use.
+    The outputs are the results that other nodes of the graph, or no node at all, use.
     """
     made = [name for node in nodes for name in node.outputs if name]
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name)
@@ -83,7 +83,7 @@ def _renamed(graph: Graph, nodes: Sequence[Node], short: Mapping[str, str]) -> G
 
 
 def _constant(graph: Graph, name: str) -> Array:
-    """The value of a constant; a tensor without elements becomes one, because it cannot be a graph input."""
+    """Return the value of a constant; also of a tensor without elements, which cannot be a graph input."""
     tensor = graph.tensors[name]
     return graph.constants.get(name, tensor.zeros)
 
@@ -105,7 +105,7 @@ def write_excerpt(folder: Path, graph: Graph, inputs: Mapping[str, Array]) -> li
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
-    """An .npz file. Unlike ``np.savez`` it takes any names, and the bytes do not depend on the time."""
+    """Return an .npz file. Unlike ``np.savez`` it takes any names, and its bytes contain no time."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
@@ -120,7 +120,7 @@ def _write_npy(array: Array, file: IO[bytes]) -> None:
 
 
 def _as_json(graph: Graph) -> dict[str, Any]:
-    """The graph in the format of docs/graph_json.md."""
+    """Return the graph in the format of docs/graph_json.md."""
     return {
         "name": graph.name,
         "opset": graph.opset,

@@ -1,4 +1,4 @@
-"""What tx8cc does after compiling: runs programs, judges outputs, verifies nodes.
+"""The work of tx8cc after compiling: runs programs, judges outputs, verifies nodes.
 
 Importing this module loads neither NumPy nor the emulator.
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from .verification.nodes import Verification
 
 _MOST_MISTAKES = 20
-"""Mistakes of a graph that are printed."""
+"""The most mistakes of a graph that are printed."""
 
 RUN_FAILED = 3
 """The exit status after a fault or a wrong output; the help text lists all."""
 
 
 def compile_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``compile_graph`` that decide about the program: part of its key in the cache."""
+    """Return the arguments of ``compile_graph`` that decide the program: part of its key in the cache."""
     plan = Path(options.plan) if options.plan else None
     return {
         "dtype": float_format(options),
@@ -50,7 +50,7 @@ def compile_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parallel_of(options: argparse.Namespace) -> Degrees | None:
-    """How chips share the work; None on one."""
+    """Return the degrees by which chips share the work; None without --parallel."""
     if options.parallel is None:
         return None
     from compiler.search.chips import parsed_degrees
@@ -59,12 +59,12 @@ def parallel_of(options: argparse.Namespace) -> Degrees | None:
 
 
 def float_format(options: argparse.Namespace) -> str | None:
-    """The format of floats that was asked for; None for that of the graph."""
+    """Return the format of floats that was asked for; None for the graph's own."""
     return None if options.dtype is None else str(options.dtype)
 
 
 def mistakes(tool: str, error: Tx8Error) -> list[str]:
-    """A line for each mistake: a graph can have many."""
+    """Return a line for each mistake: a graph can have many."""
     from compiler.graph import GraphError
 
     if not isinstance(error, GraphError):
@@ -87,7 +87,7 @@ def say(options: argparse.Namespace, text: str) -> None:
 
 
 def report_text(program: Program, outcome: Outcome | None) -> str:
-    """The report, with what is known of the run if there was one."""
+    """Return the report, with the measurements of the run if there was one."""
     assert program.report is not None
     known = program.report if outcome is None else program.report.with_run(outcome.phases, outcome.report)
     return known.json()
@@ -96,9 +96,9 @@ def report_text(program: Program, outcome: Outcome | None) -> str:
 def bound_reader(
     options: argparse.Namespace, model: ModelFile, sizes: Mapping[str, int] | None = None
 ) -> Reader:
-    """The function that reads a model, with what the options say about its inputs and loops.
+    """Return the function that reads a model, with what the options bind of its inputs and loops.
 
-    ``sizes``: those of the dimensions of --dim, by default the usual ones.
+    ``sizes``: sizes of the dimensions of --dim, by default the usual ones.
     """
     shapes, bounds = dict(options.shape), dict(options.bound)
     if sizes is None and options.dim:
@@ -108,7 +108,7 @@ def bound_reader(
 
 
 def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of --constant: numbers, and arrays of files. Tx8Error for a file that holds none."""
+    """Return the values of --constant: numbers, and arrays of files. Tx8Error for a file without an array."""
     if not any(isinstance(value, Path) for _, value in options.constant):
         return dict(options.constant)
     from .run import array_of_file
@@ -119,8 +119,10 @@ def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
-    """The graph with the states and constants of --state and --replaceable; GraphError for what they cannot
-    be."""
+    """Return the graph with the states and constants of --state and --replaceable.
+
+    GraphError for values that cannot be these.
+    """
     if not options.state and not options.replaceable:
         return graph
     from compiler.evaluation.states import with_states
@@ -131,7 +133,7 @@ def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
 
 
 def _ranges(options: argparse.Namespace) -> Ranges:
-    """The ranges of --dim; GraphError for one that is none."""
+    """Return the ranges of --dim; GraphError for an impossible one."""
     from compiler.evaluation.sizes.ranges import ranges_of
 
     return ranges_of(dict(options.dim), states=bool(options.state))
@@ -140,9 +142,9 @@ def _ranges(options: argparse.Namespace) -> Ranges:
 def ranged_source(
     options: argparse.Namespace, model: ModelFile, graph_at: Callable[[Mapping[str, int]], Graph]
 ) -> RangedSource | None:
-    """The ranges of --dim, and what reads the graph at a point of them; None for a program of one size.
+    """Return the ranges of --dim with the function that reads the graph at a point; None for one size.
 
-    GraphError for a range that is none, or that the model cannot have.
+    GraphError for a range that is impossible, or that the model cannot have.
     """
     if not options.dim:
         return None
@@ -159,9 +161,9 @@ def ranged_source(
 def at_sizes_of_inputs(
     options: argparse.Namespace, program: Program, source: RangedSource
 ) -> tuple[Program, dict[str, Array]]:
-    """The program with its graph at the sizes of the arrays of --input, and the inputs of a run.
+    """Return the program with its graph at the sizes of the arrays of --input, and the inputs of a run.
 
-    Sizes that no array says are the usual ones. Tx8Error for arrays that the program cannot take.
+    Sizes that no array gives are the usual ones. Tx8Error for arrays that the program cannot take.
     """
     from . import run
 
@@ -171,9 +173,9 @@ def at_sizes_of_inputs(
 
 
 def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:
-    """The arrays of --input, and random ones for the other inputs.
+    """Return the arrays of --input, and random ones for the other inputs.
 
-    Tx8Error for what the graph cannot take.
+    Tx8Error for arrays that the graph cannot take.
     """
     from . import run
 
@@ -186,7 +188,7 @@ def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:
 
 
 def say_random(options: argparse.Namespace, graph: Graph) -> None:
-    """Say which inputs are random."""
+    """Print the names of random inputs."""
     known = [tensor.name for tensor in graph.inputs]
     given = {found[0] for argument in options.input if (found := named_file(argument, known))}
     missing = [name for name in known if name not in given]
@@ -201,7 +203,7 @@ def execute(
     graph: Path,
     source: FloatModel | None,
 ) -> int:
-    """Run the program, judge its outputs, write and print what is wanted of that; the exit status.
+    """Run the program, judge its outputs, write and print what the options ask for; return the exit status.
 
     ``source``: the network of floats that was quantised.
     """
@@ -228,7 +230,7 @@ def execute(
 
 
 def _asked(options: argparse.Namespace, program: Program) -> str:
-    """The --dtype as given, or what it was without one."""
+    """Return the --dtype as given, or the program's format without one."""
     return options.asked_dtype or program.dtype
 
 
@@ -276,7 +278,7 @@ def verify_nodes(
     folder: Path,
     source: FloatModel | None,
 ) -> int:
-    """Verify every node; the first that differs is written to the folder ``wrong`` beside the program."""
+    """Verify every node; write the first that differs to the folder ``wrong`` next to the program."""
     from compiler.driver import compile_graph
 
     from . import run
@@ -302,7 +304,7 @@ def verify_nodes(
 
 
 def prove(options: argparse.Namespace, program: Program) -> int:
-    """Prove the program in prime fields, and print what was found."""
+    """Prove the program in prime fields, and print the findings."""
     from compiler.driver import compile_graph
     from compiler.search.plan import PlanMisfit
 
@@ -335,7 +337,7 @@ def prove(options: argparse.Namespace, program: Program) -> int:
 
 
 def _write_part(options: argparse.Namespace, program: Program, found: Verification, folder: Path) -> None:
-    """Write the smallest graph that is wrong, and say how to run it."""
+    """Write the smallest wrong graph, and print how to run it."""
     from .excerpt import write_excerpt
 
     if found.part is not None:

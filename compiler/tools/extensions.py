@@ -29,7 +29,7 @@ def load_all(files: Sequence[str]) -> None:
 
 
 def load_operators(path: str | Path) -> list[str]:
-    """Execute a file; the operators that are new.
+    """Execute a file and return its new operators.
 
     OperatorFileError when it cannot be read, fails, or registers nothing.
     """
@@ -43,7 +43,7 @@ def load_operators(path: str | Path) -> list[str]:
 
 
 def load_function(text: str) -> Callable[..., Any]:
-    """The function that ``FILE.py:FUNCTION`` names.
+    """Return the function that ``FILE.py:FUNCTION`` names.
 
     OperatorFileError when the file cannot be read or fails, or has no such function.
     """
@@ -56,7 +56,7 @@ def load_function(text: str) -> Callable[..., Any]:
 
 
 def _executed(file: Path, name: str, what: str) -> ModuleType:
-    """The module of a file, executed under a name; OperatorFileError when that fails."""
+    """Execute a file as a module under a name; OperatorFileError when that fails."""
     spec = importlib.util.spec_from_file_location(name, file)
     if file.suffix != ".py" or spec is None or spec.loader is None:
         raise OperatorFileError(f"{file}: {what} read from Python files, whose names end in .py")
@@ -74,7 +74,7 @@ def _executed(file: Path, name: str, what: str) -> ModuleType:
 
 
 def _names() -> list[str]:
-    """Operators that files have added so far."""
+    """Return the operators that files have added so far."""
     import compiler.lowering
     import compiler.operators
 
@@ -82,7 +82,7 @@ def _names() -> list[str]:
 
 
 def _failure(file: Path, error: Exception) -> str:
-    """The error in words, with the last line of the file that took part."""
+    """Put an error into words, with the last line of the file that took part."""
     if isinstance(error, SyntaxError) and Path(error.filename or "") == file.absolute():
         return f"{file}:{error.lineno}:{error.offset}: {error.msg}"
     line = _line_in(file, error)
@@ -91,7 +91,7 @@ def _failure(file: Path, error: Exception) -> str:
 
 
 def failure_in(files: Sequence[str], error: Exception) -> str | None:
-    """An error of a compilation in words if one of some files took part in it; None for any other."""
+    """Put an error of a compilation into words if one of these files took part in it; None for any other."""
     for file in map(Path, files):
         if _line_in(file, error) is not None:
             return _failure(file, error)
@@ -99,7 +99,7 @@ def failure_in(files: Sequence[str], error: Exception) -> str | None:
 
 
 def _line_in(file: Path, error: Exception) -> int | None:
-    """The last line of a file that took part in an error."""
+    """Return the last line of a file that took part in an error."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename) == file.absolute()]
     return lines[-1] if lines else None

@@ -64,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @run_of_tool()
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; the exit status is that of the help text."""
+    """Run the command; return the exit status, as the help text lists them."""
     parser = make_parser()
     options = parsed(parser, arguments)
     path = Path(options.file)
@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 
 def _check_files(options: argparse.Namespace, path: Path, constants: Sequence[Path] = ()) -> None:
-    """Tx8Error when an output would replace what is read: textual IR has its constants beside it.
+    """Raise Tx8Error when an output would replace an input: textual IR has its constants in a second file.
 
     ``constants`` are the files that a graph names.
     """
@@ -135,7 +135,7 @@ def _check_names(named: Sequence[str]) -> None:
 
 
 def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[Context, ModuleOp, list[str]]:
-    """The compilation that a file holds: context, module, and the names of the passes that were run."""
+    """Return the compilation that a file holds: context, module, and the names of the passes already run."""
     from xdsl.dialects.builtin import ModuleOp
 
     from compiler.frontend import load
@@ -155,7 +155,7 @@ def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[C
 
 
 def _chosen(options: argparse.Namespace, named: Sequence[str], done: Sequence[str]) -> list[Pass]:
-    """The passes to run. Those left are the ones after the last one of the pipeline that was run."""
+    """Return the passes to run; the rest of the pipeline begins after its last pass that was run."""
     from compiler.graph import GraphError
     from compiler.passes import PIPELINE
     from compiler.passes.compilation import pass_names
@@ -176,7 +176,7 @@ def _chosen(options: argparse.Namespace, named: Sequence[str], done: Sequence[st
 
 
 def _apply(step: Pass, context: Context, module: ModuleOp, done: Sequence[str]) -> None:
-    """Run one pass and verify what it leaves; GraphError when it cannot work on this module."""
+    """Run one pass and verify the module after it; GraphError when the pass cannot work on this module."""
     from xdsl.utils.exceptions import VerifyException
 
     from compiler.graph import GraphError

@@ -1,9 +1,9 @@
 """A compilation between two passes as text: the module, with attributes for the rest of the context.
 
-The attributes are ``tx8be.done``, the passes that were run; ``tx8be.options``; ``tx8be.graph``, what the
-module does not say about inputs, outputs and precision; and ``tx8be.constants``, a list of name, element
-type, shape and place. The place of a small constant is its bytes in hexadecimal; larger ones are in an .npz
-file beside the text, or omitted where no file is written.
+The attributes are ``tx8be.done``, the passes already run; ``tx8be.options``; ``tx8be.graph``, the inputs,
+outputs and precision, which the module lacks; and ``tx8be.constants``, a list of name, element type, shape
+and place. The place of a small constant is its bytes in hexadecimal; larger ones are in an .npz file next to
+the text, or omitted where no file is written.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ _HEXADECIMAL, _IN_FILE, _OMITTED = "0x", "file", "left out"
 HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
 GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
-"""Fields that the command line gives again."""
+"""Fields that the command line gives anew."""
 REBUILT = ("templates", "results", "kind_use")
 """Fields that are computed from the module."""
 FINAL = (
     *("phases", "on_core", "data", "used"),
     *("sequences", "versions", "other_results", "updates", "replaceable", "wide"),
 )
-"""Fields that no later pass reads; only the driver does."""
+"""Fields that no later pass reads, only the driver."""
 INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol")
-"""Fields about graphs that control flow executes, which text that is read has not, and about several
-networks in one program, which is no text."""
+"""Fields that a text read from a file does not have.
+
+They are about graphs that control flow executes, and about several networks in one program.
+"""
 RANGED = ("ranges", "ranged", "domain", "size_loads")
 """Fields about ranges of sizes: a text has one size."""
 
@@ -62,11 +64,11 @@ RANGED = ("ranges", "ranged", "domain", "size_loads")
 def as_text(
     context: Context, module: ModuleOp, done: Iterable[str], archive: bool
 ) -> tuple[str, bytes | None]:
-    """The text of a module with the attributes above, and the .npz file that holds its large constants.
+    """Return the text of a module with the attributes above, and the .npz file of its large constants.
 
-    There is no such file without ``archive``, and for a module that has only small ones. After the last pass
+    The file is None without ``archive``, and for a module that has only small constants. After the last pass
     the result is assembly, which no attribute holds: then the text has only ``tx8be.done``, and no pass can
-    go on from it.
+    continue from it.
     """
     text = module.clone()
     text.attributes["tx8be.done"] = encoded(tuple(done))
@@ -81,7 +83,7 @@ def as_text(
 def read_text_file(
     path: Path, machine: Machine, given: Mapping[str, Any]
 ) -> tuple[Context, ModuleOp, list[str]]:
-    """The context, the module and the passes that were run, from a file of ``as_text``.
+    """Read the context, the module and the passes already run from a file of ``as_text``.
 
     ``given`` are the arguments of ``context_of`` that the text does not hold, such as patterns and search.
     GraphError names the line that is wrong.
@@ -125,7 +127,7 @@ def read_text_file(
 
 
 def _states(module: ModuleOp) -> Iterator[tuple[str, str]]:
-    """The inputs and outputs of a module that are the same memory."""
+    """Yield the inputs and outputs of a module that are the same memory."""
     for operation in operations(module):
         if isinstance(operation, OutputOp) and operation.state is not None:
             yield operation.state.data, operation.node.data
@@ -139,9 +141,9 @@ def _done(module: ModuleOp, path: Path) -> list[str]:
 
 
 def _rebuild_templates(context: Context, module: ModuleOp, path: Path, decided: bool) -> None:
-    """Fill ``context.templates`` by running group_mapping again; the module does not change by it.
+    """Fill ``context.templates`` by running group_mapping again, which leaves the module unchanged.
 
-    ``decided``: the next passes need what group_cost has decided.
+    ``decided``: the next passes need the decisions of group_cost.
     """
     try:
         GroupMappingPass().run(context, module)
@@ -220,7 +222,7 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
 
 
 def _as_described(arrays: Mapping[str, Array], tensor: Tensor, archive: Path) -> Array:
-    """An array of the .npz file, checked; for bfloat16 the file has the bits but not the type."""
+    """Return an array of the .npz file, checked; for bfloat16 the file has the bits but not the type."""
     if tensor.name not in arrays:
         raise GraphError([f"{archive}: has no array '{tensor.name}'"])
     array = arrays[tensor.name]
@@ -244,7 +246,7 @@ def _read_arrays(file: Path, text: Path) -> dict[str, Array]:
 
 
 class _Parser(BudgetParser):
-    """xDSL's parser, changed so that a string with letters outside of ASCII is text and not bytes."""
+    """xDSL's parser, changed so that a string with non-ASCII letters is text and not bytes."""
 
     def parse_optional_attribute(self) -> Attribute | None:
         found = super().parse_optional_attribute()

@@ -1,4 +1,4 @@
-"""Which files a run of tx8cc reads and writes, so that none is written over another."""
+"""Lists the files that a run of tx8cc reads and writes, so that none is overwritten by another."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def program_folder(options: argparse.Namespace, graph: Path) -> Path:
-    """The folder of the program: the one that the user named, or one beside the graph."""
+    """Return the folder of the program: the one that the user named, or one next to the graph."""
     return chosen_folder(options, options.output, graph) if options.output else graph.with_suffix("")
 
 
 def chosen_folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
-    """The folder that the user named, or a folder of its own in it for each of several graphs."""
+    """Return the folder that the user named; for several graphs a folder for each in it."""
     return Path(given) / graph.stem if len(options.graphs) > 1 else Path(given)
 
 
 def check_files(options: argparse.Namespace) -> None:
-    """Tx8Error when a file that the options name would replace another one of the run."""
+    """Raise Tx8Error when a file that the options name would replace another one of the run."""
     graphs = [Path(graph) for graph in options.graphs]
     outputs: list[Role] = [role for graph in graphs for role in _program_files(options, graph)]
     outputs += _views(options)
@@ -51,7 +51,7 @@ def check_files_of_entries(options: argparse.Namespace, path: Path, models: Mapp
 
 
 def files_of_run(options: argparse.Namespace, path: Path, graph: Graph) -> list[Role]:
-    """All files that the compilation and the run of a graph read or write."""
+    """Return all files that the compilation and the run of a graph read or write."""
     return [*_read(options, path, graph), *_made(options, path, graph)]
 
 
@@ -79,7 +79,7 @@ def _arrays(
 
 
 def _views(options: argparse.Namespace) -> list[Role]:
-    """The files about the compilation and the run."""
+    """Return the files about the compilation and the run."""
     names = ("save_plan", "save_formats", "report", "html", "trace")
     return [(f"--{name.replace('_', '-')}", getattr(options, name)) for name in names]
 
@@ -112,5 +112,5 @@ def _inputs(options: argparse.Namespace) -> Iterator[Role]:
 
 
 def _files_below(graph: Path) -> Iterator[Path]:
-    """The files of a model that is a folder."""
+    """Yield the files of a model that is a folder."""
     return (path for path in graph.rglob("*") if path.is_file()) if graph.is_dir() else iter(())

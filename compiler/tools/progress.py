@@ -21,7 +21,7 @@ _INTERVAL = 0.1
 
 
 class ProgressLine:
-    """Shows on ``file``, if that is a terminal, which of the ``stages`` is running.
+    """Shows on ``file``, if that is a terminal, the running one of the ``stages``.
 
     During the search it counts groups in place of stages. It is a context manager; :meth:`after_pass` and
     :meth:`searching` are the arguments ``after_pass`` and ``search_progress`` of ``compile_graph``.
@@ -96,9 +96,9 @@ def _make_bar(file: TextIO | None, elapsed: float) -> Any:
 
 
 def estimate_table(program: EstimatedProgram) -> str:
-    """A table of phases with their estimated cycles and shares, the sum, and the bounds of DDR and links.
+    """Return a table of phases with estimated cycles and shares, the sum, and the bounds of DDR and links.
 
-    Of a pipeline it has what each stage computes and exchanges, and how long it fills and drains.
+    For a pipeline it has the compute and exchange times of each stage, and its filling and draining.
     """
     total = program.cycles
     rows = [("phase", "estimated cycles", "share")]
@@ -116,7 +116,7 @@ def estimate_table(program: EstimatedProgram) -> str:
 
 
 def timing_table(timing: Mapping[str, float]) -> str:
-    """A table of the stages with their milliseconds and shares, and the sum; ``timing`` is in seconds."""
+    """Return a table of stages with milliseconds and shares, and the sum; ``timing`` is in seconds."""
     total = sum(timing.values())
     rows = [("stage", "ms", "share")]
     for name, seconds in (*timing.items(), ("total", total)):
@@ -125,7 +125,7 @@ def timing_table(timing: Mapping[str, float]) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Rows of a name and two numbers below each other."""
+    """Format rows of a name and two numbers as columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
         f"{name:<{widths[0]}}  {time:>{widths[1]}}  {share:>{widths[2]}}" for name, time, share in rows

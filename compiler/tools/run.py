@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _DRAWS = 8
-"""Draws of random inputs in the samples that take the place of data."""
+"""Draws of random inputs that make up the samples when there are no data."""
 
 
 class RunFault(Exception):
@@ -50,7 +50,7 @@ class RunFault(Exception):
 
 
 class Watch(NamedTuple):
-    """What to observe of a run."""
+    """Observations to make of a run."""
 
     timed: bool = False
     """Simulate time."""
@@ -61,7 +61,7 @@ class Watch(NamedTuple):
     phases: bool = False
     """Measure the cycles of each phase."""
     title: str = "prog.bin"
-    """What page, trace and messages about hazards call the program."""
+    """The name of the program in page, trace and messages about hazards."""
     page: str | None = None
     """The file of a page about the run."""
     trace: str | None = None
@@ -71,15 +71,15 @@ class Watch(NamedTuple):
     gdb: int | None = None
     """The port at which a debugger controls the run; 0 for any."""
     files: Sequence[Role] = ()
-    """What the debugger may not write over."""
+    """Files that the debugger may not overwrite."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run: outputs and what is said of them by name, and what ``Watch`` asked for.
+    """The result of a run: outputs and their judgements by name, and what ``Watch`` asked for.
 
-    ``dtype`` is the compute type. ``instructions`` counts those executed on all tiles; ``cycles`` is None if
-    no time was simulated.
+    ``dtype`` is the compute type. ``instructions`` counts the instructions executed on all tiles; ``cycles``
+    is None if no time was simulated.
     """
 
     dtype: str
@@ -94,9 +94,9 @@ class Outcome:
     phases: Mapping[str, float] = field(default_factory=dict)
     """Simulated cycles by the name of the phase."""
     report: Mapping[str, Any] | None = None
-    """What ``tx8emu --report FILE.json`` would write; there if phases were measured."""
+    """The data of ``tx8emu --report FILE.json``; set if phases were measured."""
     hazards: tuple[HazardData, ...] | None = None
-    """None if they were not looked for."""
+    """The hazards found; None if the run did not look for them."""
     unwritten: tuple[str, ...] = ()
     """Messages about files of the run that could not be written."""
 
@@ -107,12 +107,12 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether every output is within its tolerance, and no hazard was found."""
+        """True if every output is within its tolerance, and no hazard was found."""
         return all(verdict.ok for verdict in self.verdicts.values()) and not self.hazards
 
 
 def execute(program: Program, inputs: Mapping[str, Array], threads: int = 1) -> tuple[dict[str, Array], int]:
-    """Run a program: its outputs by name, and how many instructions all tiles executed.
+    """Run a program; return its outputs by name, and the number of instructions that all tiles executed.
 
     RunFault when the program stops with a fault.
     """
@@ -166,7 +166,7 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
 def _run_on_chips(
     loaded: emulator.Program, spread: SharedGraph, inputs: Mapping[str, Array], threads: int, watch: Watch
 ) -> _Run:
-    """Run all chips; inputs and outputs are those of the whole graph."""
+    """Run all chips on inputs of the whole graph; return the outputs of the whole graph."""
     import emulator
     from emulator.cli.verdict import hazards_data
     from emulator.watch.strict.hazards import show_hazards
@@ -188,7 +188,7 @@ def _run_on_chips(
 
 
 def _go(system: System, watch: Watch) -> str:
-    """Run to the end, or as a debugger says; the fault, if there is one."""
+    """Run to the end, or under a debugger; return the fault, if there is one."""
     import emulator
     from emulator.cli.progress import show_progress
     from emulator.debug.gdb import debug
@@ -206,7 +206,7 @@ def _go(system: System, watch: Watch) -> str:
 
 
 def _hazards(system: System, watch: Watch) -> tuple[HazardData, ...] | None:
-    """Print the hazards that were found; None if they were not looked for."""
+    """Print the hazards that were found; return None if the run did not look for them."""
     if system.sanitizer is None:
         return None
     from emulator.cli.verdict import hazards_data
@@ -223,7 +223,7 @@ def check(
     watch: Watch | None = None,
     source: FloatModel | None = None,
 ) -> Outcome:
-    """Run a program and compare every output with the reference, that of ``source`` if it was quantised."""
+    """Run a program and compare every output with the reference, or ``source``'s if it was quantised."""
     done = _run(program, inputs, 1, watch or Watch())
     return Outcome(
         program.dtype,
@@ -241,7 +241,7 @@ def check(
 
 
 def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """The given inputs, and normally distributed ones for those that are missing."""
+    """Return the given inputs, and normally distributed random ones for the others."""
     from emulator.cli.arrays import random_arrays
 
     wanted = [(tensor.name, tensor.shape, DTYPES[tensor.dtype]) for tensor in graph.inputs]
@@ -250,7 +250,7 @@ def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[s
 
 
 def random_samples(graph: Graph, seed: int) -> Samples:
-    """Some draws of random inputs, for a choice of formats without data; GraphError as ``samples_of``."""
+    """Draw samples of random inputs, for a choice of formats without data; GraphError as ``samples_of``."""
     from compiler.quantise import samples_of
 
     draws = [random_inputs(graph, {}, seed + at) for at in range(_DRAWS)]
@@ -261,9 +261,9 @@ def random_samples(graph: Graph, seed: int) -> Samples:
 
 
 def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str, Array]:
-    """Arrays of inputs of a graph, from pairs of a name and a .npy file.
+    """Read arrays of inputs of a graph, from pairs of a name and a .npy file.
 
-    Tx8Error for a file that holds no array, and for a name, shape or type that the graph does not have.
+    Tx8Error for a file without an array, and for a name, shape or type that the graph does not have.
     """
     from tx8isa.tools.arrays import read_npy
 
@@ -280,7 +280,7 @@ def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str,
 
 
 def sizes_of_files(program: Program, arguments: Iterable[str]) -> dict[str, int]:
-    """The sizes of a run with the arrays of --input; those that none of them says are the usual ones.
+    """Return the sizes of a run with the arrays of --input; sizes that no array gives are the usual ones.
 
     Tx8Error for a size out of range.
     """
@@ -298,14 +298,14 @@ def sizes_of_files(program: Program, arguments: Iterable[str]) -> dict[str, int]
 
 
 def array_of_file(file: Path) -> Array:
-    """The array of a .npy file; Tx8Error for a file that holds none."""
+    """Read the array of a .npy file; Tx8Error for a file without one."""
     from tx8isa.tools.arrays import read_npy
 
     return read_npy(str(file))
 
 
 def _fitting(array: Array, tensor: Tensor) -> Array:
-    """The array of an input; GraphError unless it has the input's shape and type."""
+    """Return the array of an input; GraphError unless it has the input's shape and type."""
     wanted = _travelling(tensor)
     if array.shape != tensor.shape or array.dtype != wanted:
         found = f"{_extents(array.shape)} {array.dtype}"
@@ -314,7 +314,7 @@ def _fitting(array: Array, tensor: Tensor) -> Array:
 
 
 def _travelling(tensor: Tensor) -> np.dtype[Any]:
-    """The type of the array of an input: NumPy files have no bfloat16, so it is passed as float32."""
+    """Return the type of an input's array: NumPy files have no bfloat16, so it is passed as float32."""
     return np.dtype(np.float32) if tensor.dtype == "bfloat16" else DTYPES[tensor.dtype]
 
 
@@ -332,7 +332,7 @@ def write_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def array_files(folder: Path, outputs: Iterable[str]) -> dict[str, Path]:
-    """The .npy file of each output."""
+    """Return the .npy file of each output."""
     from emulator.cli.arrays import file_names
 
     return {output: folder / name for output, name in file_names(outputs).items()}
@@ -353,10 +353,10 @@ def announce_compilation(program: str) -> None:
 
 
 def table(outcome: Outcome) -> str:
-    """A row per output, with cycles if time was simulated; instructions, and the range of the cycles.
+    """Format a row per output, with cycles if time was simulated; instructions, and the range of the cycles.
 
-    Two columns say what rounding inputs and weights alone costs, in formats that round them. Of a network
-    that was quantised they say what that alone costs; two more compare the chip with the quantised graph.
+    Two columns have the error from rounding inputs and weights, in formats that round them. For a network
+    that was quantised they have the error from that; two more compare the chip with the quantised graph.
     """
     shown = {name: one_line(name) for name in outcome.judgements}
     width = max(len("output"), *map(len, shown.values()))
@@ -380,13 +380,13 @@ def table(outcome: Outcome) -> str:
 
 
 def _parts(found: Judgement, dtype: str) -> dict[str, Verdict]:
-    """What makes up the error of an output, by the heads of columns."""
+    """Return the parts of an output's error, by the heads of their columns."""
     if found.quantised is not None:
         return {"quantising alone": found.quantised.alone, "chip alone": found.quantised.chip}
     return {} if dtype == "fp32" else {"rounding alone": found.rounding}
 
 
 def _errors(verdict: Verdict, width: int) -> str:
-    """The columns of an error and a cosine, the first of some width."""
+    """Format the columns of an error and a cosine, the first with this width."""
     error, cosine = f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}"
     return f"{error:>{width}} {cosine:>11}"

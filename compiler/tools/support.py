@@ -16,7 +16,7 @@ OLDEST_JSON_OPSET = 17
 
 
 def support_table() -> str:
-    """All operators that a graph may use, in Markdown: a table of them, then a section about each."""
+    """Return the Markdown page: a table of all operators that a graph may use, then a section about each."""
     names = sorted(name for name, record in OPERATORS.items() if not record.internal)
     lines = ["| operator | since | computed by |", "|---|---|---|"]
     lines += [
@@ -26,7 +26,7 @@ def support_table() -> str:
 
 
 def _anchor(name: str) -> str:
-    """The anchor of the heading of an operator."""
+    """Return the anchor of the heading of an operator."""
     return name.lower().replace(".", "")
 
 
@@ -63,7 +63,7 @@ def _attribute_text(item: Attribute) -> str:
 
 
 def _ways(record: Operator) -> Iterator[str]:
-    """How an operator is computed: by units of the chip, by other operators, or without code."""
+    """Yield the ways in which an operator is computed: by units of the chip, other operators, or no code."""
     entry = LOWERINGS.get(record.name)
     if entry is not None:
         yield _unit(entry)
@@ -73,7 +73,7 @@ def _ways(record: Operator) -> Iterator[str]:
 
 
 def _unit(entry: Lowering) -> str:
-    """The unit that computes the operator of a lowering, as its record says."""
+    """Return the unit that computes the operator of a lowering, as its record says."""
     if entry.lower is None:
         return "no code: the same bytes in another shape"
     if not entry.engines:
@@ -85,7 +85,7 @@ def _unit(entry: Lowering) -> str:
 
 
 def engines_text(engines: Iterable[Engine]) -> str:
-    """The names of engines: ``matrix and vector engines``."""
+    """Return the names of engines: ``matrix and vector engines``."""
     chosen = set(engines)
     names = [engine.value for engine in Engine if engine in chosen]
     plural = "s" if len(names) > 1 or names == [Engine.DMA.value] else ""
@@ -93,7 +93,7 @@ def engines_text(engines: Iterable[Engine]) -> str:
 
 
 def _parts(record: Operator) -> set[str]:
-    """The operators that an expansion may use.
+    """Return the operators that an expansion may use.
 
     Two operators that name each other do not expand to each other, because expansions end: one of them only
     shares code with the other, and is left out.
@@ -108,7 +108,7 @@ def _is_base(name: str, other: str) -> bool:
 
 @cache
 def _named_by(name: str) -> frozenset[str]:
-    """The operators whose names occur in the code of an expansion and of the functions it calls."""
+    """Return the operators whose names occur in the code of an expansion and of the functions it calls."""
     found: set[str] = set()
     _collect(OPERATORS[name].expansion, found, set())
     return frozenset(found - {name})
@@ -142,7 +142,7 @@ def _collect_code(code: CodeType, function: Callable[..., Any], found: set[str],
 
 
 def _refusals(record: Operator) -> Iterator[str]:
-    """Calls that the record of an operator allows and its lowering refuses."""
+    """Yield the calls that the record of an operator allows and its lowering refuses."""
     entry = LOWERINGS.get(record.name)
     if entry is None or record.expansion is not None:
         return

@@ -1,4 +1,4 @@
-"""The verdicts of ``--run`` and ``--verify-nodes`` as data: what ``--json`` prints."""
+"""The verdicts of ``--run`` and ``--verify-nodes`` as data, for ``--json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .verification.nodes import NodeCheck, Verification
 
 
 def run_document(program: Program, dtype: str, outcome: Outcome) -> str:
-    """A run with its outputs, cycles and hazards; docs/compiler_tools.md lists the keys."""
+    """Return a run with its outputs, cycles and hazards; docs/compiler_tools.md lists the keys."""
     outputs = [
         {"name": name, "shape": list(outcome.outputs[name].shape), **_judgement(found)}
         for name, found in outcome.judgements.items()
@@ -32,12 +32,12 @@ def run_document(program: Program, dtype: str, outcome: Outcome) -> str:
 
 
 def fault_document(program: Program, dtype: str, fault: RunFault) -> str:
-    """A run that stopped with a fault: it has no outputs."""
+    """Return a run that stopped with a fault: it has no outputs."""
     return _document(program, dtype, False, {"fault": str(fault), "outputs": []})
 
 
 def nodes_document(program: Program, dtype: str, found: Verification) -> str:
-    """The verdicts on every node, and the first one that is wrong."""
+    """Return the verdicts on every node, and the first one that is wrong."""
     outputs = [{"name": name, **_judgement(item)} for name, item in found.outputs.items()]
     wrong = None if found.at is None else found.at.name
     nodes = [_node(item) for item in found.checks]
@@ -45,7 +45,7 @@ def nodes_document(program: Program, dtype: str, found: Verification) -> str:
 
 
 def _document(program: Program, dtype: str, passed: bool, rest: dict[str, Any]) -> str:
-    """``dtype``: the format that was chosen for the graph; its floats may have another one."""
+    """Return the document; ``dtype`` is the format chosen for the graph, whose floats may have another."""
     formats = {"dtype": dtype, "floats": program.dtype}
     head = {"graph": program.graph.name, **formats, "tiles": program.tiles, "pass": passed}
     return msgspec.json.format(msgspec.json.encode({**head, **rest})).decode()

@@ -1,7 +1,7 @@
-"""The options of tx8cc, and which of them go together.
+"""The options of tx8cc, and the combinations that are allowed.
 
-``parser`` has all but those of quantising, which are a group of their own in the help; ``choosing`` does what
-these say.
+``parser`` has all options except those of quantising, which are a group of their own in the help;
+``choosing`` carries these out.
 """
 
 from .choosing import chosen

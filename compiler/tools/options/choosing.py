@@ -1,4 +1,4 @@
-"""What the options of quantising choose: a network with bytes, or the formats of its floats."""
+"""Carries out the options of quantising: makes a network with bytes, or chooses the formats of floats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def chosen(options: argparse.Namespace, graph: Graph, machine: Machine) -> Chosen | None:
-    """The graph in the formats that the options ask for; decisions are printed if they were open.
+    """Return the graph in the formats that the options ask for; print the decisions if there were any.
 
-    None if nothing is to choose: one format of floats, and no samples that say what it cannot hold.
+    None without a choice: one format of floats, and no samples to show what it cannot hold.
     """
     from compiler.tools.progress import ProgressLine
 
@@ -41,7 +41,7 @@ def chosen(options: argparse.Namespace, graph: Graph, machine: Machine) -> Chose
 def _of_bytes(
     options: argparse.Namespace, graph: Graph, machine: Machine | None, progress: Progress
 ) -> Quantised:
-    """The graph with bytes; with a machine, with the cycles that they win there."""
+    """Return the graph with bytes; with a machine, with the cycles that bytes save there."""
     from compiler.quantise import FLOAT, quantise
 
     cycles = _cycles(options, machine)(FLOAT) if machine is not None else None
@@ -64,7 +64,7 @@ def _held(options: argparse.Namespace, graph: Graph, progress: Progress) -> Chos
 
 
 def _cycles(options: argparse.Namespace, machine: Machine | None) -> Any:
-    """What compiles a graph in a format of floats, as the options say, and gives the cycles of its phases."""
+    """Return the function from a format of floats to an estimator of the cycles of a graph's phases."""
     from compiler.quantise import compiled_cycles
 
     given = compile_options(options) | {"plan": None, "machine": machine}
@@ -91,7 +91,7 @@ def _goal(options: argparse.Namespace) -> Goal:
 
 
 def _samples(options: argparse.Namespace, graph: Graph) -> Samples:
-    """The samples of a file, or random ones."""
+    """Return the samples of a file, or random ones."""
     from compiler.quantise import read_samples
     from compiler.tools.run import random_samples
 

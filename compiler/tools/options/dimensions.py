@@ -1,4 +1,4 @@
-"""The options that bind names, such as --dim, and which options run the program."""
+"""The options that bind names, such as --dim, and the list of options that run the program."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import argparse
 
 
 def dimension(text: str) -> tuple[str, tuple[int, ...] | str]:
-    """The name of a dimension and what it is: a range, from ``seq=1:128:512`` or ``seq=1:512``; one size,
-    from ``seq=128``; or a sum, from ``total=past+new``."""
+    """Parse the name of a dimension and its value.
+
+    A range from ``seq=1:128:512`` or ``seq=1:512``; one size from ``seq=128``; a sum from ``total=past+new``.
+    """
     name, _, sizes = text.rpartition("=")
     if name and "+" in sizes:
         return name, sizes
@@ -26,17 +28,17 @@ _RUNS = ("--run", "--verify-nodes", "--prove")
 
 
 def given(options: argparse.Namespace, name: str) -> bool:
-    """Whether an option was given a value other than none."""
+    """Return True if an option was given a value that is not empty."""
     return bool(getattr(options, name[2:].replace("-", "_")))
 
 
 def option_that_runs(options: argparse.Namespace) -> str | None:
-    """The first option for which the program runs; None without one."""
+    """Return the first option for which the program runs; None without one."""
     return next((name for name in _RUNS if given(options, name)), None)
 
 
 def check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Extents that no axis can have, and inputs with two values."""
+    """Exit with a usage error for extents that no axis can have, and inputs with two values."""
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
     for option in ("constant", "bound", "dim", "state"):

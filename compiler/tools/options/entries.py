@@ -1,4 +1,4 @@
-"""Which options a file of several entries takes."""
+"""The options that a file of several entries takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAKEN = frozenset(
 
 
 def beside_entries(options: argparse.Namespace) -> str:
-    """An option, of those given, that is about a single graph; empty when there is none."""
+    """Return a given option that is about a single graph; empty when there is none."""
     parser = make_parser()
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
     for action in parser._actions:

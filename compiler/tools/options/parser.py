@@ -34,7 +34,7 @@ _OF_ONE_GRAPH = ("plan", "save_plan", "report", "html", "trace", "gdb", "calibra
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Make the parser of the command line."""
     parser = ToolParser("tx8cc", "Compile a neural network for the TX81.", _EXAMPLES)
     parser.add_argument(
         "graphs",
@@ -58,7 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_target_options(parser: argparse._ArgumentGroup) -> None:
-    """What is compiled for which target, and where it is written."""
+    """Add the options of the target: its formats, tiles and output."""
     add = parser.add_argument
     add(
         "-o",
@@ -97,7 +97,7 @@ def _add_target_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_binding_options(parser: argparse._ArgumentGroup) -> None:
-    """What an ONNX model or a program of torch.export leaves open of its inputs."""
+    """Add the options that bind what an ONNX model or a program of torch.export leaves open of its inputs."""
     add = parser.add_argument
     add(
         "--shape",
@@ -138,7 +138,7 @@ def _add_binding_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_state_options(parser: argparse._ArgumentGroup) -> None:
-    """What stays in memory from run to run, and what may be replaced there."""
+    """Add the options about memory that persists from run to run, and constants that may be replaced."""
     parser.add_argument(
         "--state",
         action="append",
@@ -158,7 +158,7 @@ def _add_state_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_launch_options(parser: argparse._ArgumentGroup) -> None:
-    """The launch for which a kernel of Triton is compiled."""
+    """Add the options of the launch for which a kernel of Triton is compiled."""
     add = parser.add_argument
     add(
         "--grid",
@@ -176,7 +176,7 @@ def _add_launch_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_run_options(parser: argparse._ArgumentGroup) -> None:
-    """Running the program, and verifying its nodes."""
+    """Add the options that run the program and verify its nodes."""
     add = parser.add_argument
     add("--run", action="store_true", help="run the program and compare its outputs with the reference")
     add(
@@ -218,7 +218,7 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_search_options(parser: argparse._ArgumentGroup) -> None:
-    """How operators are grouped and their work is divided, and files that say what was decided."""
+    """Add the options about groups and the division of their work, with the files of these decisions."""
     add = parser.add_argument
     add(
         "--search",
@@ -258,7 +258,7 @@ def _add_search_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_message_options(parser: argparse._ArgumentGroup) -> None:
-    """What is printed, and whether the program cache is used."""
+    """Add the options about printing and the program cache."""
     add = parser.add_argument
     add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
     add(
@@ -275,7 +275,7 @@ def _add_message_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """An input's name and shape, from ``x=1x3x224x224``."""
+    """Parse an input's name and shape from ``x=1x3x224x224``."""
     name, _, extents = text.rpartition("=")
     try:
         found = tuple(int(extent) for extent in extents.split("x"))
@@ -287,7 +287,7 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def constant(text: str) -> tuple[str, float | Path]:
-    """An input's name and value, from ``rate=16000``, ``flag=true`` or ``table=FILE.npy``."""
+    """Parse an input's name and value from ``rate=16000``, ``flag=true`` or ``table=FILE.npy``."""
     name, _, value = text.rpartition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
@@ -304,7 +304,7 @@ def constant(text: str) -> tuple[str, float | Path]:
 
 
 def bound(text: str) -> tuple[str, int]:
-    """A node and the most steps of its loop, or the most that it finds, from ``search=100``."""
+    """Parse a node and the most steps of its loop, or the most that it finds, from ``search=100``."""
     node, _, most = text.rpartition("=")
     if not node or not most.isdecimal() or not int(most):
         raise argparse.ArgumentTypeError(f"'{text}' is not NODE=MOST, a number of 1 or more")
@@ -312,7 +312,7 @@ def bound(text: str) -> tuple[str, int]:
 
 
 def state(text: str) -> tuple[str, str]:
-    """An input and the output that is the same memory, from ``past=present``."""
+    """Parse an input and the output in the same memory from ``past=present``."""
     past, _, present = text.partition("=")
     if not past or not present:
         raise argparse.ArgumentTypeError(f"'{text}' is not INPUT=OUTPUT, such as past=present")
@@ -320,7 +320,7 @@ def state(text: str) -> tuple[str, str]:
 
 
 def report_target(text: str) -> str:
-    """The value of ``--report``: a file whose name says what it is, or standard output for data."""
+    """Check the value of ``--report``: a file with a known suffix, or standard output for data."""
     return text if text == "-" else report_file(text)
 
 
@@ -367,7 +367,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """A --report that is a page becomes --html, which is the same."""
+    """Turn a --report that is a page into --html, which is the same."""
     if options.report is None or report_form(options.report) != "html":
         return
     if options.html is not None:

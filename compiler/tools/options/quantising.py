@@ -9,7 +9,7 @@ _OF_CHOICE = ("max_loss", "metric", "formats", "save_formats")
 
 
 def add_quantising_options(parser: argparse.ArgumentParser) -> None:
-    """How a network of floats becomes one of bytes (docs/quantisation.md)."""
+    """Add the options that turn a network of floats into one of bytes (docs/quantisation.md)."""
     add = parser.add_argument_group("quantising, with --dtype int8 or auto").add_argument
     add(
         "--calibrate",
@@ -58,7 +58,7 @@ def check_quantising(parser: argparse.ArgumentParser, options: argparse.Namespac
 
 
 def _loss(text: str) -> float:
-    """A share: 0.5% or 0.005."""
+    """Parse a share: 0.5% or 0.005."""
     share = _number(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
     if not 0.0 <= share <= 1.0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a share such as 0.5%, from 0% to 100%")

@@ -15,7 +15,7 @@ _WITH_TX8EMU = ("stats", "html", "trace")
 
 
 def add_chip_options(parser: argparse._ArgumentGroup) -> None:
-    """How many chips there are, and how they share the work."""
+    """Add the options for the number of chips, and for how they share the work."""
     parser.add_argument(
         "--chips",
         type=mesh,
@@ -45,7 +45,7 @@ def _check_estimate(parser: argparse.ArgumentParser, options: argparse.Namespace
 
 
 def check_chips(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exit with a usage error for options that are for one chip, or for programs and not for estimates."""
+    """Exit with a usage error for options of one chip, or of programs in an estimate."""
     _check_estimate(parser, options)
     if options.chips is None and options.parallel is None:
         return
