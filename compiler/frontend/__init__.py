@@ -1,4 +1,4 @@
-"""Readers of model files: each gives the same typed graph (:mod:`compiler.graph`).
+"""Readers of model files: each makes the same typed graph (:mod:`compiler.graph`).
 
 ``load`` chooses the reader by the content of the file; the libraries of a format come with its reader.
 """
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Reads and checks a file; ``survey`` is filled with what becomes of each node."""
+    """Reads and checks a file; ``survey`` receives the fate of each node."""
 
     def __call__(self, path: Path | str, survey: Survey | None = None) -> Graph: ...
 
 
 def load(path: Path | str) -> Graph:
-    """Read and check a model of a format that ``formats`` names: the content of the file says which.
+    """Read and check a model of a format that ``formats`` names; the content of the file shows the format.
 
     Raises GraphError; its text names the file, the operator that is at fault, or a format that is not read.
     """
@@ -48,7 +48,7 @@ class ModelFile:
         return open_pt2(self.path)
 
     def check_ranges(self, ranges: Ranges) -> None:
-        """GraphError for ranges with sizes that the model says it cannot have."""
+        """Raise GraphError for ranges with sizes that the model says it cannot have."""
         if format_of(self.path) == TORCH:
             self._torch_model.check_ranges(ranges)
 
@@ -60,12 +60,12 @@ class ModelFile:
         sizes: Mapping[str, int] | None = None,
         bounds: Mapping[str, int] | None = None,
     ) -> Reader:
-        """The function that reads this file; its libraries are imported.
+        """Return the function that reads this file; its libraries are imported.
 
         ``shapes``, ``batch`` and ``sizes`` bind free dimensions of an ONNX model or a program of
-        ``torch.export``, ``constants`` its inputs, ``bounds`` what its nodes find and the steps of its loops
-        (``onnx.binding``). GraphError when they are given for a file of another kind, and for a file of a
-        format that is not read.
+        ``torch.export``; ``constants`` its inputs; ``bounds`` the number of elements that nodes find and the
+        steps of loops (``onnx.binding``). GraphError when they are given for a file of another kind, and for
+        a file of a format that is not read.
         """
         found = format_of(self.path)
         if found in (ONNX, TORCH):
@@ -87,7 +87,7 @@ class ModelFile:
 
 
 def _plain_reader(found: str) -> Reader:
-    """The function that reads files of a format in which nothing is free."""
+    """Return the function that reads files of a format without free dimensions."""
     if found == STABLEHLO:
         from .stablehlo import load_stablehlo
 

@@ -1,6 +1,6 @@
-"""Which reader a file needs, by its content; and what to do with models of formats that are not read.
+"""Finds the reader of a file by its content, and advice for models of formats that are not read.
 
-Only the beginning of a file is looked at, and the list of names in an archive; nothing is unpickled.
+Only the beginning of a file is read, and the list of names in an archive; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TensorFlow and TensorFlow Lite, graph.json."""
 _TTIR_SUFFIX = ".ttir"
 
 _HEAD = 4096
-"""Bytes of the beginning that are looked at."""
+"""Bytes read from the beginning."""
 _READ = (
     "tx8cc reads ONNX models, programs of torch.export (.pt2), StableHLO (.mlir), SavedModels of TensorFlow, "
     ".tflite and graph.json"
@@ -39,13 +39,13 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x1f\x8b", "compressed by gzip; unpack it first"),
     (0, b"version https://git-lfs", "a pointer of Git LFS in place of the model; fetch it: git lfs pull"),
 )
-"""Offset and bytes by which a format is known, and what to say."""
+"""Offset and bytes that identify a format, and the advice for it."""
 
 
 def format_of(path: Path) -> str:
-    """The format of a file, one of those above; that of its suffix if it cannot be opened.
+    """Return the format of a file, one of those above; by its suffix if it cannot be opened.
 
-    GraphError for another one, which says what to do instead.
+    GraphError for another format, with advice on what to do instead.
     """
     if path.is_dir():
         if (path / "saved_model.pb").exists():
@@ -79,7 +79,7 @@ def format_of(path: Path) -> str:
 
 
 def is_ttir(path: Path) -> bool:
-    """Whether a file is a kernel of Triton, by its suffix or by what its beginning has."""
+    """Return True if a file is a kernel of Triton, by its suffix or its beginning."""
     if path.suffix.lower() == _TTIR_SUFFIX:
         return True
     try:
@@ -95,7 +95,7 @@ def _by_suffix(path: Path) -> str:
 
 
 def tensorflow_kind(head: bytes) -> str | None:
-    """``tflite``, ``saved-model`` or ``graphdef`` for the beginning of a file of TensorFlow, else None."""
+    """Return ``tflite``, ``saved-model`` or ``graphdef`` for the beginning of such a file, else None."""
     if head[4:8] == b"TFL3":
         return "tflite"
     if _is_saved_model(head):
@@ -108,7 +108,7 @@ def _by_magic(head: bytes) -> str | None:
 
 
 def _by_structure(head: bytes, size: int) -> str | None:
-    """Formats that are known by how they begin, but have no magic number."""
+    """Recognise formats that have no magic number by their first fields."""
     if re.match(rb"\x80[\x02-\x05]", head):
         return f"a pickle, as of PyTorch: no graph; load it there and export it: {_EXPORT}"
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
@@ -117,7 +117,7 @@ def _by_structure(head: bytes, size: int) -> str | None:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """A protobuf varint at a position, and the position after it; -1 if it is cut off."""
+    """Read a protobuf varint at a position; return it and the position after it, or -1 if it is cut off."""
     value = shift = 0
     for end in range(at, min(at + 10, len(data))):
         value |= (data[end] & 0x7F) << shift
@@ -128,7 +128,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _is_saved_model(head: bytes) -> bool:
-    """A version, then a MetaGraphDef that begins with a message; an ONNX model has a name there."""
+    """Return True for a version, then a MetaGraphDef that begins with a message; ONNX has a name there."""
     if not head.startswith(b"\x08\x01\x12"):
         return False
     _, at = _length(head, 3)
@@ -136,7 +136,7 @@ def _is_saved_model(head: bytes) -> bool:
 
 
 def _is_graph_def(head: bytes) -> bool:
-    """A NodeDef in field 1, which begins with a name and an operator."""
+    """Return True for a NodeDef in field 1, which begins with a name and an operator."""
     if head[:1] != b"\x0a":
         return False
     _, at = _length(head, 1)
@@ -150,7 +150,7 @@ def _is_graph_def(head: bytes) -> bool:
 
 
 def _is_onnx(head: bytes) -> bool:
-    """A version of the intermediate representation, then a name, a graph, or an operator set."""
+    """Return True for a version of the intermediate representation, then a name, graph or operator set."""
     version, at = _length(head, 1)
     return (
         head[:1] == b"\x08"
@@ -165,7 +165,7 @@ _MLIR = re.compile(
 
 
 def _by_text(head: bytes) -> str | None:
-    """Text that is not JSON."""
+    """Recognise formats of text other than JSON."""
     if _MLIR.match(head):
         return "the text of a module; tx8opt reads it: tx8opt FILE --pipeline"
     if re.match(rb"\s*<", head):
@@ -188,11 +188,11 @@ _ARCHIVES: tuple[tuple[Callable[[str], bool], str], ...] = (
     ),
     (lambda name: name.endswith(".npy"), "arrays of NumPy (.npz), not a model"),
 )
-"""Archives by a name that they have, and what to say."""
+"""Archives, recognised by a name that they contain, and the advice for each."""
 
 
 def _archive(path: Path) -> str:
-    """What a zip archive is; one that cannot be listed is left to the reader of its suffix."""
+    """Recognise a zip archive; one that cannot be listed is left to the reader of its suffix."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -1,8 +1,8 @@
-"""The sharding that an ONNX model has been written with: its configurations of devices (IR version 11).
+"""The sharding that an ONNX model was written with: its configurations of devices (IR version 11).
 
-A configuration says how many devices there are. A node says for it which devices have which parts of its
-operands and results, and of which stage of a pipeline it is. What ONNX does not allow is refused here; what
-this compiler cannot do is noted, and refused where it compiles for several chips.
+A configuration has a number of devices. For it a node lists the devices with the parts of its operands and
+results, and its stage of a pipeline. A sharding that ONNX does not allow is refused here. One that this
+compiler does not support is recorded, and refused when it compiles for several chips.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tx8isa.tools.suggestions import hint
 
 
 class _Wrong(Exception):
-    """Something that ONNX does not allow; the text says what, without where."""
+    """A violation of ONNX's rules; the text describes it, without the place."""
 
 
 def shardings_of(
@@ -36,10 +36,10 @@ def shardings_of(
     tensors: Mapping[str, Tensor],
     path: Path,
 ) -> tuple[Sharding, ...]:
-    """The configurations that nodes say something for; GraphError for what contradicts itself or ONNX.
+    """Return the configurations that nodes refer to; GraphError if they contradict themselves or ONNX.
 
-    ``nodes`` are those that are compiled, by their names, ``parts`` the nodes of the graph that stand for
-    them. ``tensors`` has the shapes.
+    ``nodes`` are the compiled ones, by their names; ``parts`` the nodes of the graph that replace them.
+    ``tensors`` has the shapes.
     """
     try:
         devices = _devices(model.configuration)
@@ -61,7 +61,7 @@ def shardings_of(
 
 
 def _devices(configurations: Iterable[DeviceConfigurationProto]) -> dict[str, int]:
-    """The number of devices by configuration."""
+    """Return the number of devices by configuration."""
     found: dict[str, int] = {}
     for each in configurations:
         head = f"device configuration '{each.name}'"
@@ -78,7 +78,7 @@ def _devices(configurations: Iterable[DeviceConfigurationProto]) -> dict[str, in
 def _configurations(
     proto: NodeProto, devices: Mapping[str, int]
 ) -> Iterator[tuple[str, NodeDeviceConfigurationProto]]:
-    """The entries of a node, each with the configuration that it is for; _Wrong for an unknown one."""
+    """Yield the entries of a node, each with its configuration; _Wrong for an unknown one."""
     seen = Counter(given.configuration_id for given in proto.device_configurations)
     for given in proto.device_configurations:
         name = given.configuration_id
@@ -95,7 +95,7 @@ def _configurations(
 def _specs(
     proto: NodeProto, given: NodeDeviceConfigurationProto, devices: int, tensors: Mapping[str, Tensor]
 ) -> Iterator[TensorSharding]:
-    """How the operands and results of a node are dealt to so many devices."""
+    """Yield the sharding over the devices of each operand and result of a node."""
     names, seen = [name for name in (*proto.input, *proto.output) if name], set()
     for spec in given.sharding_spec:
         name = spec.tensor_name
@@ -133,7 +133,7 @@ def _spec(spec: ShardingSpecProto, tensor: Tensor, devices: int) -> TensorShardi
 
 
 def _shards(dim: ShardedDimProto, axis: int, extent: int) -> tuple[int, str]:
-    """Into how many parts an axis is cut, and what of that no program can do."""
+    """Return the number of shards along an axis, and the reason if this sharding is unsupported."""
     counts = [each.num_shards for each in dim.simple_sharding]
     if not counts or min(counts) < 1:
         found = f"num_shards {min(counts)}" if counts else "no simple_sharding"
@@ -149,7 +149,7 @@ def _shards(dim: ShardedDimProto, axis: int, extent: int) -> tuple[int, str]:
 
 
 def _group(spec: ShardingSpecProto, device: int, devices: int) -> tuple[int, ...]:
-    """The devices that a number stands for."""
+    """Return the devices that a number refers to."""
     entries = [entry for entry in spec.index_to_device_group_map if entry.key == device]
     if len(entries) > 1:
         raise _Wrong(f"index_to_device_group_map has {device} twice")

@@ -48,11 +48,11 @@ WAYS = {
         {"required": ["file"], "not": {"required": ["data"]}},
     ]
 }
-"""The part of the schema that the fields do not express: the two ways to give a constant."""
+"""The part of the schema that fields cannot express: the two ways to give a constant."""
 
 
 def load_constant(record: ConstantRecord, directory: Path) -> Array:
-    """The array of a constant; ``directory`` is what relative file names start from."""
+    """Load the array of a constant; relative file names start from ``directory``."""
     shape = None if record.shape is UNSET else tuple(record.shape)
     if record.file is not UNSET:
         if record.data is not UNSET:
@@ -69,7 +69,7 @@ def load_constant(record: ConstantRecord, directory: Path) -> Array:
 
 
 def files_of(records: Iterable[ConstantRecord], directory: Path) -> tuple[Path, ...]:
-    """The files that hold constants."""
+    """Return the files that hold constants."""
     return tuple({directory / record.file: None for record in records if record.file is not UNSET})
 
 
@@ -92,7 +92,7 @@ def _inline(data: Any, dtype: str, shape: Shape | None) -> Array:
 
 
 def _flattened(data: Any) -> tuple[Shape, list[Any]]:
-    """The shape of nested lists, and their elements in order; a number alone has shape ()."""
+    """Return the shape of nested lists, and their elements in order; a single number has shape ()."""
     shape: list[int] = []
     level = [data]
     while level and isinstance(level[0], list):
@@ -216,7 +216,7 @@ def _unreadable(path: Path, error: Exception) -> str:
 
 
 def _declared(array: Array, dtype: str | None, shape: Shape | None) -> Array:
-    """The array of a file, checked against what the graph declares about it."""
+    """Return the array of a file, checked against the graph's declaration."""
     if dtype == "bfloat16" and array.dtype == np.dtype("V2"):
         array = array.view(DTYPES["bfloat16"])  # NumPy's own files keep the bits of bfloat16 but not its name
     if array.dtype.name not in DTYPES:

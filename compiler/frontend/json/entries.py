@@ -1,4 +1,4 @@
-"""Files of several networks: named entry points, each with a model file, and the states that they have."""
+"""Files of several networks: named entry points with a model file each, and the states that they share."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import msgspec
 from compiler.graph import GraphError
 
 _LARGEST = 1 << 20
-"""Bytes of such a file, at most; a larger one is a graph."""
+"""The most bytes of such a file; a larger one is a graph."""
 
 
 class EntryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The model of each entry as a path, which begins at the folder of the file, and states by the names of
-    their inputs."""
+    """The model of each entry as a path, and states by the names of their inputs.
+
+    Paths begin at the folder of the file.
+    """
 
     entries: dict[str, str]
     state: dict[str, str] = {}
 
     def models(self, path: Path) -> dict[str, Path]:
-        """The paths of the models; ``path`` is that of this file."""
+        """Return the paths of the models; ``path`` is the path of this file."""
         return {name: path.parent / model for name, model in self.entries.items()}
 
 
 def read_entries(path: Path) -> EntryFile | None:
-    """The entries in a file, None if it is a model of another kind; GraphError says where it is wrong."""
+    """Read the entries of a file, None if it is a model of another kind; GraphError for a wrong file."""
     try:
         if path.suffix.lower() != ".json" or path.stat().st_size > _LARGEST:
             return None

@@ -71,13 +71,13 @@ class GraphRecord(Struct, frozen=True, forbid_unknown_fields=True):
 def load_graph(path: Path | str, survey: Survey | None = None) -> Graph:
     """Read and check a graph.json file. Raises GraphError; its text starts with the file's name.
 
-    ``survey`` is filled with what becomes of each node.
+    ``survey`` receives the fate of each node.
     """
     return build_graph(read_description(Path(path)), survey)
 
 
 def read_description(path: Path) -> Description:
-    """Read a graph.json file and check what is in the file itself: syntax, keys, constants."""
+    """Read a graph.json file and check the file by itself: syntax, keys, constants."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -89,7 +89,7 @@ def read_description(path: Path) -> Description:
 
 
 def parse_description(text: str, *, source: str, directory: Path, default_name: str = "graph") -> Description:
-    """Like :func:`read_description` for a text; constants in files are looked for in ``directory``."""
+    """Read a text as :func:`read_description` does; files of constants are looked for in ``directory``."""
     raw = _parse_json(text, source)
     if _SURROGATE.search(text) and (lone := _lone_surrogate(raw)):
         raise GraphError(
@@ -113,7 +113,7 @@ def parse_description(text: str, *, source: str, directory: Path, default_name: 
 
 
 def schema_text() -> str:
-    """The JSON Schema of graph.json as shipped in graph.schema.json."""
+    """Return the JSON Schema of graph.json as shipped in graph.schema.json."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tx8 graph.json",
@@ -123,7 +123,7 @@ def schema_text() -> str:
 
 
 def _clean(part: Any) -> Any:
-    """Descriptions without the indentation of docstrings, which some versions of Python keep."""
+    """Remove the indentation of docstrings from descriptions, which some versions of Python keep."""
     if isinstance(part, list):
         return [_clean(item) for item in part]
     if not isinstance(part, dict):
@@ -148,7 +148,7 @@ def _constants(record: GraphRecord, source: str, directory: Path) -> dict[str, A
 
 
 def _nodes(records: list[NodeRecord]) -> tuple[Node, ...]:
-    """The nodes; one without a name gets a unique one, made of operator and position."""
+    """Make the nodes; one without a name gets a unique one from its operator and position."""
     given = {record.name for record in records}
     nodes = []
     for index, record in enumerate(records):
@@ -190,7 +190,7 @@ def _parse_json(text: str, source: str) -> Any:
 
 
 def _token_place(text: str) -> str:
-    """``line:column`` of the first NaN or Infinity outside a string."""
+    """Return ``line:column`` of the first NaN or Infinity outside a string."""
     for match in re.finditer(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)', text):
         if match[1]:
             before = text[: match.start()]
@@ -202,7 +202,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def _lone_surrogate(raw: Any) -> str:
-    """A text or key that UTF-8 cannot hold, as JSON may write with \\u; empty when there is none."""
+    """Return a text or key that UTF-8 cannot hold, as JSON may write with \\u; empty when there is none."""
     waiting = [raw]
     while waiting:
         value = waiting.pop()
@@ -219,7 +219,7 @@ def _lone_surrogate(raw: Any) -> str:
 
 
 def _element_problems(raw: Any) -> Iterator[str]:
-    """The mistakes of each input, constant and node by itself."""
+    """Yield the mistakes of each input, constant and node by itself."""
     sections = raw if isinstance(raw, dict) else {}
     for label, item, record in _elements(sections):
         try:
@@ -251,7 +251,7 @@ def _node_label(index: int, item: Any) -> str:
 
 
 def _worded(error: msgspec.ValidationError, raw: Any, record: type[Struct]) -> str:
-    """A message of msgspec in this project's form, with the value found and what is allowed."""
+    """Reword a message of msgspec in this project's form, with the value found and the allowed ones."""
     message, _, place = str(error).partition(" - at `")
     if place.startswith("key` in"):
         return "a constant has an empty name"
@@ -271,7 +271,7 @@ def _worded(error: msgspec.ValidationError, raw: Any, record: type[Struct]) -> s
 
 
 def _follow(place: str, raw: Any) -> tuple[str, Any]:
-    """The path in a msgspec message (``$.shape[0]``, ``$.attrs[...]``) for users, and the value there."""
+    """Return the path in a msgspec message (``$.shape[0]``, ``$.attrs[...]``), and the value there."""
     path, value = "", raw
     for key, index, any_entry in re.findall(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])", place):
         if any_entry:  # msgspec does not say which entry of an object it was
@@ -299,7 +299,7 @@ _WORDS = {
 
 
 def _expected(message: str) -> str:
-    """What msgspec expects, in words: "an integer or a number" of "Expected `int | float`, got `null`"."""
+    """Put msgspec's "Expected `int | float`, got `null`" into words: "an integer or a number"."""
     match = re.fullmatch(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", message)
     if match is None:
         return message

@@ -1,4 +1,4 @@
-"""Binds the inputs of an ONNX model: extents for free dimensions, and constants in place of inputs."""
+"""Binds the inputs of an ONNX model: gives free dimensions extents, and replaces inputs by constants."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from .model import input_of
 
 @dataclass(frozen=True)
 class Binding:
-    """``shapes``: of inputs, by name. ``batch``: of the first axis of every input, where that is free.
+    """Values that the user binds to names of a model.
 
+    ``shapes``: of inputs, by name. ``batch``: of the first axis of every input, if that is free.
     ``constants``: arrays or numbers that inputs always are, by name; a single number fills its input.
     ``sizes``: of free dimensions, by the names that the model gives them.
-    ``bounds``: the most steps of loops that collect results, and the most that nodes find of what data
-    decides, by the names of the nodes.
+    ``bounds``: the most steps of loops that collect results, and the most elements that nodes with
+    data-dependent results find, by the names of the nodes.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Binding:
                     dim.dim_value = symbols[dim.dim_param]
 
     def initializers(self, infos: Iterable[ValueInfoProto], source: Path) -> dict[str, TensorProto]:
-        """The inputs that are constants, as initializers; ``extents`` were written before.
+        """Return the inputs that are constants, as initializers; ``extents`` were written before.
 
         GraphError for a value that its input cannot be.
         """
@@ -78,7 +79,10 @@ class Binding:
         }
 
     def check_bounds(self, limited: Collection[str], source: Path) -> None:
-        """GraphError for a bound of a node that can have none; ``limited`` are the names of all that can."""
+        """Raise GraphError for a bound of a node that takes none.
+
+        ``limited`` names the nodes that take one.
+        """
         for name, bound in self.bounds.items():
             head = f"{source}: a bound is given for '{name}'"
             if name not in limited:
@@ -93,7 +97,7 @@ class Binding:
 
 
 def _free_unnamed_extents(infos: Iterable[ValueInfoProto]) -> None:
-    """Make extents free and nameless for which exporters write -1, or ``?`` whatever size each has."""
+    """Make extents free and nameless that exporters write as -1, or as ``?`` whatever their size."""
     for info in infos:
         for dim in info.type.tensor_type.shape.dim:
             if dim.dim_value < 0 or dim.dim_param == "?":
@@ -101,7 +105,7 @@ def _free_unnamed_extents(infos: Iterable[ValueInfoProto]) -> None:
 
 
 def _sum_of(name: str, sizes: Mapping[str, int]) -> int | None:
-    """The size of a dimension whose name is a sum of others and numbers, as exporters write it."""
+    """Return the size of a dimension whose name is a sum of others and numbers, as exporters write it."""
     parts = [part.strip() for part in name.split("+")]
     if len(parts) < 2 or not all(part in sizes or part.isdigit() for part in parts):
         return None
@@ -109,7 +113,7 @@ def _sum_of(name: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def _check_dimensions(sizes: Iterable[str], infos: Iterable[ValueInfoProto], source: Path) -> None:
-    """GraphError for a name that is none of the model's free dimensions."""
+    """Raise GraphError for a name that is not one of the model's free dimensions."""
     dims = [dim for info in infos for dim in info.type.tensor_type.shape.dim]
     free = list(
         dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param and not dim.HasField("dim_value"))
@@ -121,7 +125,7 @@ def _check_dimensions(sizes: Iterable[str], infos: Iterable[ValueInfoProto], sou
 
 
 def _value(tensor: Tensor, array: Array, source: Path) -> Array:
-    """A value in the type and the shape of its input; GraphError if integers would change."""
+    """Return a value in the type and the shape of its input; GraphError if integers would change."""
     head = f"{source}: input '{tensor.name}' is {tensor.dtype}"
     dtype = DTYPES[tensor.dtype]
     if array.dtype.kind not in "biuf" and array.dtype != dtype:
@@ -137,7 +141,7 @@ def _value(tensor: Tensor, array: Array, source: Path) -> Array:
 
 
 def _bind(info: ValueInfoProto, shape: Sequence[int], symbols: dict[str, int], source: Path) -> None:
-    """Write a shape into one input, and note what its symbols are."""
+    """Write a shape into one input, and record the values of its symbols."""
     dims = info.type.tensor_type.shape.dim
     head = f"{source}: input '{info.name}'"
     if not info.type.tensor_type.HasField("shape"):

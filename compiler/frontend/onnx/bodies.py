@@ -1,4 +1,4 @@
-"""Subgraphs that the program executes: each becomes a graph of its own."""
+"""Subgraphs that the program executes, each as a graph of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Body:
 
     @cached_property
     def captured(self) -> list[str]:
-        """The values of the graph around it that it reads; constants it has itself."""
+        """Return the values that the subgraph reads of the graph around it, constants left out."""
         own = {tensor.name for tensor in self.inputs}
         _, reads = needed(self.inner.nodes, self.results)
         outside = self.outer.tensors.keys() - self.outer.constants.keys() - own
@@ -40,7 +40,7 @@ class Body:
             self.inner.tensor(name)  # Unsupported for a sequence
 
     def graph(self, captured: Sequence[str]) -> Graph:
-        """The subgraph as a graph: its inputs are those that it declares, then captured values."""
+        """Return the subgraph as a graph: its inputs are its declared ones, then captured values."""
         outputs = tuple(f"{self.name}/result {number}" for number in range(len(self.results)))
         scope = Scope(dict(zip(outputs, self.results, strict=True)))
         inputs = (*self.inputs, *map(self.outer.tensor, captured))

@@ -1,7 +1,8 @@
-"""Control flow: what is known when a model is read is written out, the rest the program decides.
+"""Control flow: known conditions and counts are written out, the program decides the rest.
 
-An If is one of its branches, a Loop and a Scan are their bodies one after another, if conditions and counts
-are known and the counts are not large. Otherwise they become nodes with graphs (``repeat.py`` has the loops).
+An If becomes one of its branches, a Loop and a Scan become their bodies one after another, if conditions and
+counts are known and the counts are not large. Otherwise they become nodes with graphs (``repeat.py`` has the
+loops).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .partial import NotWrittenOut, Scope, Unsupported, carries_found
 from .repeat import Scanned, goes_on, repeat_loop, repeat_scan
 
 _MOST_STEPS = 1000
-"""Steps that are written out at most: the body is repeated for each."""
+"""The most steps that are written out: the body is repeated for each."""
 _MOST_NODES = 10_000
-"""Nodes that the steps of a loop become at most."""
+"""The most nodes that the steps of a loop may become."""
 
 
 def write_out(importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
@@ -47,7 +48,7 @@ def _if(flow: ControlFlow) -> None:
 
 
 def _branch(flow: ControlFlow) -> None:
-    """An If whose condition the program computes."""
+    """Add an If whose condition the program computes."""
     bodies = []
     for name in ("then_branch", "else_branch"):
         inner = flow.inside()
@@ -63,7 +64,7 @@ def _branch(flow: ControlFlow) -> None:
 
 
 def _without_empty(flow: ControlFlow, bodies: Sequence[Body]) -> list[str]:
-    """The names of the results of an If that have elements; the others, equal in both branches, are known."""
+    """Return the results of an If that have elements; the others, equal in both branches, become known."""
     results = []
     for at, name in enumerate(flow.node.output):
         first, other = (body.inner.tensor(body.results[at]) for body in bodies)
@@ -113,7 +114,7 @@ def _write_out_loop(flow: ControlFlow) -> None:
 
 
 def _nothing_collected(flow: ControlFlow, operands: Iterable[Tensor], axes: Sequence[int]) -> list[str]:
-    """What a loop without steps collects: no slices, of the shapes that a step with such operands makes."""
+    """Return the collected results of a loop without steps: no slices, with the shapes of a step's."""
     step = flow.inside()
     names = []
     for operand in operands:
@@ -132,7 +133,7 @@ def _no_slices(flow: ControlFlow, part: Tensor, axis: int) -> str:
 
 
 def _collected(flow: ControlFlow, slices: Sequence[str], axis: int) -> str:
-    """Slices of the same shape along a new axis."""
+    """Join slices of the same shape along a new axis."""
     at = flow.number([axis])
     return flow.place("Concat", [flow.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
 
@@ -150,7 +151,7 @@ def _scan(flow: ControlFlow) -> None:
 
 
 def _scanned(flow: ControlFlow) -> Scanned:
-    """What a Scan scans and collects."""
+    """Read the scanned operands and the collected results of a Scan."""
     body, node = flow.body("body"), flow.node
     scanned = plain(node, "num_scan_inputs", 0)
     assert isinstance(scanned, int)
@@ -197,7 +198,7 @@ def _write_out_scan(flow: ControlFlow, scan: Scanned) -> None:
 
 
 def _scan_steps(flow: ControlFlow, sources: Sequence[str], axes: Sequence[int]) -> int:
-    """The common length of the scanned operands."""
+    """Return the common length of the scanned operands."""
     steps = set()
     for name, axis in zip(sources, axes, strict=True):
         shape = flow.graph.tensor(name).shape

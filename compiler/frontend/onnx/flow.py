@@ -1,4 +1,4 @@
-"""A node of control flow while it is read: its subgraphs, and what is made of them."""
+"""A node of control flow while it is read: its subgraphs, and the nodes that replace it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Importer(Protocol):
 
 
 class ControlFlow:
-    """A node with subgraphs, and how often one of them was written out."""
+    """A node with subgraphs, and the number of times that one of them was written out."""
 
     def __init__(self, importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> None:
         self.importer, self.node, self.opset, self.scope, self.depth = importer, node, opset, scope, depth
@@ -38,21 +38,21 @@ class ControlFlow:
         self.times = 0
 
     def inside(self) -> ControlFlow:
-        """The same node for a subgraph that becomes a graph of its own."""
+        """Return the same node for a subgraph that becomes a graph of its own."""
         importer = self.importer.inside(self.graph.inside())
         return ControlFlow(importer, self.node, self.opset, self.scope, self.depth)
 
     def body(self, name: str) -> GraphProto:
-        """The subgraph that an attribute holds."""
+        """Return the subgraph that an attribute holds."""
         item = attribute(self.node, name)
         if item is None:
             raise Unsupported(f"has no {name}")
         return item.g
 
     def results(self, body: GraphProto, operands: Sequence[str], title: str = "") -> list[str]:
-        """Write a subgraph out on operands; the names of its results.
+        """Write a subgraph out on operands; return the names of its results.
 
-        ``title`` is in the names of its nodes; without one they have the number of times so far.
+        ``title`` is part of the names of its nodes; without one it is the number of times so far.
         """
         if len(body.input) != len(operands):
             raise Unsupported(f"its body takes {len(body.input)} values, {len(operands)} are given")
@@ -74,18 +74,18 @@ class ControlFlow:
         return found
 
     def place(self, op: str, inputs: Sequence[str], title: str = "", **attrs: int | Sequence[int]) -> str:
-        """Add a node, with a name that ends with ``title`` if there is one; the name of its result."""
+        """Add a node, with a name that ends with ``title`` if there is one; return the name of its result."""
         name = self.graph.fresh()
         node = onnx_node(op, inputs, [name], f"{self.node.name}/{title or name}", **attrs)
         self.importer.place(node, self.opset, Scope(), self.depth)
         return name
 
     def number(self, value: int | Sequence[int]) -> str:
-        """The name of a constant of int64."""
+        """Return the name of a constant of int64."""
         return self.graph.constant(np.array(value, np.int64))
 
     def scalar(self, name: str) -> str:
-        """A value of one element as one without axes."""
+        """Return a value of one element as one without axes."""
         return self.place("Reshape", [name, self.number(())]) if self.graph.tensor(name).shape else name
 
     def add(
@@ -111,7 +111,10 @@ class ControlFlow:
                 self.graph.alias(name, value, self.node.name)
 
     def known(self, name: str, what: str) -> Any:
-        """The number that a value has; NotWrittenOut when it is not known, Unsupported if it is not one."""
+        """Return the number in a value.
+
+        NotWrittenOut if it is not known, Unsupported if it is not one number.
+        """
         value = self.graph.value(name)
         self.check_one(name, what)
         if value is None:
@@ -119,13 +122,13 @@ class ControlFlow:
         return value.reshape(-1)[0]
 
     def check_one(self, name: str, what: str) -> None:
-        """Unsupported for a value of other than one element."""
+        """Raise Unsupported for a value that does not have exactly one element."""
         count = math.prod(self.graph.tensor(name).shape)
         if count != 1:
             raise Unsupported(f"its {what} must be one value; found {count}")
 
     def each(self, name: str, count: int) -> tuple[int, ...]:
-        """An attribute with an entry for each scanned operand or result; zeros if it was omitted."""
+        """Return an attribute with an entry for each scanned operand or result; zeros if it was omitted."""
         values = plain(self.node, name, (0,) * count)
         if not isinstance(values, tuple) or len(values) != count:
             raise Unsupported(f"{name} has other than {count} entries")
@@ -133,6 +136,6 @@ class ControlFlow:
 
 
 def check_results(body: GraphProto, least: int) -> None:
-    """Unsupported for a body with too few results."""
+    """Raise Unsupported for a body with too few results."""
     if len(body.output) < least:
         raise Unsupported(f"its body gives {len(body.output)} values; at least {least} are needed")

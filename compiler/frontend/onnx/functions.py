@@ -11,7 +11,7 @@ from compiler.graph import DTYPES, NEWEST_OPSET, Tensor
 
 
 def body_of(node: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[FunctionProto, int] | None:
-    """The body of a node of the newest operator set, its attributes filled in, and the body's operator set.
+    """Return the body of a node of the newest operator set, with attributes filled in, and its operator set.
 
     ``inputs``: the operands, None for an omitted one. None for an operator that is not defined by others.
     """

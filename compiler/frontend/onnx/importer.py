@@ -1,7 +1,7 @@
-"""From an ONNX model to the typed graph, node by node; shapes and constants are known as far as that is.
+"""From an ONNX model to the typed graph, node by node, with shapes and constants as far as they are known.
 
-Each node is written as the newest operator set has it, computed at once when its operands are known, added as
-it is when a record and a lowering exist, else replaced by the function that ONNX defines it by.
+Each node is converted to the newest operator set. It is computed at once if its operands are known, added
+unchanged if it has a record and a lowering, and otherwise replaced by the function that defines it in ONNX.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .partial import PartialGraph, Scope, finished_description
 def load_onnx(path: Path | str, binding: Binding | None = None, survey: Survey | None = None) -> Graph:
     """Read and check an ONNX model. GraphError names the file, or the operators that are not supported.
 
-    ``survey`` is filled with what became of each node.
+    ``survey`` receives the fate of each node.
     """
     path = Path(path)
     return build_graph(describe(read_model(path), path, binding or Binding(), survey))
@@ -54,7 +54,7 @@ def graph_of_bytes(data: bytes, source: str, binding: Binding | None = None) -> 
 
 
 def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | None = None) -> Description:
-    """The model as a description of the newest operator set: folded, without what no output needs.
+    """Return the model as a description of the newest operator set: folded, without unneeded nodes.
 
     GraphError with everything that is refused.
     """
@@ -93,13 +93,13 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
 
 
 def _parts_of(survey: Survey, made: Description) -> dict[str, tuple[str, ...]]:
-    """The nodes of the graph into which a node of the model has become, by the name of that node."""
+    """Return the nodes of the graph that each node of the model has become, by its name."""
     kept = {node.name for node in made.nodes}
     return {fate.node: tuple(part.name for part in fate.parts if part.name in kept) for fate in survey.fates}
 
 
 def _settle_free(infos: Iterable[ValueInfoProto], survey: Survey, path: Path) -> None:
-    """Give free dimensions the size that the survey wants, or note each as a problem if it wants none.
+    """Give free dimensions the survey's size, or record each as a problem if it has none.
 
     A dimension with a name is one, however many inputs have it.
     """
@@ -124,11 +124,11 @@ def _settle_free(infos: Iterable[ValueInfoProto], survey: Survey, path: Path) ->
 
 
 def _inputs(infos: Iterable[ValueInfoProto], path: Path, survey: Survey) -> tuple[Tensor, ...]:
-    """The inputs that a graph can have; what is wrong with the others goes into the survey."""
+    """Return the inputs that a graph can have; record the problems of the others in the survey."""
     found = []
     for info in infos:
         if not all(map(is_known, info.type.tensor_type.shape.dim)):
-            continue  # a problem that is noted
+            continue  # a recorded problem
         try:
             found.append(input_of(info, path))
         except GraphError as error:
@@ -144,7 +144,7 @@ def _import_nodes(
     blocked: set[str],
     survey: Survey,
 ) -> None:
-    """Add the nodes to the graph, but for refused ones and those that use their results.
+    """Add the nodes to the graph, except refused ones and those that use their results.
 
     ``blocked`` are the inputs that were refused.
     """
@@ -172,7 +172,7 @@ def _reachable(
     initializers: Mapping[str, TensorProto],
     outputs: tuple[str, ...],
 ) -> tuple[list[tuple[str, NodeProto]], set[str]]:
-    """The nodes that the outputs need, named, in an order in which they can be run; the names they read."""
+    """Return the named nodes that the outputs need, in an order to run them, and the names they read."""
     names = node_names(graph.node)
     by_name = dict(zip(names, graph.node, strict=True))
     outline = Description(
@@ -189,12 +189,12 @@ def _reachable(
 
 
 def _outline(name: str, proto: NodeProto) -> Node:
-    """The names that a node and its subgraphs read, and those that it defines, as a node of the graph."""
+    """Return a node of the graph with the names that a node and its subgraphs read and define."""
     return Node(qualified(proto), name, (*proto.input, *captured(proto)), tuple(proto.output), {})
 
 
 def captured(proto: NodeProto) -> list[str]:
-    """The names of the graph around a node that its subgraphs read."""
+    """Return the names that a node's subgraphs read of the graph around it."""
     found: list[str] = []
     for item in proto.attribute:
         for graph in (item.g, *item.graphs):
@@ -207,7 +207,7 @@ def captured(proto: NodeProto) -> list[str]:
 
 
 def node_names(nodes: Iterable[NodeProto]) -> list[str]:
-    """A unique name for each node: the given one, else operator and position."""
+    """Return a unique name for each node: the given one, else operator and position."""
     names: list[str] = []
     taken = {node.name for node in nodes if node.name}
     used: set[str] = set()

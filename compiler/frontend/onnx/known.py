@@ -1,4 +1,4 @@
-"""Results that are known when a model is read: of constants, of shapes, of nodes on constants."""
+"""Results that are known when a model is read: constants, shapes, and nodes on constants."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .model import array_of, attribute, attributes_of, plain
 from .partial import PartialGraph, Unsupported, hold
 
 _BY_RECORD = ("GatherElements",)
-"""Operators that only their records compute: ONNX's evaluator takes 32 indices at most."""
+"""Operators computed only by their records: ONNX's evaluator takes at most 32 indices."""
 _MOVES = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Split", "Slice", "Cast")
 """Operators that ONNX's evaluator computes on constants of any size without a copy in binary64."""
 
 _KEPT = ("int8", "uint8", "int32")
-"""Types of constants that a DequantizeLinear makes floats of when the graph is compiled."""
+"""Types of constants that a DequantizeLinear turns into floats when the graph is compiled."""
 
 ALWAYS_KNOWN = ("Shape", "Size", "Constant", "ConstantOfShape")
-"""Operators without a record whose results are known when compiling, or that are refused."""
+"""Operators without a record: results are known at compile time, or the node is refused."""
 
 
 def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
-    """The results of a node of the newest operator set; None when they depend on inputs of the graph."""
+    """Return the results of a node of the newest operator set; None if they depend on graph inputs."""
     op, shapes = node.op_type, [graph.tensors[name].shape for name in node.input if name]
     if op == "Shape":
         start, end = plain(node, "start", 0), plain(node, "end", len(shapes[0]))
@@ -67,7 +67,7 @@ def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
 
 
 def _by_record(graph: PartialGraph, node: NodeProto) -> list[Array] | str | None:
-    """The results on constants by the record of the operator, as the program would compute them.
+    """Compute results on constants by the operator's record, as the program would.
 
     None without a record, the reason if that refuses the node: ONNX's evaluator knows more types, but has
     faults of its own.
@@ -91,7 +91,7 @@ def _by_record(graph: PartialGraph, node: NodeProto) -> list[Array] | str | None
 
 
 def _constant(graph: PartialGraph, node: NodeProto) -> Array:
-    """The value of a Constant."""
+    """Return the value of a Constant."""
     tensor = attribute(node, "value")
     if tensor is not None:
         return array_of(tensor.t, graph.path, f"constant '{node.output[0]}'")
@@ -107,7 +107,7 @@ def _constant(graph: PartialGraph, node: NodeProto) -> Array:
 
 
 def _filled(graph: PartialGraph, node: NodeProto, shape: Array | None) -> Array:
-    """The result of a ConstantOfShape."""
+    """Return the result of a ConstantOfShape."""
     if shape is None or np.any(shape < 0):
         raise Unsupported("needs a shape of no negative sizes")
     item = attribute(node, "value")

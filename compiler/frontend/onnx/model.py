@@ -26,14 +26,14 @@ from tx8isa.errors import BudgetError
 from tx8isa.tools.budget import NODE, Budget
 
 OLDEST_OPSET = 6
-"""The oldest operator set whose operators are read: in older ones Reshape has its shape as an attribute."""
+"""The oldest operator set that is read: in older ones Reshape has its shape as an attribute."""
 
 ONNX_DOMAINS = ("", "ai.onnx")
 
 
 _LONGEST_TEXT = 400
 _SHORT_INTEGERS = ("int8", "uint8", "int16", "uint16")
-"""Types whose elements a file may have as numbers of 32 bits."""
+"""Types whose elements a file may store as numbers of 32 bits."""
 """Letters of the text of an error of another library that are shown."""
 
 
@@ -50,7 +50,7 @@ def read_model(path: Path) -> ModelProto:
 
 
 def parse_model(data: bytes, path: Path) -> ModelProto:
-    """Parse the bytes of a file, as ``read_model`` does; messages name ``path``, data are beside it."""
+    """Parse the bytes of a file, as ``read_model`` does; messages name ``path``, data are in its folder."""
     model = ModelProto()
     try:
         model.ParseFromString(data)
@@ -69,7 +69,7 @@ def parse_model(data: bytes, path: Path) -> ModelProto:
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and all graphs in attributes of its nodes."""
+    """Yield a graph and all graphs in attributes of its nodes."""
     yield graph
     for node in graph.node:
         for item in node.attribute:
@@ -78,7 +78,7 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def _names(model: GraphProto) -> Iterator[str | bytes]:
-    """Every name in a graph. Protobuf gives bytes for one that is not UTF-8."""
+    """Yield every name in a graph. Protobuf gives bytes for one that is not UTF-8."""
     for graph in _graphs(model):
         yield graph.name
         yield from (item.name for items in (graph.input, graph.output, graph.initializer) for item in items)
@@ -88,7 +88,7 @@ def _names(model: GraphProto) -> Iterator[str | bytes]:
 
 
 def external_files(model: GraphProto, source: Path) -> tuple[Path, ...]:
-    """The files beside a model that hold its external data; those in which nothing is read as well."""
+    """Return the files of a model's external data, also those from which nothing is read."""
     found: dict[Path, None] = {}
     for graph in _graphs(model):
         attributes = (item for node in graph.node for item in node.attribute)
@@ -101,7 +101,7 @@ def external_files(model: GraphProto, source: Path) -> tuple[Path, ...]:
 
 
 def opset_of(model: ModelProto, path: Path) -> int:
-    """The version of the ONNX operator set that a model declares; the newest for one that uses none of it."""
+    """Return the version of ONNX's operator set that a model declares; the newest if it uses none of it."""
     versions = [item.version for item in model.opset_import if item.domain in ONNX_DOMAINS]
     if not versions and model.graph.node and _domains(model.graph).isdisjoint(ONNX_DOMAINS):
         return NEWEST_OPSET
@@ -114,13 +114,13 @@ def opset_of(model: ModelProto, path: Path) -> int:
 
 
 def _domains(graph: GraphProto) -> set[str]:
-    """The domains of all operators of a graph."""
+    """Return the domains of all operators of a graph."""
     bodies = [inner for node in graph.node for item in node.attribute for inner in (item.g, *item.graphs)]
     return {node.domain for node in graph.node}.union(*map(_domains, bodies))
 
 
 def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:
-    """The model with calls of the functions that it defines itself replaced by their bodies."""
+    """Replace calls of the functions that the model defines by their bodies."""
     if not model.functions:
         return model
     from onnx import inliner
@@ -136,7 +136,7 @@ def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:
 
 
 def _written_out(model: ModelProto) -> int:
-    """How many nodes a model has when every call of a function is its body."""
+    """Count the nodes of a model when every call of a function is replaced by its body."""
     functions = {(item.domain, item.name, item.overload): item for item in model.functions}
     counts: dict[tuple[str, str, str], int] = {}
 
@@ -157,14 +157,14 @@ def _written_out(model: ModelProto) -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something, at most ``_LONGEST_TEXT`` letters of it."""
+    """Return the first line of an error's text that is not empty, at most ``_LONGEST_TEXT`` letters of it."""
     lines = [line.strip() for line in str(error).splitlines()]
     text = next((line for line in lines if line), type(error).__name__)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 def input_of(info: ValueInfoProto, source: Path) -> Tensor:
-    """A graph input; GraphError unless it is a tensor of a known type and static shape."""
+    """Return a graph input; GraphError unless it is a tensor of a known type and static shape."""
     head = f"{source}: input '{info.name}'"
     if info.type.WhichOneof("value") != "tensor_type":
         found = info.type.WhichOneof("value") or "of no type"
@@ -194,7 +194,7 @@ def is_known(dim: TensorShapeProto.Dimension) -> bool:
 
 
 def option_of(info: ValueInfoProto, axis: int) -> str:
-    """The options, ready to be typed, that give a free dimension of an input a size."""
+    """Return the options, ready to be typed, that give a free dimension of an input a size."""
     dims = info.type.tensor_type.shape.dim
     ways = ["--batch 1"] if axis == 0 else []
     if name := dims[axis].dim_param:
@@ -208,7 +208,7 @@ def option_of(info: ValueInfoProto, axis: int) -> str:
 
 
 def dtype_name(elem_type: int) -> str:
-    """The name of an ONNX element type as messages use it: ``float32``, ``int64``, ``string``."""
+    """Return the name of an ONNX element type as messages use it: ``float32``, ``int64``, ``string``."""
     try:
         dtype = helper.tensor_dtype_to_np_dtype(elem_type)
     except KeyError:
@@ -217,7 +217,7 @@ def dtype_name(elem_type: int) -> str:
 
 
 def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
-    """The values of a tensor, from the file or from external data beside it; ``what`` is for messages."""
+    """Return the values of a tensor, from the file or external data; ``what`` is for messages."""
     head = f"{source}: {what}"
     if tensor.data_type not in helper.get_all_tensor_dtypes():
         raise GraphError([f"{head}: damaged tensor: element type {tensor.data_type} is not known"])
@@ -242,11 +242,11 @@ def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
 
 
 _EXTERNAL: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
-"""Arrays of external data that are in use: several models may have the same weights in a file, once."""
+"""Arrays of external data in use: several models may share the weights of a file."""
 
 
 def _external_place(tensor: TensorProto, source: Path) -> tuple[object, ...] | None:
-    """The file that has the data of a tensor as it is now, and where; None for data of the model itself."""
+    """Return the file, in its present state, and the place of a tensor's data; None for inline data."""
     if tensor.data_location != TensorProto.EXTERNAL:
         return None
     fields = {entry.key: entry.value for entry in tensor.external_data}
@@ -259,7 +259,7 @@ def _external_place(tensor: TensorProto, source: Path) -> tuple[object, ...] | N
 
 
 def _beyond(tensor: TensorProto, array: Array) -> str | None:
-    """A message about an integer outside of the tensor's type, of which onnx would keep the lowest bits."""
+    """Return a message about an integer outside of the tensor's type, which onnx would truncate."""
     if array.dtype.name not in _SHORT_INTEGERS or not tensor.int32_data:
         return None
     limits, found = np.iinfo(array.dtype), np.array(tensor.int32_data, np.int64)
@@ -270,12 +270,12 @@ def _beyond(tensor: TensorProto, array: Array) -> str | None:
 
 
 def attributes_of(node: NodeProto) -> dict[str, AttrValue]:
-    """The attributes that are numbers, strings or lists of them; :func:`other_attributes` names the rest."""
+    """Return the attributes that are numbers, strings or lists; :func:`other_attributes` names the rest."""
     return {item.name: _value(item) for item in node.attribute if item.type in _PLAIN}
 
 
 def other_attributes(node: NodeProto) -> list[str]:
-    """Names of the attributes that are tensors, graphs or types."""
+    """Return the names of the attributes that are tensors, graphs or types."""
     return [item.name for item in node.attribute if item.type not in _PLAIN]
 
 
@@ -299,15 +299,15 @@ def _value(item: AttributeProto) -> AttrValue:
 
 
 def attribute(node: NodeProto, name: str) -> AttributeProto | None:
-    """The attribute with a name; None if it is absent."""
+    """Return the attribute with a name; None if it is absent."""
     return next((item for item in node.attribute if item.name == name), None)
 
 
 def plain(node: NodeProto, name: str, default: AttrValue) -> AttrValue:
-    """The value of a plain attribute, or the default."""
+    """Return the value of a plain attribute, or the default."""
     return attributes_of(node).get(name, default)
 
 
 def onnx_node(op: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attrs: Any) -> NodeProto:
-    """A node of ONNX's own operators."""
+    """Make a node of ONNX's own operators."""
     return helper.make_node(op, list(inputs), list(outputs), name=name, **attrs)

@@ -1,4 +1,4 @@
-"""The import of one node of an ONNX model: as a constant, a node of the graph, or the nodes of a function."""
+"""Imports one node of an ONNX model: as a constant, a node of the graph, or the nodes of a function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OUTSIDE = {
     "ai.onnx.ml.TreeEnsemble": _TREES,
     "ai.onnx.ml.ZipMap": "there are no dictionaries on the chip; convert with options={'zipmap': False}",
 }
-"""Why operators of other domains are not supported, where there is more to say."""
+"""Reasons why operators of other domains are not supported, if there is more to say."""
 _OF_ONNXRUNTIME = ("SimplifiedLayerNormalization",)
 """Operators that onnxruntime writes into models as if they were ONNX's own."""
 _SAME_AS = {f"com.microsoft.{name}": name for name in ("QuantizeLinear", "DequantizeLinear")}
@@ -45,8 +45,8 @@ _DEEPEST = 20
 class NodeImporter:
     """Adds the nodes of a model to a graph, one after another.
 
-    ``bounds``: the most steps of loops, and the most of what nodes find, by the names of the nodes;
-    ``limited``: the names of those met that can have one.
+    ``bounds``: the most steps of loops, and the most elements that nodes find, by the names of the nodes;
+    ``limited``: the names of nodes met so far that can have one.
     """
 
     def __init__(self, graph: PartialGraph, bounds: Mapping[str, int] | None = None) -> None:
@@ -54,7 +54,7 @@ class NodeImporter:
         self.limited: set[str] = set()
 
     def inside(self, graph: PartialGraph) -> NodeImporter:
-        """An importer for a graph that control flow executes."""
+        """Return an importer for a graph that control flow executes."""
         inner = NodeImporter(graph, self.bounds)
         inner.limited = self.limited
         return inner
@@ -62,7 +62,7 @@ class NodeImporter:
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
         """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong.
 
-        BudgetError when what the source writes out, which has a ``depth``, is too much.
+        BudgetError when the written-out code, nested to ``depth``, is too much.
         """
         if depth:
             self.graph.budget.work(NODE)
@@ -73,7 +73,7 @@ class NodeImporter:
             raise RefusedNode(qualified(proto), name, str(error)) from None
 
     def glance(self, proto: NodeProto, name: str, opset: int) -> None:
-        """GraphError for a node that is refused whatever its operands are."""
+        """Raise GraphError for a node that is refused whatever its operands are."""
         try:
             _stop_if_wrong(self.graph.path, proto, name, opset)
             if not _is_known(qualified(proto)):
@@ -104,7 +104,7 @@ class NodeImporter:
             self.place_plain(node, depth)
 
     def place_plain(self, node: NodeProto, depth: int) -> None:
-        """Add such a node as what it is for tensors whose sizes are all known."""
+        """Add such a node as for tensors of known sizes."""
         if self._as_constants(node):
             return
         self._compute_in_single(node, depth)
@@ -116,7 +116,7 @@ class NodeImporter:
             raise Unsupported(problem or reason)
 
     def _as_constants(self, node: NodeProto) -> bool:
-        """Whether the results are known; they are constants then."""
+        """Add the results as constants if they are known; return True if so."""
         results = known_results(self.graph, node)
         if results is None:
             return False
@@ -126,7 +126,7 @@ class NodeImporter:
         return True
 
     def _compute_in_single(self, node: NodeProto, depth: int) -> None:
-        """Replace float64 by float32 in constants and attributes of a node; note a node of the model."""
+        """Replace float64 by float32 in constants and attributes of a node; record a node of the model."""
         before = node.SerializeToString()
         node.input[:] = [self.graph.single(name) for name in node.input]
         for item in node.attribute:
@@ -136,7 +136,7 @@ class NodeImporter:
             self.graph.doubles.append(node.name)
 
     def _as_record(self, node: NodeProto) -> str | None:
-        """None when the node is in the graph now, else why it cannot be."""
+        """Add the node to the graph and return None, or return why it cannot be added."""
         record = OPERATORS.get(node.op_type)
         if record is None or record.internal:
             return ""
@@ -164,9 +164,9 @@ class NodeImporter:
         return None
 
     def _as_function(self, node: NodeProto, depth: int) -> str | None:
-        """None when the nodes of the function that ONNX defines the operator by are in the graph now.
+        """Add the nodes of the function that defines the operator in ONNX and return None.
 
-        Else why they cannot be, and the graph is as before.
+        Else return why they cannot be added, and leave the graph unchanged.
         """
         if depth >= _DEEPEST:
             return "functions nested too deeply"
@@ -191,7 +191,7 @@ class NodeImporter:
 
 
 def _result_name(name: str, scope: Scope) -> str:
-    """The name in the graph of a result, which the scope then knows."""
+    """Return the name in the graph of a result, and record it in the scope."""
     if not name:
         return ""
     if scope.prefix:
@@ -200,7 +200,7 @@ def _result_name(name: str, scope: Scope) -> str:
 
 
 def _without_trailing_names(node: NodeProto) -> Node:
-    """A node of the graph; empty names at the end of its operands and results say nothing."""
+    """Make a node of the graph without the empty names at the end of its operands and results."""
     inputs, outputs = list(node.input), list(node.output)
     while len(outputs) > 1 and not outputs[-1]:
         outputs.pop()
@@ -210,7 +210,7 @@ def _without_trailing_names(node: NodeProto) -> Node:
 
 
 def _lowering_problem(node: Node, call: Call, results: list[Tensor]) -> str | None:
-    """Why the compiler has no code for a call; None when it has."""
+    """Return why the compiler has no code for a call; None when it has."""
     record, entry = OPERATORS[node.op], LOWERINGS.get(node.op)
     if record.expansion is not None or all(tensor.size == 0 for tensor in results):
         return None
@@ -228,7 +228,7 @@ def _lowering_problem(node: Node, call: Call, results: list[Tensor]) -> str | No
 
 
 def qualified(proto: NodeProto) -> str:
-    """The operator of a node, with its domain unless that is ONNX's own."""
+    """Return the operator of a node, with its domain unless that is ONNX's own."""
     if proto.domain in ONNX_DOMAINS and proto.op_type not in _OF_ONNXRUNTIME:
         return proto.op_type
     domain = "com.microsoft" if proto.domain in ONNX_DOMAINS else proto.domain
@@ -237,7 +237,7 @@ def qualified(proto: NodeProto) -> str:
 
 
 def _is_known(op: str) -> bool:
-    """Whether there are nodes with an operator of ONNX that are supported."""
+    """Return True if nodes with an operator of ONNX can be supported."""
     record = OPERATORS.get(op)
     if (
         op in (*ALWAYS_KNOWN, *CONTROL_FLOW, *SEQUENCES, *SOURCES)
@@ -250,7 +250,7 @@ def _is_known(op: str) -> bool:
 
 
 def _is_older(op: str, opset: int) -> bool:
-    """Whether an operator set has an older form of an operator than the oldest operator set that is read."""
+    """Return True if an operator set has an older form of an operator than the oldest set that is read."""
     if opset >= OLDEST_OPSET or not defs.has(op, opset, ""):
         return False
     versions = [defs.get_schema(op, at, "").since_version for at in (opset, OLDEST_OPSET)]
@@ -258,11 +258,11 @@ def _is_older(op: str, opset: int) -> bool:
 
 
 def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
-    """GraphError when the node is not valid ONNX; Unsupported when its operator set lacks the operator."""
+    """Raise GraphError for a node that is not valid ONNX, Unsupported if its operator set lacks it."""
     if proto.domain not in ONNX_DOMAINS or proto.op_type in _OF_ONNXRUNTIME:
         if not _is_known(qualified(proto)):
             raise Unsupported(_OUTSIDE.get(qualified(proto), ""))
-        return  # its record says what is valid
+        return  # its record checks it
     if proto.op_type in _EARLIER and not defs.has(proto.op_type, opset, ""):
         return
     if proto.op_type in _RENEWED and defs.has(proto.op_type, opset, ""):
@@ -288,7 +288,7 @@ def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
 
 
 def _without_bodies(proto: NodeProto) -> NodeProto:
-    """A node with empty subgraphs: the checker does not know the names of the graph around them."""
+    """Return a node with empty subgraphs: the checker does not know the names of the graph around them."""
     if not any(item.type == AttributeProto.GRAPH for item in proto.attribute):
         return proto
     outline = NodeProto()

@@ -20,7 +20,7 @@ class Unsupported(Exception):
 
 
 def hold(budget: Budget, size: int, beside: int = 0) -> None:
-    """Take bytes for what is computed on constants; Unsupported when the budget has less."""
+    """Charge the budget for computing on constants; Unsupported when it is exhausted."""
     try:
         budget.hold(size, beside)
     except BudgetError as error:
@@ -28,7 +28,7 @@ def hold(budget: Budget, size: int, beside: int = 0) -> None:
 
 
 def carries_found(name: str, what: str) -> Unsupported:
-    """The refusal of control flow that would have to carry a value whose size data decides."""
+    """Refuse control flow that would have to carry a value of data-dependent size."""
     return Unsupported(
         f"{what} '{name}' has a size that data decides; branches and loops of the program carry known sizes: "
         "take as many as there can be of it before, by TopK with a known k"
@@ -36,7 +36,7 @@ def carries_found(name: str, what: str) -> Unsupported:
 
 
 class NotWrittenOut(Unsupported):
-    """A loop whose steps are not known, or too many to write each of them out."""
+    """A loop whose steps are not known, or too many to write out each of them."""
 
 
 @dataclass
@@ -44,15 +44,15 @@ class Scope:
     """Names inside a function or subgraph, and the names of the same values in the graph."""
 
     names: dict[str, str] = field(default_factory=dict)
-    prefix: str = ""  # of the names that values made inside have in the graph
+    prefix: str = ""  # of the names in the graph for values made inside
 
     def inner(self, name: str) -> str:
-        """The name that a value has in the graph."""
+        """Return the name that a value has in the graph."""
         return self.names.get(name, name) if name else ""
 
 
 Saved = tuple[int, dict[str, Array], dict[str, Tensor], dict[str, dict[int, str]]]
-"""What is taken back together: the number of nodes, constants, tensors, extents that data decides."""
+"""A saved state: the number of nodes, the constants, the tensors, and the data-dependent extents."""
 
 
 class PartialGraph:
@@ -71,23 +71,23 @@ class PartialGraph:
         self.absent: set[str] = set()
         """Optionals without an element; any other is its element."""
         self.bounded: dict[str, dict[int, str]] = {}
-        """Values with extents that data decides: by the axes the values that these are (``found``)."""
+        """Data-dependent extents of values (``found``): by axis the value that holds the extent."""
         self.most: dict[str, int] = {}
-        """How much such an extent is at most."""
+        """The largest possible extent, by the value that holds it."""
         self.places: set[str] = set()
-        """Values that are valid as indices, also where there is nothing of them."""
+        """Values that are valid as indices everywhere, in their padding too."""
         self.extents: dict[str, tuple[int | str, ...]] = {}
-        """Shapes with such extents: their elements, numbers or the values that they are."""
+        """Shapes with data-dependent extents: their elements, numbers or the values that hold them."""
         self.found: dict[tuple[str, int | None], tuple[str, str, str]] = {}
-        """The places of what is true of a value, their number, and counts, by its name and the bound."""
+        """The places of true elements of a value, their number, and counts, by its name and the bound."""
         self.doubles: list[str] = []
-        """The nodes that compute in float64, and in the graph in float32."""
+        """The nodes of the model that compute in float64; the graph computes them in float32."""
         self._numbers = count(1)
         self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
-        """What inference reads of the graph: the constants, which grow in it too."""
+        """The part of the graph that inference reads; its constants grow with the graph's."""
 
     def mark(self, name: str, counts: Mapping[int, str]) -> None:
-        """Say which extents of a value data decides: by axes the values that they are; none is none."""
+        """Record the data-dependent extents of a value: by axis the value that holds one."""
         shape = self.tensors[name].shape
         self.most |= {count: shape[axis] for axis, count in counts.items()}
         self.bounded.pop(name, None)
@@ -95,7 +95,7 @@ class PartialGraph:
             self.bounded[name] = dict(counts)
 
     def saved(self) -> Saved:
-        """What :meth:`restore` needs."""
+        """Return the state that :meth:`restore` needs."""
         return len(self.nodes), dict(self.constants), dict(self.tensors), dict(self.bounded)
 
     def restore(self, before: Saved) -> None:
@@ -114,23 +114,23 @@ class PartialGraph:
         return self.tensors[name]
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a tensor, sequence or optional."""
+        """Return True if there is a tensor, sequence or optional of this name."""
         return name in self.tensors or name in self.sequences or name in self.absent
 
     def kind(self, name: str) -> str:
-        """What a value is that is no tensor, with an article."""
+        """Return the kind of a value that is not a tensor, with an article."""
         return "a sequence" if name in self.sequences else "an optional without an element"
 
     def value(self, name: str) -> Array | None:
-        """The data of a constant; None for any other value."""
+        """Return the data of a constant; None for any other value."""
         return self.constants.get(name)
 
     def fresh(self) -> str:
-        """A name for a new value."""
+        """Return a name for a new value."""
         return f"onnx/{next(self._numbers)}"
 
     def inside(self) -> PartialGraph:
-        """A graph that may read the values of this one: what it reads will be its inputs."""
+        """Return a graph that may read the values of this one, which become its inputs."""
         inner = PartialGraph(self.path, (), dict(self.constants), self.budget)
         inner.tensors = dict(self.tensors)
         inner.bounded, inner.sequences = dict(self.bounded), dict(self.sequences)
@@ -140,7 +140,7 @@ class PartialGraph:
         return inner
 
     def constant(self, value: Array) -> str:
-        """The name of a new constant."""
+        """Add a constant under a new name; return the name."""
         name = self.fresh()
         self.define(name, value)
         return name
@@ -151,7 +151,7 @@ class PartialGraph:
         self.tensors[name] = _described(name, value)
 
     def single(self, name: str) -> str:
-        """The name of a value as the chip computes it: a float64 constant in float32, any other as it is."""
+        """Return the name of a value as the chip computes it: a float64 constant is taken in float32."""
         value = self.constants.get(name)
         if value is None or value.dtype != np.float64:
             return name
@@ -161,8 +161,10 @@ class PartialGraph:
         return narrow
 
     def alias(self, name: str, value: str, node: str) -> None:
-        """Make ``name`` the same as ``value``: a constant, a sequence, an optional, or the result
-        of an Identity of ``node``."""
+        """Make ``name`` the same as ``value``.
+
+        That is a constant, a sequence, an optional, or the result of an Identity of ``node``.
+        """
         if value in self.sequences:
             self.sequences[name] = self.sequences[value]
         elif value in self.absent:
@@ -187,7 +189,7 @@ def _described(name: str, array: Array) -> Tensor:
 def finished_description(
     name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
 ) -> Description:
-    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
+    """Return the graph without unneeded nodes; ``scope`` has the outputs' names in it.
 
     GraphError for a value of a type that no graph may have.
     """

@@ -1,7 +1,7 @@
 """Loops of the program: a Loop whose count or condition the program computes, and loops of many steps.
 
-The graph of such a loop is what happens in a step: it makes of a condition, the number of the step, the
-carried values and the results so far those of the next step, and whether there is one.
+The graph of such a loop is one step. From a condition, the number of the step, the carried values and the
+results so far it makes those of the next step, and a condition that tells whether there is one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .partial import PartialGraph, Unsupported, carries_found
 class Scanned:
     """A Scan: names of carried values and scanned operands, axes and directions, and its steps.
 
-    The axes are those of the operands and of the results; a direction is 1 for backwards.
+    The axes belong to the operands and to the results; a direction is 1 for backwards.
     """
 
     carried: tuple[str, ...]
@@ -37,13 +37,13 @@ class Scanned:
     count: int
 
     def slices(self, graph: PartialGraph) -> list[Tensor]:
-        """What a step gets of the scanned operands, without values."""
+        """Return the slices of the scanned operands that a step gets, without values."""
         tensors = zip(map(graph.tensor, self.sources), self.axes, strict=True)
         return [replace(t, shape=tuple(np.delete(t.shape, axis).tolist())) for t, axis in tensors]
 
 
 def goes_on(body: GraphProto) -> bool:
-    """Whether the body of a Loop never ends it: its condition is what it was, or true."""
+    """Return True if the body of a Loop never ends it: its condition stays as it is, or is true."""
     name = body.output[0].name if body.output else ""
     makers = {output: node for node in body.node for output in node.output}
     while name in makers and makers[name].op_type == "Identity":
@@ -54,7 +54,7 @@ def goes_on(body: GraphProto) -> bool:
 class _Step:
     """The graph of a step as it grows; ``flow`` adds to it, ``outer`` to the graph around it.
 
-    ``number`` is the number of the step, ``carried`` are the names that the carried values have inside.
+    ``number`` is the number of the step, ``carried`` are the names of the carried values inside.
     """
 
     def __init__(self, outer: ControlFlow, carried: Sequence[str], condition: str) -> None:
@@ -62,14 +62,17 @@ class _Step:
         self.name = outer.node.name
         self.inputs: list[Tensor] = []
         self.first: list[str] = []
-        """What the inputs are in the first step, by their names in the graph around it."""
+        """The inputs of the first step, by their names in the graph around it."""
         self.number = f"{self.name}/step"
         self.flow.graph.tensors[self.number] = Tensor(self.number, "int64", ())
         self.keep = self.declare("keep", condition) if condition else ""
         self.carried = [self.declare(f"carried {at}", name) for at, name in enumerate(carried)]
 
     def declare(self, title: str, first: str) -> str:
-        """A new input that has a value in the first step; its name. A value without elements is known."""
+        """Add an input with its value in the first step.
+
+        Return its name. A value without elements is known.
+        """
         if first in self.outer.graph.bounded:
             raise carries_found(first, "its operand")
         known, name = self.outer.graph.tensor(first), f"{self.name}/{title}"
@@ -82,7 +85,10 @@ class _Step:
         return name
 
     def collect(self, number: int, value: str, rows: int, at: str) -> str:
-        """Room for ``rows`` of a value; the name of the room with the value as row ``at``."""
+        """Add room for ``rows`` of a value.
+
+        Return the name of the room after writing the value as row ``at``.
+        """
         tensor = self.flow.graph.tensor(value)
         zeros = self.outer.graph.constant(replace(tensor, shape=(rows, *tensor.shape)).zeros)
         room = self.declare(f"collected {number}", zeros)
@@ -92,7 +98,7 @@ class _Step:
         return self.flow.place("ScatterND", [room, at, row], f"bound of result {number}")
 
     def number_below(self, bound: int) -> str:
-        """The number of the step; the program stops with a line at the step after ``bound`` steps."""
+        """Return the number of the step; the program stops with a line at the step after ``bound`` steps."""
         what = f" steps of node '{self.name}', or more; --bound {self.name}={bound} allows at most "
         return FoundSite(self.flow).internal("Bounded", self.number, most=bound - 1, what=what, shown=1)
 
@@ -103,10 +109,10 @@ class _Step:
         self.keep = ""
 
     def finish(self, limit: str, results: Sequence[str], counted: bool) -> list[str]:
-        """Add the loop; the names of what its values are after the last step.
+        """Add the loop; return the names of its values after the last step.
 
-        ``results``: the values after a step, if there is a condition that first. With ``counted`` the last
-        name is that of the number of steps. The loop has no values without elements, which are known.
+        ``results``: the values after a step, with a condition in front if there is one. With ``counted`` the
+        last name is that of the number of steps. The loop has no values without elements, which are known.
         """
         empty = {name: t for name in results if not (t := self.flow.graph.tensor(name)).size}
         full = [name for name in results if name not in empty]
@@ -115,7 +121,7 @@ class _Step:
         return [*(names[1:] if self.keep else names), *made]
 
     def _add(self, limit: str, results: Sequence[str], counted: bool) -> list[str]:
-        """Add the loop; the names of its results."""
+        """Add the loop; return the names of its results."""
         _, reads = needed(self.flow.graph.nodes, results)
         numbered = self.number in reads
         number = [self.flow.graph.tensor(self.number)] if numbered else []
@@ -136,7 +142,7 @@ class _Step:
         return names
 
     def check_carried(self, after: Sequence[str]) -> None:
-        """Unsupported for a carried value that has elements before or after a step only."""
+        """Raise Unsupported for a carried value that has elements only before or only after a step."""
         for at, names in enumerate(zip(self.carried, after, strict=True)):
             before, following = (self.flow.graph.tensor(name) for name in names)
             if before.shape != following.shape and not (before.size and following.size):
@@ -145,7 +151,7 @@ class _Step:
 
 
 def repeat_loop(flow: ControlFlow) -> None:
-    """A Loop whose count or condition the program computes, or of many steps."""
+    """Add a Loop whose count or condition the program computes, or of many steps."""
     body, (limit, condition, *carried) = flow.body("body"), flow.node.input
     check_results(body, 1 + len(carried))
     if limit:
@@ -180,7 +186,7 @@ def repeat_loop(flow: ControlFlow) -> None:
 
 
 def _rows(flow: ControlFlow, most: int | None) -> int:
-    """The most steps that a loop which collects results can take."""
+    """Return the most steps of a loop that collects results."""
     bound = flow.importer.bounds.get(flow.node.name)
     known = [number for number in (most, bound) if number is not None]
     if not known:
@@ -190,7 +196,7 @@ def _rows(flow: ControlFlow, most: int | None) -> int:
 
 
 def repeat_scan(flow: ControlFlow, scan: Scanned) -> None:
-    """A Scan of many steps."""
+    """Add a Scan of many steps."""
     step = _Step(flow, scan.carried, "")
     inner = step.flow
     places = (step.number, inner.place("Sub", [inner.number(scan.count - 1), step.number]))
@@ -209,7 +215,7 @@ def repeat_scan(flow: ControlFlow, scan: Scanned) -> None:
 
 
 def _with_axis(flow: ControlFlow, name: str, axis: int) -> str:
-    """A value with its first axis at another place."""
+    """Move the first axis of a value to another place."""
     rank = flow.graph.tensor(name).rank
     axis += rank if axis < 0 else 0
     if not axis:

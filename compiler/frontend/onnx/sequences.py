@@ -1,7 +1,7 @@
 """Sequences of tensors and optionals, known when a model is read.
 
 A sequence is a list of the tensors' names. An optional with an element is that element, a tensor or sequence.
-No operator of the graph has either: what is taken out of one is a tensor of the graph.
+Operators of the graph have neither: a tensor taken from one is a tensor of the graph.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _elements(flow: ControlFlow) -> Names:
 
 
 def _number(flow: ControlFlow, operand: int) -> int | None:
-    """The number that an operand has; None when it is omitted. Unsupported when it is not known."""
+    """Return the number in an operand; None when it is omitted. Unsupported when it is not known."""
     names = flow.node.input
     if operand >= len(names) or not names[operand]:
         return None
@@ -58,7 +58,7 @@ def _number(flow: ControlFlow, operand: int) -> int | None:
 
 
 def _place_in(position: int, length: int) -> int:
-    """A position from the front; Unsupported beyond the ends."""
+    """Return a position from the front; Unsupported beyond the ends."""
     if not -length <= position < length:
         raise Unsupported(f"position {position} is not in a sequence of {length}")
     return position % length
@@ -79,7 +79,7 @@ def _erase(flow: ControlFlow) -> Names:
 
 
 def _at(flow: ControlFlow) -> str:
-    """An element; if its position is computed, that row of all elements together."""
+    """Return an element; for a computed position, that row of all elements stacked."""
     elements, position = _elements(flow), flow.node.input[1]
     if flow.graph.value(position) is not None:
         return elements[_place_in(_number(flow, 1) or 0, len(elements))]
@@ -92,7 +92,7 @@ def _at(flow: ControlFlow) -> str:
 
 
 def _joined(flow: ControlFlow, elements: Names, axis: int, stacked: bool) -> str:
-    """The elements one after another along an axis, which is a new one if they are stacked."""
+    """Join the elements along an axis, which is a new one if they are stacked."""
     if not elements:
         raise Unsupported("its sequence is empty")
     at = flow.number([axis])
@@ -124,7 +124,7 @@ def _split(flow: ControlFlow) -> Names:
 
 
 def _sizes(flow: ControlFlow, extent: int) -> list[int]:
-    """The extents of the parts of a SplitToSequence."""
+    """Return the extents of the parts of a SplitToSequence."""
     if len(flow.node.input) < 2 or not flow.node.input[1]:
         return [1] * extent
     split = flow.graph.value(flow.node.input[1])
@@ -145,7 +145,7 @@ def _optional(flow: ControlFlow) -> str | None:
 
 
 def _sole_operand(flow: ControlFlow) -> str:
-    """The name of the only operand; empty if it is omitted."""
+    """Return the name of the only operand; empty if it is omitted."""
     return next(iter(flow.node.input), "")
 
 

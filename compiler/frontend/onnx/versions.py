@@ -1,8 +1,8 @@
-"""Old operator sets: every node is written as the newest set has it.
+"""Old operator sets: rewrites every node as the newest set has it.
 
-What a set changed without changing the meaning of a node (types added, attributes with defaults) needs no
-adapter. onnx.version_converter is not used: it wants whole models, stops at the first operator it does not
-know, copies all weights, and is wrong for the slope of PRelu 6.
+A change that keeps the meaning of a node (more types, attributes with defaults) needs no adapter.
+onnx.version_converter is not used: it wants whole models, stops at the first operator it does not know,
+copies all weights, and is wrong for the slope of PRelu 6.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal",
 
 
 def adapted(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """The nodes that mean in the newest operator set what ``node`` means in ``opset``; often itself."""
+    """Return the nodes of the newest operator set that equal ``node`` of ``opset``; often itself."""
     node = _moved_attributes(node, opset, graph)
     adapter = _ADAPTERS.get(node.op_type)
     return [node] if adapter is None else adapter(node, opset, graph)
 
 
 def is_adapted(op: str) -> bool:
-    """Whether an operator of some version is written as others."""
+    """Return True if an operator of some version is replaced by others."""
     return op in _ADAPTERS
 
 
 def _without(node: NodeProto, *names: str) -> NodeProto:
-    """A copy without some attributes."""
+    """Copy a node without some attributes."""
     copy = NodeProto()
     copy.CopyFrom(node)
     del copy.attribute[:]
@@ -97,7 +97,7 @@ def _gone(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
 
 
 def _batch_normalization(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Before 14 a node was in training if it had more than one output, of which the last two are not kept."""
+    """Before 14 more than one output meant training; the last two outputs are not kept."""
     if opset >= 14 or plain(node, "spatial", 1) == 0:
         return [node]
     copy = _gone(node, opset, graph)[0]
@@ -159,7 +159,7 @@ def _split(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
 def _dropout(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """The identity in inference and with ratio 0; the mask (of the data's type before 10) keeps everything.
 
-    Of ratio and training_mode one may be computed, if the other is what makes it the identity.
+    One of ratio and training_mode may be computed, if the other makes it the identity.
     """
     ratio, training = (graph.value(name) if name else None for name in (*node.input, "", "")[1:3])
     infers = len(node.input) < 3 or not node.input[2] or (training is not None and not np.any(training))
@@ -180,7 +180,7 @@ def _upsample(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProt
 
 
 def _resize(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Resize 10 had scales alone and no choice of coordinates; since 11 an empty operand is omitted."""
+    """Resize 10 had only scales and no choice of coordinates; since 11 an empty operand is omitted."""
     if opset < 11:
         return [_resize_10(node, node.input[1], str(plain(node, "mode", "nearest")))]
     given = [name if name and not _is_empty(graph, name) else "" for name in node.input[1:]]
@@ -248,7 +248,7 @@ def _roi_align(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodePro
 
 
 def _dft(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Before 20 the axis was an attribute, and what an inverse of one side is was not said."""
+    """Before 20 the axis was an attribute, and the inverse of one side was not defined."""
     if opset >= 20:
         return [node]
     if plain(node, "inverse", 0) and plain(node, "onesided", 0):
@@ -280,7 +280,7 @@ def _scatter(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto
 
 
 def _few_bits(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Known integers of 2 and 4 bits are bytes of the same values, of which rewrites see how few they are."""
+    """Known integers of 2 and 4 bits become bytes of equal values; rewrites see how few bits they use."""
     inputs = list(node.input)
     for at, name in enumerate(inputs):
         value = graph.value(name) if name else None
@@ -290,7 +290,7 @@ def _few_bits(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProt
 
 
 _FEW_BITS = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
-"""Element types that a graph does not have, and those that have their values."""
+"""Element types that a graph does not have, and the types that replace them."""
 
 _ADAPTERS: dict[str, Adapter] = {
     **dict.fromkeys(_BROADCASTING, _broadcasting),

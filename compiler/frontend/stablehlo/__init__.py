@@ -1,7 +1,7 @@
 """StableHLO, which JAX writes: modules in MLIR's generic form, and with jaxlib in its other forms.
 
-The generic form is read by xDSL alone; ``conversion`` makes it of the pretty form, of portable artifacts and
-of functions of JAX (``jitted``).
+xDSL alone reads the generic form; ``conversion`` makes it from the pretty form, from portable artifacts and
+from functions of JAX (``jitted``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _GENERIC = re.compile(
 def load_stablehlo(path: Path | str, survey: Survey | None = None) -> Graph:
     """Read and check a module of StableHLO, in any of its forms.
 
-    GraphError names the file, the operations that are not supported with their lines, or what has to be
-    installed. ``survey`` is filled with what became of each operation.
+    GraphError names the file, the operations that are not supported with their lines, or the packages to
+    install. ``survey`` receives the fate of each operation.
     """
     from .importer import graph_of_module
 
@@ -42,7 +42,7 @@ def load_stablehlo(path: Path | str, survey: Survey | None = None) -> Graph:
 
 
 def from_jax(function: Any, examples: Sequence[Any]) -> Graph:
-    """The graph of a function of JAX; the arguments are those of ``open_jax``."""
+    """Return the graph of a function of JAX; the arguments are those of ``open_jax``."""
     return open_jax(function, examples).graph()
 
 

@@ -28,19 +28,19 @@ _FLOATS = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat
 
 
 def tensor_type(kind: Attribute) -> tuple[str, Shape]:
-    """The element type, by its name in NumPy, and the shape of a tensor type.
+    """Return the element type, by its name in NumPy, and the shape of a tensor type.
 
     Unsupported for a free extent, and for what is not a tensor of numbers.
     """
     if not isinstance(kind, TensorType):
         raise Unsupported(f"{kind} is not a tensor; only tensors of numbers are supported")
-    if any(extent < 0 for extent in kind.get_shape()):  # what xDSL makes of a question mark
+    if any(extent < 0 for extent in kind.get_shape()):  # xDSL's extent for a question mark
         raise Unsupported(f"{kind} has a dynamic dimension; shapes must be static: trace with arrays")
     return element_type(kind.get_element_type()), tuple(kind.get_shape())
 
 
 def element_type(kind: Attribute) -> str:
-    """The name in NumPy of an element type. Unsupported for complex numbers and other kinds."""
+    """Return the name in NumPy of an element type. Unsupported for complex numbers and other kinds."""
     if isinstance(kind, IntegerType):
         width, unsigned = kind.width.data, kind.signedness.data is Signedness.UNSIGNED
         if width == 1:
@@ -53,12 +53,12 @@ def element_type(kind: Attribute) -> str:
 
 
 def numpy_type(name: str) -> np.dtype[Any]:
-    """The type of NumPy that ``element_type`` named."""
+    """Return the type of NumPy that ``element_type`` named."""
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 def dense(attribute: Attribute | None) -> Array:
-    """The array of a dense constant; Unsupported for any other one, such as a resource beside the text."""
+    """Return the array of a dense constant; Unsupported for other data, such as a separate resource."""
     if not isinstance(attribute, DenseIntOrFPElementsAttr):
         found = "absent" if attribute is None else f"of kind {attribute.name}"
         raise Unsupported(f"its value is {found}; expected numbers in the text (dense<...>)")
@@ -69,7 +69,7 @@ def dense(attribute: Attribute | None) -> Array:
 
 
 def integers(attribute: Attribute) -> tuple[int, ...]:
-    """The numbers of ``array<i64: ...>``, of a dense constant, or of a list; Unsupported for others."""
+    """Return the numbers of ``array<i64: ...>``, a dense constant, or a list; Unsupported for others."""
     if isinstance(attribute, DenseArrayBase):
         return tuple(int(value) for value in attribute.get_values())
     if isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -80,14 +80,14 @@ def integers(attribute: Attribute) -> tuple[int, ...]:
 
 
 def integer(attribute: Attribute) -> int:
-    """The number of an attribute; a truth value is 0 or 1."""
+    """Return the number of an attribute; a truth value is 0 or 1."""
     if isinstance(attribute, IntegerAttr):
         return int(attribute.value.data)
     raise Unsupported(f"expected an integer; found {attribute}")
 
 
 def word(attribute: Attribute) -> str:
-    """A string, the name of a symbol, or the last word of one of the dialect's enumerations."""
+    """Return a string, the name of a symbol, or the last word of one of the dialect's enumerations."""
     if isinstance(attribute, StringAttr):
         return attribute.data
     if isinstance(attribute, SymbolRefAttr):
@@ -99,12 +99,12 @@ def word(attribute: Attribute) -> str:
 
 
 def body(attribute: Attribute | None) -> str:
-    """What stands between the brackets of ``#stablehlo.name<...>``; empty if the attribute is absent."""
+    """Return the text between the brackets of ``#stablehlo.name<...>``; empty without the attribute."""
     return attribute.value.data if isinstance(attribute, UnregisteredAttr) else ""
 
 
 def lists(attribute: Attribute | None) -> dict[str, tuple[int, ...]]:
-    """The entries of a record such as ``#stablehlo.dot<lhs_contracting_dimensions = [1], ...>``.
+    """Return the entries of a record such as ``#stablehlo.dot<lhs_contracting_dimensions = [1], ...>``.
 
     A single number is a list of one.
     """

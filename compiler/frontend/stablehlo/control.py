@@ -1,4 +1,4 @@
-"""Control flow that is known when compiling: functions, loops with a known number of steps, choices."""
+"""Control flow that is known at compile time: functions, loops with a known number of steps, choices."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .operations import REWRITES
 from .site import Site, Value
 
 Results = list[Value | None]
-"""The values of an operation's results; None for those that were refused inside of it."""
+"""The values of an operation's results; None for results that were refused inside of it."""
 
 _MOST_STEPS = 1000
-"""Steps that are written out at most: the body is repeated for each."""
+"""The most steps that are written out: the body is repeated for each."""
 
 
 class Writer(Protocol):
@@ -36,7 +36,7 @@ def _call(writer: Writer, site: Site) -> Results:
 
 
 def _composite(writer: Writer, site: Site) -> Results:
-    """A composite is the operation that it is named after, if that is known, else its decomposition."""
+    """Add a composite as the operation that it is named after, if known, else as its decomposition."""
     rewrite = REWRITES.get(site.word("name"))
     if rewrite is None:
         return _written_out(writer, site, site.word("decomposition"))
@@ -48,7 +48,7 @@ def _composite(writer: Writer, site: Site) -> Results:
 
 
 def _written_out(writer: Writer, site: Site, name: str) -> Results:
-    """The results of a function, whose operations are added."""
+    """Add the operations of a function; return its results."""
     if name not in writer.functions:
         raise Unsupported(f"calls '{name}', which is not a function of the module")
     if name in writer.calls:
@@ -64,7 +64,7 @@ def _written_out(writer: Writer, site: Site, name: str) -> Results:
 
 
 def _same(writer: Writer, site: Site) -> Results:
-    """Operations that say where and when, not what."""
+    """Return the operands: the operation only says where and when."""
     return list(site.operands)
 
 
@@ -81,7 +81,7 @@ def _custom_call(writer: Writer, site: Site) -> Results:
 
 
 def _while(writer: Writer, site: Site) -> Results:
-    """The body, once for each step; the condition must be known before each of them."""
+    """Add the body once for each step; the condition must be known before each of them."""
     condition, body = site.region(0).block, site.region(1).block
     state: Results = list(site.operands)
     for step in range(_MOST_STEPS + 1):
@@ -102,7 +102,7 @@ def _while(writer: Writer, site: Site) -> Results:
 
 
 def _case(writer: Writer, site: Site) -> Results:
-    """The branch that is known, else all branches, of which the one that is taken is chosen by Where."""
+    """Add the known branch, or else all branches and a Where that selects the taken one."""
     index = site.operand(0)
     last = len(site.op.regions) - 1
     known = site.known(index)
@@ -130,7 +130,7 @@ def _branch(writer: Writer, site: Site, at: int) -> Results:
 
 
 def _chosen(site: Site, test: Value, some: Results, others: Results) -> Results:
-    """For each result one of two values."""
+    """Select one of two values for each result."""
     pairs = zip(some, others, strict=True)
     return [None if a is None or b is None else site.pointwise("Where", test, a, b) for a, b in pairs]
 

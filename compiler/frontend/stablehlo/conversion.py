@@ -1,4 +1,4 @@
-"""Other forms of a module, in MLIR's generic form: the pretty form, bytecode, functions of JAX.
+"""Converts the other forms of a module to MLIR's generic form: the pretty form, bytecode, functions of JAX.
 
 This needs jaxlib, which is not a dependency of tx8: ``pip install jax``.
 """
@@ -16,24 +16,24 @@ _MISSING = "needs JAX: pip install jax"
 
 
 def of_text(text: str, source: str) -> SourceModule:
-    """The module of a text in the pretty form. GraphError without jaxlib, and for a text that is none."""
+    """Read a text in the pretty form. GraphError without jaxlib, and for any other text."""
     return _converted(_libraries(source, "reading StableHLO in its pretty form"), text, source)
 
 
 def of_bytecode(data: bytes, source: str) -> SourceModule:
-    """The module of MLIR's bytecode: a portable artifact of StableHLO. GraphError as in ``of_text``."""
+    """Read MLIR's bytecode: a portable artifact of StableHLO. GraphError as in ``of_text``."""
     return _converted(_libraries(source, "reading a portable artifact of StableHLO"), data, source)
 
 
 def of_lowered(lowered: Any, name: str) -> SourceModule:
-    """The module of a function that was lowered by JAX, or exported by ``jax.export``."""
+    """Return the module of a function that was lowered by JAX, or exported by ``jax.export``."""
     if hasattr(lowered, "mlir_module"):
         return of_text(str(lowered.mlir_module()), name)
     return _generic(lowered.compiler_ir("stablehlo"), name)
 
 
 def _libraries(source: str, what: str) -> tuple[Any, Any, Any]:
-    """MLIR of jaxlib, its dialect StableHLO, and JAX's context for both."""
+    """Return MLIR of jaxlib, its dialect StableHLO, and JAX's context for both."""
     try:
         from jax._src.interpreters.mlir import make_ir_context
         from jaxlib.mlir import ir
@@ -60,13 +60,13 @@ def _converted(libraries: tuple[Any, Any, Any], content: str | bytes, source: st
 
 
 def _generic(module: Any, source: str) -> SourceModule:
-    """A module of MLIR, printed in the generic form and parsed."""
+    """Print a module of MLIR in the generic form and parse it."""
     text = module.operation.get_asm(print_generic_op_form=True)
     return parsed(text, source, _origins(module.operation), _argument_names(module))
 
 
 def _origins(operation: Any) -> list[str]:
-    """Where each operation comes from, from the outermost inwards, as the text has them."""
+    """Return the origin of each operation, from the outermost inwards, in the order of the text."""
     found = [_origin(str(operation.location))]
     for region in operation.regions:
         for block in region.blocks:
@@ -76,7 +76,7 @@ def _origins(operation: Any) -> list[str]:
 
 
 def _origin(location: str) -> str:
-    """``loc("jit(f)/add"("f"("file.py":3:5)))`` as ``jit(f)/add, file.py:3``."""
+    """Shorten ``loc("jit(f)/add"("f"("file.py":3:5)))`` to ``jit(f)/add, file.py:3``."""
     name = re.match(r'loc\("([^"]*)"(?!:)', location)
     files = re.findall(r'"([^"]+)":(\d+)', location)
     parts = [] if name is None else [name[1]]
@@ -87,7 +87,7 @@ def _origin(location: str) -> str:
 
 
 def _argument_names(module: Any) -> list[str]:
-    """The names that JAX gave the arguments of main; empty if an argument has none."""
+    """Return the names that JAX gave the arguments of main; empty if an argument has none."""
     for op in module.body.operations:
         if op.operation.name == "func.func" and str(op.attributes["sym_name"]) == '"main"':
             arguments = op.regions[0].blocks[0].arguments
@@ -97,6 +97,6 @@ def _argument_names(module: Any) -> list[str]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """Return the first line of an error's text that is not empty."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((line for line in lines if line), type(error).__name__)

@@ -28,9 +28,9 @@ from .text import SourceModule
 
 
 def graph_of_module(source: SourceModule, name: str, survey: Survey | None = None) -> Graph:
-    """The graph of a module's function ``main``. GraphError with everything that is refused.
+    """Return the graph of a module's function ``main``. GraphError with everything that is refused.
 
-    ``survey`` is filled with what became of each operation.
+    ``survey`` receives the fate of each operation.
     """
     survey = Survey() if survey is None else survey
     functions = _functions(source)
@@ -53,7 +53,7 @@ def graph_of_module(source: SourceModule, name: str, survey: Survey | None = Non
 
 
 def _functions(source: SourceModule) -> dict[str, Operation]:
-    """The functions of a module by name, those of modules inside of it included."""
+    """Return the functions of a module by name, those of inner modules included."""
     found = {}
     for op in source.module.walk():
         if operation_name(op) == "func.func":
@@ -64,7 +64,7 @@ def _functions(source: SourceModule) -> dict[str, Operation]:
 
 
 def _entry(source: SourceModule, functions: dict[str, Operation]) -> Operation:
-    """The function ``main``, or the only one."""
+    """Return the function ``main``, or the only one."""
     if "main" in functions:
         return functions["main"]
     if len(functions) == 1:
@@ -74,7 +74,7 @@ def _entry(source: SourceModule, functions: dict[str, Operation]) -> Operation:
 
 
 def _inputs(source: SourceModule, entry: Operation, survey: Survey) -> tuple[Tensor, ...]:
-    """The arguments of the entry as inputs; what is wrong with them goes into the survey."""
+    """Return the arguments of the entry as inputs; record their problems in the survey."""
     found = []
     arguments = entry.regions[0].block.args
     names = (
@@ -96,7 +96,7 @@ def _inputs(source: SourceModule, entry: Operation, survey: Survey) -> tuple[Ten
 
 
 def _output_names(entry: Operation, count: int, taken: Sequence[str]) -> tuple[str, ...]:
-    """The names that JAX gives the results (``jax.result_info``), else ``result`` and a number.
+    """Return the names that JAX gives the results (``jax.result_info``), else ``result`` and a number.
 
     ``taken`` are names of inputs.
     """
@@ -111,7 +111,7 @@ def _output_names(entry: Operation, count: int, taken: Sequence[str]) -> tuple[s
 
 
 def _distinct_words(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Names of letters, digits and underscores: ``p['w']`` becomes ``p_w``; none is equal to another."""
+    """Return different names of letters, digits and underscores: ``p['w']`` becomes ``p_w``."""
     words = [re.sub(r"\W+", "_", name).strip("_") or "value" for name in names]
     used = set(taken)
     for at in range(len(words)):
@@ -122,7 +122,7 @@ def _distinct_words(names: Sequence[str], taken: Sequence[str] = ()) -> list[str
 
 
 def _suggestion(name: str) -> str:
-    """The end of a message about an operation that is not known: one with a similar name, if there is one."""
+    """Return the end of a message about an unknown operation: a similar name, if there is one."""
     known = {full.rpartition(".")[2]: full for full in (*REWRITES, *CONTROL)}
     return hint(name.rpartition(".")[2], known).lstrip("; ")
 
@@ -149,7 +149,7 @@ class ModuleImporter:
                 self.graph.define(tensor.name, tensor.zeros)
 
     def function(self, entry: Operation) -> list[Value | None]:
-        """Add the operations of the function that is called with the inputs; the values that it returns."""
+        """Add the operations of the function that is called with the inputs; return its results."""
         try:
             return self.block(entry.regions[0].block, self.given, "")
         except Unsupported as error:
@@ -161,7 +161,7 @@ class ModuleImporter:
             ) from None
 
     def block(self, block: Block, operands: Sequence[Value | None], prefix: str) -> list[Value | None]:
-        """Add the operations of a block on operands; the values that it returns.
+        """Add the operations of a block on operands; return its results.
 
         Names of nodes begin with ``prefix``. None is a value that was refused.
         """
@@ -173,7 +173,7 @@ class ModuleImporter:
         raise Unsupported("has a body that returns nothing")
 
     def named(self, value: Value) -> str:
-        """The name of a value of which all repetitions are written out."""
+        """Return the name of a value after writing out all its repetitions."""
         site = Site(self.nodes, self.source.module, f"output {value.name}", (), self.shared)
         return site.full(value)
 
@@ -228,7 +228,7 @@ class ModuleImporter:
         return RefusedNode(name, node, reason, hint=f" ({self.source.places[op]})")
 
     def _results(self, op: Operation, name: str, site: Site) -> Results:
-        """The values of an operation's results, which are of the types that it declares."""
+        """Return the values of an operation's results, checked against their declared types."""
         if name in CONTROL:
             return CONTROL[name](self, site)
         made = REWRITES[name](site)

@@ -21,7 +21,7 @@ class JaxFunction:
     name: str
 
     def graph(self, survey: Survey | None = None) -> Graph:
-        """The graph of the function; ``survey`` as for ``load_stablehlo``."""
+        """Return the graph of the function; ``survey`` as for ``load_stablehlo``."""
         from .importer import graph_of_module
 
         source = of_lowered(self.lowered, self.name)
@@ -29,18 +29,18 @@ class JaxFunction:
 
     @property
     def arguments(self) -> Any:
-        """The tree of the arguments: a tuple of those by position and a dictionary of those by name."""
+        """Return the tree of the arguments: a tuple of positional and a dictionary of keyword arguments."""
         return self.lowered.in_tree
 
     @property
     def results(self) -> Any:
-        """The tree of the results."""
+        """Return the tree of the results."""
         return self.lowered.out_tree
 
     def leaves_with_inputs(self) -> list[int]:
-        """The leaves of the arguments that are inputs of the graph: JAX drops unused ones, no input is empty.
+        """Return the leaves of the arguments that are inputs of the graph, in the order of the inputs.
 
-        They are in the order of the inputs.
+        JAX drops unused leaves, and no input is empty.
         """
         if hasattr(self.lowered, "module_kept_var_idx"):
             kept, shapes = self.lowered.module_kept_var_idx, [each.shape for each in self.lowered.in_avals]
@@ -54,10 +54,10 @@ class JaxFunction:
 
 
 def open_jax(function: Any, examples: Sequence[Any]) -> JaxFunction:
-    """A function as JAX has lowered it with example arguments, arrays or ``jax.ShapeDtypeStruct``.
+    """Lower a function by JAX with example arguments, arrays or ``jax.ShapeDtypeStruct``.
 
-    One that is traced, lowered or exported already needs none. A plain function is given to ``jax.jit``.
-    GraphError without JAX, and for a function that it cannot trace.
+    A function that is traced, lowered or exported already needs none. A plain function is given to
+    ``jax.jit``. GraphError without JAX, and for a function that it cannot trace.
     """
     name = str(getattr(function, "__name__", None) or getattr(function, "fun_name", "jitted"))
     if hasattr(function, "compiler_ir") or hasattr(function, "mlir_module"):
@@ -76,7 +76,7 @@ def open_jax(function: Any, examples: Sequence[Any]) -> JaxFunction:
 
 
 def import_jax(source: str) -> Any:
-    """JAX; GraphError that says how to install it."""
+    """Import JAX; GraphError tells how to install it."""
     try:
         import jax
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""One operation that is being imported: its operands, attributes, results, and how nodes are added for it."""
+"""One operation that is being imported: its operands, attributes, results, and ways to add nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Value:
 
     Repetitions are only written out for operators that do not broadcast by themselves. With an ``order`` the
     tensor has all elements, with its axes in another order: its axis i is axis ``order[i]`` of the value. So
-    images between convolutions stay with their channels in front, where JAX has them last.
+    images between convolutions keep their channels in front, while JAX has them last.
     """
 
     name: str
@@ -39,8 +39,10 @@ class Value:
 
 @dataclass
 class SharedValues:
-    """What all operations of a module share: of concatenated values the axis and the parts, by name; the
-    results of transposes, by operand and order."""
+    """Values that all operations of a module share.
+
+    The axis and the parts of concatenated values, by name; the results of transposes, by operand and order.
+    """
 
     parts: dict[str, tuple[int, tuple[Value, ...]]] = field(default_factory=dict)
     moved: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class Site:
         self.attributes: Mapping[str, Attribute] = {**op.attributes, **op.properties}
         self._made = 0
 
-    # --- what the operation says ----------------------------------------------------------
+    # --- the operation ---------------------------------------------------------------------
 
     @property
     def results(self) -> list[tuple[str, Shape]]:
@@ -84,19 +86,19 @@ class Site:
         return self.results[0][0]
 
     def operand(self, index: int) -> Value:
-        """An operand; Unsupported if there is none at this position."""
+        """Return an operand; Unsupported if there is none at this position."""
         if index >= len(self.operands):
             raise Unsupported(f"has {len(self.operands)} operands; operand {index} is missing")
         return self.operands[index]
 
     def region(self, index: int = 0) -> Region:
-        """A region with one block; Unsupported for any other."""
+        """Return a region with one block; Unsupported for any other."""
         if index >= len(self.op.regions) or len(self.op.regions[index].blocks) != 1:
             raise Unsupported(f"region {index} must have one block")
         return self.op.regions[index]
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """A list of integers; Unsupported if it is absent and has no default."""
+        """Return a list of integers; Unsupported if it is absent and has no default."""
         if name in self.attributes:
             return integers(self.attributes[name])
         if default is None:
@@ -104,7 +106,7 @@ class Site:
         return tuple(default)
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """An integer or truth value; Unsupported if it is absent and has no default."""
+        """Return an integer or truth value; Unsupported if it is absent and has no default."""
         if name in self.attributes:
             return integer(self.attributes[name])
         if default is None:
@@ -112,22 +114,22 @@ class Site:
         return default
 
     def word(self, name: str, default: str = "") -> str:
-        """A string, symbol or entry of an enumeration."""
+        """Return a string, symbol or entry of an enumeration."""
         return word(self.attributes[name]) if name in self.attributes else default
 
     # --- the graph ------------------------------------------------------------------------
 
     def type_of(self, value: Value) -> str:
-        """The element type of a value."""
+        """Return the element type of a value."""
         return self.graph.tensors[value.name].dtype
 
     def known(self, value: Value) -> Array | None:
-        """The elements of a value that is known when compiling, else None."""
+        """Return the elements of a value that is known at compile time, else None."""
         array = self.graph.value(value.name)
         return None if array is None else np.broadcast_to(array, value.shape)
 
     def constant(self, array: Array) -> Value:
-        """A constant."""
+        """Add a constant."""
         array = np.asarray(array)  # NumPy makes a number of some arrays of rank 0
         self._made += 1
         name = f"{self.name}/c{self._made}"
@@ -135,14 +137,14 @@ class Site:
         return Value(name, array.shape)
 
     def number(self, number: float, like: Value) -> Value:
-        """A constant scalar of the element type of another value."""
+        """Add a constant scalar of the element type of another value."""
         return self.constant(np.array(number, numpy_type(self.type_of(like))))
 
     def _ints(self, *numbers: int) -> str:
         return self.constant(np.array(numbers, np.int64)).name
 
     def nodes(self, op: str, names: Sequence[str], results: int = 1, **attrs: Any) -> list[Value]:
-        """Add an operator of ONNX whose operands are tensors of the graph as they are; all its results."""
+        """Add an operator of ONNX on tensors of the graph as they are; return all its results."""
         self._made += 1
         name = f"{self.name}/{op}{self._made}"
         outputs = [name if at == 0 else f"{name}:{at}" for at in range(results)]
@@ -151,18 +153,18 @@ class Site:
         return [Value(output, self.graph.tensors[output].shape) for output in outputs]
 
     def node(self, op: str, *operands: Value, **attrs: Any) -> Value:
-        """Add an operator of ONNX on values that are written out; its first result."""
+        """Add an operator of ONNX on written-out values; return its first result."""
         return self.nodes(op, [self.full(value) for value in operands], **attrs)[0]
 
     def pointwise(self, op: str, *operands: Value, **attrs: Any) -> Value:
-        """Add an operator that computes each element by itself; operands stay as short as they are."""
+        """Add an operator that computes each element by itself; operands keep their short form."""
         shape = broadcast(*(value.shape for value in operands))
         order = next((value.order for value in operands if value.order), ())
         (made,) = self.nodes(op, [self._in_order(value, order) for value in operands], **attrs)
         return Value(made.name, shape, order)
 
     def _in_order(self, value: Value, order: tuple[int, ...]) -> str:
-        """The name of what a value is held as, with its axes in an order."""
+        """Return the name of a value's short form, with its axes in an order."""
         if value.order == order or not value.shape:
             return value.name
         plain = Value(self.full(value), value.shape) if value.order else value
@@ -170,7 +172,7 @@ class Site:
         return self._moved(held, order).name
 
     def _moved(self, value: Value, order: Sequence[int]) -> Value:
-        """A tensor of the graph with its axes in another order: axis i is its axis ``order[i]``."""
+        """Permute the axes of a tensor of the graph: axis i is its axis ``order[i]``."""
         shape = tuple(value.shape[axis] for axis in order)
         long = [axis for axis in order if value.shape[axis] != 1]
         if long == sorted(long):
@@ -181,7 +183,7 @@ class Site:
         return Value(self._shared.moved[key], shape)
 
     def full(self, value: Value) -> str:
-        """The name of a value with all its repetitions written out and its axes in their order."""
+        """Return the name of a value with repetitions written out and axes in their order."""
         if value.order:
             return self._moved(Value(value.name, self._held(value)), inverse(value.order)).name
         if self.graph.tensors[value.name].shape == value.shape:
@@ -189,14 +191,14 @@ class Site:
         return self.nodes("Expand", [value.name, self._ints(*value.shape)])[0].name
 
     def short(self, value: Value) -> Shape:
-        """The shape in which a value is held, with an extent for each of its axes."""
+        """Return the shape in which a value is held, with an extent for each of its axes."""
         if value.order:
             return value.shape
         held = self.graph.tensors[value.name].shape
         return (1,) * (value.rank - len(held)) + held
 
     def cast(self, value: Value, dtype: str) -> Value:
-        """A value in another element type."""
+        """Convert a value to another element type."""
         if self.type_of(value) == dtype:
             return value
         return self.pointwise("Cast", value, to=helper.np_dtype_to_tensor_dtype(numpy_type(dtype)))
@@ -204,7 +206,7 @@ class Site:
     # --- shapes ---------------------------------------------------------------------------
 
     def reshape(self, value: Value, *shape: int) -> Value:
-        """The elements in another shape."""
+        """Reshape a value."""
         if value.shape == shape:
             return value
         if all(extent == 1 for extent in self.short(value)) and len(shape) >= len(self._held(value)):
@@ -212,7 +214,7 @@ class Site:
         return self._reshaped(self.full(value), shape)
 
     def held_as(self, value: Value, *shape: int) -> Value:
-        """What a value is held as, without its repetitions, in another shape."""
+        """Reshape the short form of a value, without its repetitions."""
         return self._reshaped(self.full(value) if value.order else value.name, shape)
 
     def _held(self, value: Value) -> Shape:
@@ -224,7 +226,7 @@ class Site:
         return self.nodes("Reshape", [name, self._ints(*shape)], allowzero=1)[0]
 
     def transpose(self, value: Value, *order: int) -> Value:
-        """The axes in another order; repetitions stay unwritten."""
+        """Permute the axes; repetitions stay unwritten."""
         if order == tuple(range(value.rank)):
             return value
         if sorted(order) != list(range(value.rank)):
@@ -248,7 +250,7 @@ class Site:
     def slice(
         self, value: Value, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] = ()
     ) -> Value:
-        """A part of a value: from ``starts`` to before ``ends``, along every axis."""
+        """Slice a value: from ``starts`` to before ``ends``, along every axis."""
         steps = steps or (1,) * value.rank
         ranges = zip(starts, ends, steps, value.shape, strict=True)
         cut = [axis for axis, (a, b, step, n) in enumerate(ranges) if (a, b, step) != (0, n, 1)]
@@ -267,7 +269,7 @@ class Site:
         return self.nodes("Slice", [self.full(value), *bounds, *rest])[0]
 
     def mirror(self, value: Value, axes: Sequence[int]) -> Value:
-        """A value with some axes in the other direction."""
+        """Reverse some axes of a value."""
         if not axes:
             return value
         ends = [-1 - value.shape[axis] for axis in axes]
@@ -276,7 +278,7 @@ class Site:
         return self.nodes("Slice", [self.full(value), *bounds, *steps])[0]
 
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
-        """Values one after the other along an axis; those without elements are left out."""
+        """Concatenate values along an axis; those without elements are left out."""
         some = [part for part in parts if part.shape[axis]] or parts[:1]
         order = some[0].order
         if order and all(part.order == order for part in some):
@@ -291,12 +293,12 @@ class Site:
         return made
 
     def _parts(self, value: Value, axis: int) -> tuple[Value, ...]:
-        """What a value was concatenated of along an axis: itself, if it was not."""
+        """Return the parts that a value was concatenated from along an axis: itself, if it was not."""
         found = self._shared.parts.get(value.name)
         return found[1] if found is not None and found[0] == axis else (value,)
 
     def _parts_between(self, value: Value, axis: int, start: int, end: int) -> list[Value]:
-        """The parts that a slice consists of; none if it begins or ends within one.
+        """Return the parts that a slice consists of; none if it begins or ends within one.
 
         A loop that fills a tensor row by row is thus one concatenation.
         """
@@ -306,14 +308,14 @@ class Site:
         return list(self._parts(value, axis)[places.index(start) : places.index(end)])
 
     def pad(self, value: Value, before: Sequence[int], after: Sequence[int], fill: Value | None) -> Value:
-        """A value with a margin of ``fill`` (a scalar; zeros if None); a negative margin cuts off."""
+        """Add a margin of ``fill`` (a scalar; zeros if None) to a value; a negative margin cuts off."""
         if not any(before) and not any(after):
             return value
         scalar = () if fill is None else (self.full(fill),)
         return self.nodes("Pad", [self.full(value), self._ints(*before, *after), *scalar])[0]
 
     def spread(self, value: Value, gaps: Sequence[int], fill: Value | None) -> Value:
-        """A value with ``gaps`` elements of ``fill`` between its elements along each axis."""
+        """Insert ``gaps`` elements of ``fill`` between the elements of a value along each axis."""
         if not any(gaps):
             return value
         pairs = [part for extent in value.shape for part in (extent, 1)]
@@ -325,12 +327,12 @@ class Site:
 
 
 def inverse(order: Sequence[int]) -> tuple[int, ...]:
-    """The order of axes that undoes an order."""
+    """Return the order of axes that undoes an order."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The shape that shapes broadcast to. Unsupported if they do not."""
+    """Return the shape that shapes broadcast to. Unsupported if they do not."""
     found = []
     for extents in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         others = {extent for extent in extents if extent != 1}
@@ -341,4 +343,4 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 Rewriter = Callable[[Site], Value | Sequence[Value]]
-"""Adds the nodes of an operation; the values of its results."""
+"""Adds the nodes of an operation; returns the values of its results."""

@@ -1,4 +1,4 @@
-"""The text of a module in MLIR's generic form, parsed by xDSL; where each operation stands in it."""
+"""The text of a module in MLIR's generic form, parsed by xDSL, with the place of each operation."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from compiler.graph import GraphError
 
 @dataclass(frozen=True)
 class SourceModule:
-    """A parsed module. ``labels`` are short names of operations, no two of them equal; ``places`` say where
-    they come from, for messages, which begin with ``source``. ``names`` are those of the inputs, if known;
-    ``size`` is that of the text."""
+    """A parsed module.
+
+    ``labels`` are short, distinct names of operations; ``places`` their origins, for messages, which begin
+    with ``source``. ``names`` are the inputs' names, if known; ``size`` is the size of the text.
+    """
 
     source: str
     module: ModuleOp
@@ -39,7 +41,7 @@ class SourceModule:
 
 
 class _Parser(BudgetParser):
-    """Notes the line on which each operation begins, in the order of the text."""
+    """Records the line on which each operation begins, in the order of the text."""
 
     def __init__(self, context: Context, text: str, source: str) -> None:
         super().__init__(context, text, source)
@@ -49,7 +51,7 @@ class _Parser(BudgetParser):
     def parse_dense_int_or_fp_elements_attr(
         self, type: RankedStructure[AnyDenseElement] | None
     ) -> DenseIntOrFPElementsAttr:
-        """A dense constant, in which a hexadecimal number stands for the bits of a float, as in MLIR."""
+        """Parse a dense constant, in which a hexadecimal number gives the bits of a float, as in MLIR."""
         begin = self.pos
         read = super().parse_dense_int_or_fp_elements_attr(type)
         text = (self.lexer.input.slice(begin, self.pos) or "").partition(">")[0]
@@ -66,7 +68,7 @@ class _Parser(BudgetParser):
 
 
 def _with_bits(read: DenseIntOrFPElementsAttr, words: Sequence[str]) -> bytes:
-    """The data of a constant of floats, where ``words`` are its elements, or the one that all are."""
+    """Return the data of a constant of floats; ``words`` are its elements, or the one for all of them."""
     size = read.get_element_type().compile_time_size
     data = bytearray(read.data.data)
     for at in range(len(data) // size):
@@ -77,10 +79,10 @@ def _with_bits(read: DenseIntOrFPElementsAttr, words: Sequence[str]) -> bytes:
 
 
 def parsed(text: str, source: str, origins: Sequence[str] = (), names: Sequence[str] = ()) -> SourceModule:
-    """The module of a text in the generic form. GraphError with file, line and cause for any other text.
+    """Parse a text in the generic form. GraphError with file, line and cause for any other text.
 
-    ``origins``: for a text that was made of another form, where its operations come from, in their order;
-    else it is their line. ``names``: of the inputs.
+    ``origins``: for a text made from another form, the origin of each operation, in their order; else it is
+    its line. ``names``: of the inputs.
     """
     context = Context(allow_unregistered=True)
     context.load_dialect(Builtin)
@@ -104,7 +106,7 @@ def parsed(text: str, source: str, origins: Sequence[str] = (), names: Sequence[
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
-    """Labels of which those that occur again get a number."""
+    """Make labels distinct by numbering those that occur again."""
     seen: dict[str, int] = {}
     found = []
     for label in labels:
@@ -121,7 +123,7 @@ _LOCATION = re.compile(r'"(?:[^"\\]|\\.)*"|^#loc\w* = .*$|\bloc\(', re.MULTILINE
 
 
 def without_locations(text: str) -> str:
-    """The text without ``loc(...)`` and without the lines that define them, which become empty."""
+    """Return the text without ``loc(...)`` and without the lines that define them, which become empty."""
     if "loc(" not in text:
         return text
     pieces, at = [], 0
@@ -141,7 +143,7 @@ _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 
 
 def _closed(text: str, at: int) -> int:
-    """The position after the bracket that closes the one opened before ``at``."""
+    """Return the position after the bracket that closes the one opened before ``at``."""
     depth = 1
     while depth and (found := _BRACKET.search(text, at)):
         depth += {"(": 1, ")": -1}.get(found[0], 0)

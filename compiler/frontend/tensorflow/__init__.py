@@ -25,14 +25,14 @@ _NAMES = {
     "graphdef": "a GraphDef of TensorFlow",
 }
 _ABSENT = re.compile(r"No module named '?tf2onnx\b")
-"""What Python says when tf2onnx is not installed, but only found through the current folder or PYTHONPATH."""
+"""Python's message when tf2onnx is missing, or found only in the current folder or PYTHONPATH."""
 
 
 def load_tensorflow(path: Path | str, survey: Survey | None = None) -> Graph:
     """Read and check a SavedModel (its folder or ``saved_model.pb``) or a ``.tflite`` file.
 
-    GraphError without tf2onnx, for what it cannot convert, and for a GraphDef, which does not say what its
-    inputs and outputs are. ``survey`` is filled with what became of each node.
+    GraphError without tf2onnx, for what it cannot convert, and for a GraphDef, which lacks the names of its
+    inputs and outputs. ``survey`` receives the fate of each node.
     """
     from compiler.frontend.onnx.importer import load_onnx
 
@@ -64,7 +64,7 @@ def load_tensorflow(path: Path | str, survey: Survey | None = None) -> Graph:
 
 
 def _kind(path: Path) -> tuple[str, Path]:
-    """What a path holds, and what tf2onnx calls its place: for a SavedModel the folder."""
+    """Return the format of a path, and the path for tf2onnx: for a SavedModel the folder."""
     if path.is_dir():
         return "saved-model", path
     try:
@@ -76,8 +76,10 @@ def _kind(path: Path) -> tuple[str, Path]:
 
 
 def _convert(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run tf2onnx in ``folder``, whose files are ours. It imports what is installed: nothing from the current
-    folder or from PYTHONPATH."""
+    """Run tf2onnx in ``folder``, whose files are ours.
+
+    It imports only installed packages: nothing from the current folder or from PYTHONPATH.
+    """
     command = [sys.executable, "-E", "-P", "-m", "tf2onnx.convert", *arguments]
     return subprocess.run(
         command,

@@ -32,7 +32,7 @@ __all__ = [
 def from_exported(
     program: ExportedProgram, source: str = "torch.export", name: str = "torch", survey: Survey | None = None
 ) -> Graph:
-    """The graph of a program that ``torch.export.export`` made, with no free dimensions.
+    """Return the graph of a program that ``torch.export.export`` made, without free dimensions.
 
     See ``open_exported``, and ``TorchModel.graph`` for ``survey``.
     """

@@ -1,8 +1,8 @@
-"""What PyTorch would execute of a ``.pt2`` file when it reads it, found before it does.
+"""Finds code that PyTorch would execute when it reads a ``.pt2`` file, before it does.
 
 Weights and constants are plain bytes in a zip archive. But pickled objects, expressions of sizes, the names
 of operators and compiled code in it can make PyTorch call anything. So pickles are read as weights only, and
-the rest must be what ``torch.export`` writes of tensors and arithmetic.
+the rest must be what ``torch.export`` writes for tensors and arithmetic.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _EXECUTED = (
     ("opaque_obj_", "a pickled object"),
     ("custom_obj_", "an object"),
 )
-"""Parts of the names of files that PyTorch executes or unpickles, and what they are."""
+"""Parts of the names of files that PyTorch executes or unpickles, and their kinds."""
 _OPERATORS = re.compile(
     r"torch\.ops\.(?!load_library|import_module)[a-zA-Z]\w*\.[a-zA-Z]\w*(\.[a-zA-Z]\w*)?"
     r"|torch\._?sym_\w+|math\.[a-z]\w*"
     r"|_operator\.(add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_|getitem)"
 )
 _MODULES = ("torch", "_operator", "math", "#")
-"""Beginnings of the names that PyTorch looks up; others stay text."""
+"""Beginnings of the names that PyTorch looks up; other names stay text."""
 _ARITHMETIC = (
     *(ast.Expression, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp),
     *(ast.operator, ast.unaryop, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop),
@@ -44,14 +44,14 @@ _ARITHMETIC = (
 
 
 def is_trusted() -> bool:
-    """Whether the user lets PyTorch unpickle any object."""
+    """Return True if the user lets PyTorch unpickle any object."""
     return os.environ.get(TRUST, "0").lower() in ("1", "y", "yes", "true")
 
 
 def check_archive(path: Path) -> None:
-    """GraphError for a file of which PyTorch would execute something besides its own operators.
+    """Raise GraphError for a file from which PyTorch would execute more than its own operators.
 
-    What is no archive, or a damaged one, is left to PyTorch.
+    A file that is not an archive, or a damaged one, is left to PyTorch.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -63,19 +63,19 @@ def check_archive(path: Path) -> None:
 
 
 def advice() -> str:
-    """What to do about a file with more than tensors."""
+    """Return the advice for a file with more than tensors."""
     return f"export the program without it, or set {TRUST}=1 if you trust who wrote the file"
 
 
 def pickled(error: pickle.UnpicklingError) -> str:
-    """What PyTorch has refused to unpickle."""
+    """Name the object that PyTorch has refused to unpickle."""
     found = re.search(r"GLOBAL (\S+)", str(error))
     return f"a pickled object, made by {found[1]}" if found else "a pickled object that is no tensor"
 
 
 @contextmanager
 def weights_only() -> Iterator[None]:
-    """Let PyTorch unpickle nothing but tensors and plain containers inside the block."""
+    """Make PyTorch unpickle only tensors and plain containers inside the block."""
     before = os.environ.get(_WEIGHTS_ONLY)
     os.environ[_WEIGHTS_ONLY] = "1"
     try:
@@ -88,7 +88,7 @@ def weights_only() -> Iterator[None]:
 
 
 def _executed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[str]:
-    """What would be executed of a file in the archive."""
+    """Yield the executable contents of a file in the archive."""
     name = info.filename
     yield from (f"it has {what}, {name!r}" for part, what in _EXECUTED if part in name)
     if name.endswith(".json") or "/models/" in f"/{name}":
@@ -100,7 +100,7 @@ def _executed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[str]:
 
 
 def _calls(value: Any) -> Iterator[str]:
-    """Expressions and operators that are more than arithmetic, below a value of JSON."""
+    """Yield the expressions and operators below a value of JSON that are more than arithmetic."""
     if isinstance(value, list):
         yield from (what for each in value for what in _calls(each))
     if not isinstance(value, dict):
@@ -114,7 +114,7 @@ def _calls(value: Any) -> Iterator[str]:
 
 
 def _is_arithmetic(text: str) -> bool:
-    """Whether an expression has only numbers, named sizes, operators and calls of SymPy's classes.
+    """Return True if an expression has only numbers, named sizes, operators and calls of SymPy's classes.
 
     Text may only be the name of a symbol.
     """

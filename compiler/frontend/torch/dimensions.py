@@ -1,7 +1,7 @@
 """The free dimensions of a program of ``torch.export``: their names, and the sizes that it was exported for.
 
 An axis of an input is an expression of symbols that PyTorch has named, such as ``s17`` or ``s17 + 1``. The
-names that ``torch.export.Dim`` had are known while the program is in memory, and beside one in a file.
+names of ``torch.export.Dim`` are known while the program is in memory; ``tx8.pytorch.save`` writes them too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from compiler.evaluation.sizes.ranges import Ranges
 
 _ASSUMED_LEAST = 2
-"""The least size of a symbol to which nothing else is said. PyTorch traces it with sizes from 2 on, and runs
-the program for 0 and 1 as well."""
+"""The least size of a symbol without other limits.
+
+PyTorch traces it with sizes from 2 on, and runs the program for 0 and 1 as well.
+"""
 
 Expression = Any
-"""One of SymPy, of symbols with the names of dimensions."""
+"""An expression of SymPy, over symbols with the names of dimensions."""
 
 
 def names_of(program: ExportedProgram) -> dict[str, str]:
-    """The names of torch.export.Dim by those of symbols; none for a program that was saved and loaded."""
+    """Return the names of torch.export.Dim by symbol; none for a program that was saved and loaded."""
     found: dict[str, str] = {}
     for extent in _free_extents(program):
         scope = extent.node.shape_env
@@ -36,14 +38,14 @@ def names_of(program: ExportedProgram) -> dict[str, str]:
             known = scope.replacements.get(symbol, symbol)
             for source in sources if known.is_Symbol else ():
                 text = source.name() if callable(source.name) else source.name
-                name = given.get(text, text)  # a symbol that is no axis itself has its own name as its source
+                name = given.get(text, text)  # a symbol that is no axis itself is its own source
                 if name.isidentifier():
                     found.setdefault(str(known), name)
     return found
 
 
 def _free_extents(program: ExportedProgram) -> Iterator[Any]:
-    """The extents of inputs that PyTorch has no number for."""
+    """Yield the extents of inputs that PyTorch has no number for."""
     for node in program.graph.nodes:
         if node.op == "placeholder":
             for extent in getattr(node.meta.get("val"), "shape", ()):
@@ -53,7 +55,7 @@ def _free_extents(program: ExportedProgram) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class FreeAxis:
-    """An axis of an input, and what its size is."""
+    """An axis of an input, and the expression of its size."""
 
     input: str
     axis: int
@@ -64,7 +66,7 @@ class FreeAxis:
 
 
 class Dimensions:
-    """The free dimensions of a program, and its inputs that have them; ``names`` are those of its symbols."""
+    """The free dimensions of a program, and the inputs with them; ``names`` are the symbols' names."""
 
     def __init__(self, program: ExportedProgram, names: Mapping[str, str]) -> None:
         expressions = [extent.node.expr for extent in _free_extents(program)]
@@ -77,7 +79,7 @@ class Dimensions:
         }
 
     def write_names(self, inputs: Iterable[ValueInfoProto]) -> None:
-        """Give the axes of ONNX inputs the names of the dimensions, and note which axes are free."""
+        """Give the axes of ONNX inputs the names of the dimensions, and record the free ones."""
         for info in inputs:
             for axis, dim in enumerate(info.type.tensor_type.shape.dim):
                 if dim.dim_param in self._named:
@@ -86,9 +88,9 @@ class Dimensions:
                     self.axes.append(FreeAxis(info.name, axis, size))
 
     def check_ranges(self, ranges: Ranges, source: str) -> None:
-        """GraphError for a range with sizes that the program was not exported for.
+        """Raise GraphError for a range with sizes that the program was not exported for.
 
-        Also for one on which the size of an axis depends in a way that an image cannot say.
+        Also for a range on which the size of an axis depends in a way that an image cannot express.
         """
         least, most = (ranges.model_sizes(point) for point in (ranges.least, ranges.most))
         for name in most:
@@ -104,7 +106,7 @@ class Dimensions:
                 raise GraphError([f"{source}: {axis} is {axis.size}; expected {wanted}"])
 
     def check_shapes(self, inputs: Iterable[ValueInfoProto], source: str) -> None:
-        """GraphError for shapes that the program was not exported for, as far as inputs have them."""
+        """Raise GraphError for given shapes that the program was not exported for."""
         found = {info.name: info.type.tensor_type.shape.dim for info in inputs}
         sizes: dict[Expression, int] = {}
         for axis in sorted(self.axes, key=lambda each: not each.size.is_Symbol):
@@ -113,7 +115,10 @@ class Dimensions:
                 self._check_size(axis, int(dim.dim_value), sizes, f"{source}: {axis} is {dim.dim_value}")
 
     def _check_size(self, axis: FreeAxis, extent: int, sizes: dict[Expression, int], head: str) -> None:
-        """GraphError unless an axis can have a size; ``sizes``, those of symbols, get one that it says."""
+        """Raise GraphError unless an axis can have a size.
+
+        A symbol that it determines is added to ``sizes``.
+        """
         size = axis.size.subs(sizes)
         if len(size.free_symbols) == 1:
             (symbol,) = size.free_symbols
@@ -135,24 +140,24 @@ class Dimensions:
 
 
 def _renamed(size: Expression, names: Mapping[str, str]) -> Expression:
-    """An expression with the names of dimensions in place of PyTorch's own."""
+    """Return an expression with the names of dimensions in place of PyTorch's own."""
     return size.xreplace({each: type(each)(names.get(str(each), str(each))) for each in size.free_symbols})
 
 
 def _limits_of(allowed: Any) -> tuple[int, int | None]:
-    """The least and the most size of a symbol, None if there is no most."""
+    """Return the least and the most size of a symbol, None if there is no most."""
     least, most = str(allowed.lower), str(allowed.upper)
     known = int(least) if least.isdigit() else 0
     return 0 if known <= _ASSUMED_LEAST else known, int(most) if most.isdigit() else None
 
 
 def _is_sum(size: Expression) -> bool:
-    """Whether a size is a dimension, or a sum of dimensions and numbers."""
+    """Return True if a size is a dimension, or a sum of dimensions and numbers."""
     parts = size.args if size.is_Add else (size,)
     return all(part.is_Symbol or (part.is_Integer and part > 0) for part in parts)
 
 
 def _solution(size: Expression, symbol: Expression, extent: int) -> int:
-    """The value of a symbol at which a linear expression of it is equal to an extent, rounded down."""
+    """Return the value of a symbol at which its linear expression equals an extent, rounded down."""
     first = int(size.subs(symbol, 0))
     return (extent - first) // int(size.subs(symbol, 1) - first)

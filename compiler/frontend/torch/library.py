@@ -1,4 +1,4 @@
-"""PyTorch itself: imported where it is there, silent, and its errors as one line."""
+"""PyTorch itself: imported if it is installed, silent, with errors of one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compiler.graph import GraphError
 
 
 def import_torch(source: str) -> Any:
-    """PyTorch; GraphError that says how to install it."""
+    """Import PyTorch; GraphError tells how to install it."""
     try:
         import onnxscript  # noqa: F401  (PyTorch's exporter is written in it)
         import torch
@@ -45,7 +45,7 @@ def silence() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> str:
-    """The text of the innermost error, as the outer ones describe the exporter's steps, and a remedy."""
+    """Return the innermost error's text, since outer ones describe the exporter's steps, and a remedy."""
     while error.__cause__ is not None:
         error = error.__cause__
     text = first_line(error)
@@ -54,10 +54,10 @@ def cause_of(error: BaseException) -> str:
 
 
 _FAST_PATHS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
-"""Operators into which PyTorch turns a whole layer where nothing needs a gradient."""
+"""Operators that replace a whole layer in PyTorch if nothing needs a gradient."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """Return the first line of an error's text that is not empty."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((line for line in lines if line), type(error).__name__)

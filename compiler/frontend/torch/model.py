@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from compiler.frontend.onnx.binding import Binding
 
 NAMES_FILE = "tx8_dimensions.json"
-"""The file in a ``.pt2`` that has the names of dimensions by those of PyTorch's symbols."""
+"""The file in a ``.pt2`` with the names of dimensions by PyTorch's symbols."""
 
 
 class TorchModel:
-    """A program as PyTorch's exporter has written it to ``file``, an ONNX model in a folder of its own.
+    """A program written by PyTorch's exporter to ``file``, an ONNX model in a folder of its own.
 
-    ``source`` is what messages start with, ``name`` that of the graphs. The folder goes with the object.
+    ``source`` begins messages, ``name`` is the graphs' name. The folder is deleted with the object.
     """
 
     def __init__(self, file: Path, source: str, name: str, dimensions: Dimensions) -> None:
@@ -44,7 +44,7 @@ class TorchModel:
         weakref.finalize(self, shutil.rmtree, file.parent, ignore_errors=True)
 
     def graph(self, binding: Binding | None = None, survey: Survey | None = None) -> Graph:
-        """The graph at the sizes of a binding; ``survey`` is filled with what became of each node.
+        """Return the graph at the sizes of a binding; ``survey`` receives the fate of each node.
 
         GraphError for what is not supported, and for sizes that the program was not exported for.
         """
@@ -61,7 +61,7 @@ class TorchModel:
             raise GraphError(texts) from None
 
     def check_ranges(self, ranges: Ranges) -> None:
-        """GraphError for ranges that the program was not exported for."""
+        """Raise GraphError for ranges that the program was not exported for."""
         self.dimensions.check_ranges(ranges, self.source)
 
 
@@ -71,9 +71,9 @@ def open_exported(
     name: str = "torch",
     names: Mapping[str, str] | None = None,
 ) -> TorchModel:
-    """A program that ``torch.export.export`` made, written as ONNX.
+    """Write a program of ``torch.export.export`` as ONNX.
 
-    ``names``: those of its dimensions by PyTorch's symbols, by default what the program knows. GraphError for
+    ``names``: the names of its dimensions by PyTorch's symbols, by default the program's own. GraphError for
     what PyTorch cannot write.
     """
     import onnx
@@ -95,7 +95,7 @@ def open_exported(
 
 
 def open_pt2(path: Path | str) -> TorchModel:
-    """What ``torch.export.save`` wrote. GraphError names the file.
+    """Open a file that ``torch.export.save`` wrote. GraphError names the file.
 
     PyTorch unpickles only tensors of it, unless the user trusts the file: see ``archive``.
     """
@@ -119,7 +119,7 @@ def open_pt2(path: Path | str) -> TorchModel:
 
 
 def _names(text: str | bytes, path: Path) -> dict[str, str]:
-    """The names of dimensions in a file; GraphError if something else wrote them."""
+    """Return the names of dimensions in a file; GraphError if something else wrote them."""
     if not text:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Reading kernels of Triton: the text of TTIR, as Triton prints it, becomes operations of regions and blocks.
+"""Reads kernels of Triton: the text of TTIR, as Triton prints it, becomes operations of regions and blocks.
 
-Nothing of Triton is needed for that, and nothing is known here of what an operation does.
+This needs no part of Triton, and does not know the meaning of an operation.
 """

@@ -1,7 +1,7 @@
-"""Functions that return in the middle: branches between blocks become conditions with regions.
+"""Turns early returns, which are branches between blocks, into conditions with regions.
 
-Triton prints an early return as ``cf.cond_br %c, ^bb1, ^bb2`` at the end of a block, where each of the two
-blocks goes on to a return of its own.
+Triton prints an early return as ``cf.cond_br %c, ^bb1, ^bb2`` at the end of a block. Each of the two blocks
+leads to a return of its own.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ _RETURN = "tt.return"
 
 @dataclass(frozen=True)
 class _Structure:
-    """The blocks of a function by their labels; ``seen`` are those that are part of the result."""
+    """The blocks of a function by their labels; ``seen`` are the blocks already part of the result."""
 
     blocks: Mapping[str, Block]
     seen: set[str]
 
     def operations(self, label: str, branch: TtirOperation) -> tuple[TtirOperation, ...]:
-        """The operations from a block to the return; TtirError for blocks in which several others go on."""
+        """Return the operations from a block to its return.
+
+        TtirError for a block that several others join.
+        """
         block = self.blocks.get(label)
         if block is not None and not block.parameters and _only_returns(block):
             return ()
@@ -34,7 +37,7 @@ class _Structure:
         return self.ended(block.operations)
 
     def ended(self, operations: tuple[TtirOperation, ...]) -> tuple[TtirOperation, ...]:
-        """Operations whose last one may be a branch."""
+        """Return operations whose last one may be a branch, with the branch replaced."""
         *before, last = operations
         if last.name not in _BRANCHES:
             return operations
@@ -54,6 +57,6 @@ def _only_returns(block: Block) -> bool:
 
 
 def structured(blocks: Mapping[str, Block]) -> Block:
-    """The blocks of a function as one, of which the first begins; TtirError as above."""
+    """Join the blocks of a function into one, beginning with the first; TtirError as above."""
     first = next(iter(blocks.values()))
     return Block(first.parameters, _Structure(blocks, set()).ended(first.operations))

@@ -15,12 +15,12 @@ from tx8isa.errors import Tx8Error
 
 
 class TtirError(Tx8Error):
-    """A text that cannot be read or compiled: where, which operation, what was found and what is allowed."""
+    """A text that cannot be read or compiled: the place, the operation, the finding and what is allowed."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where an operation stands: line and column of the text, and the line of Python if the text has it."""
+    """The place of an operation: line and column of the text, and the line of Python if the text has it."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ class TtirType:
 class TtirOperation:
     """One operation.
 
-    ``words`` are the bare words of its text, such as a comparison's predicate; ``types`` those after its
+    ``words`` are the bare words of its text, such as a comparison's predicate; ``types`` the types after its
     colon, in their order; ``attributes`` have texts, numbers and tuples of numbers.
     """
 
@@ -76,13 +76,13 @@ class TtirOperation:
 
 @dataclass(frozen=True)
 class Block:
-    """The operations of a region, and the values that it gets; a region has one block."""
+    """The operations of a region, and its parameters; a region has one block."""
 
     parameters: tuple[tuple[str, TtirType], ...]
     operations: tuple[TtirOperation, ...]
 
     def walk(self) -> Iterator[TtirOperation]:
-        """All operations, those of inner regions after the one that has them."""
+        """Yield all operations; operations of inner regions follow the one that has them."""
         for operation in self.operations:
             yield operation
             for region in operation.regions:
@@ -104,7 +104,7 @@ _POINTER = re.compile(r"!tt\.ptr<([^,<>]+)(?:,\s*1)?>")
 
 
 def parse_type(text: str) -> TtirType:
-    """A type of the text; one that is neither a number nor a pointer keeps its text as its element."""
+    """Parse a type; one that is neither a number nor a pointer keeps its text as its element."""
     tensor = _TENSOR.fullmatch(text)
     shape = tuple(map(int, tensor[1].split("x")[:-1])) if tensor else ()
     element = tensor[2] if tensor else text

@@ -1,4 +1,4 @@
-"""The reader of TTIR: Lark finds the shape of the text, this makes operations of it."""
+"""The reader of TTIR: Lark parses the text, this module makes operations from the tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FUNCTION = "tt.func"
 _ENDS = ("scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return")
 """Operations that end the block of a region."""
 _MOST_SHOWN = 30
-"""Characters of a text that a message quotes."""
+"""The most characters of a text that a message quotes."""
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +29,7 @@ def _parser() -> lark.Lark:
 
 
 def read_kernels(path: Path) -> tuple[TtirKernel, ...]:
-    """The kernels of a file; TtirError if it is not TTIR, with line and column; OSError as for any file."""
+    """Read the kernels of a file; TtirError with line and column if it is not TTIR; OSError."""
     try:
         return parse_kernels(path.read_text(), str(path))
     except UnicodeDecodeError:
@@ -37,7 +37,10 @@ def read_kernels(path: Path) -> tuple[TtirKernel, ...]:
 
 
 def parse_kernels(text: str, file: str = "kernel") -> tuple[TtirKernel, ...]:
-    """The kernels of a text, at least one; TtirError as for a file, which ``file`` names in messages."""
+    """Parse the kernels of a text, at least one.
+
+    TtirError as for a file, which ``file`` names in messages.
+    """
     try:
         tree = _parser().parse(text)
     except lark.exceptions.UnexpectedInput as error:
@@ -58,15 +61,15 @@ def _unexpected(error: lark.exceptions.UnexpectedInput, text: str, file: str) ->
 
 
 def _aliases(tree: Tree) -> dict[str, str]:
-    """The text of every location by the name that the end of the module gives to it."""
+    """Return the text of every location by the name that the end of the module gives to it."""
     found = [child for child in tree.children if isinstance(child, lark.Tree) and child.data == "alias"]
     return {str(alias.children[0]): str(alias.children[1]) for alias in found}
 
 
 _PLACE = re.compile(r'"([^"]+)":(\d+):\d+|(#\w+)')
-"""A place in a file, or the name of another location; of a call, first where it is in the callee."""
+"""A place in a file, or the name of another location; for a call, the place in the callee comes first."""
 _MOST_CALLS = 64
-"""Calls within each other of which a location is read."""
+"""The most nested calls of a location that are read."""
 
 
 class _Maker:
@@ -75,7 +78,7 @@ class _Maker:
     def __init__(self, file: str, aliases: dict[str, str]) -> None:
         self.file, self.aliases = file, aliases
         self.home = ""
-        """The file of Python in which the kernel is that is being read."""
+        """The file of Python with the kernel that is being read."""
         self._known: dict[str, list[tuple[str, int]]] = {}
 
     def kernels(self, tree: Tree) -> Iterator[TtirKernel]:
@@ -101,7 +104,7 @@ class _Maker:
         return TtirKernel(symbol[1:].strip('"'), self._block(regions[0]), location, parameters)
 
     def _block(self, region: Tree) -> Block:
-        """The block of a region; TtirError if there are several that are no conditions."""
+        """Return the block of a region; TtirError if there are several that are no conditions."""
         blocks: dict[str, Block] = {}
         for number, tree in enumerate(_subtrees(region, "block")):
             labels = list(_subtrees(tree, "label"))
@@ -139,21 +142,21 @@ class _Maker:
         return Location(self.file, token.line or 0, token.column or 0, self._python(statement))
 
     def _python(self, statement: Tree) -> tuple[str, int] | None:
-        """The line of Python: the innermost call in the file of the kernel, or else the outermost one."""
+        """Return the line of Python: the innermost call in the kernel's file, or else the outermost one."""
         last = _pieces(statement)[-1:]
         places = self._places(str(last[0])) if last and _is(last[0], "LOCATION") else []
         own = [place for place in places if place[0] == self.home]
         return own[0] if own else places[-1] if places else None
 
     def _places(self, text: str) -> list[tuple[str, int]]:
-        """Files and lines that a location names, perhaps by names of other locations, the innermost first."""
+        """Return files and lines of a location, perhaps by names of other locations, the innermost first."""
         found: list[tuple[str, int]] = []
         for file, line, name in _PLACE.findall(text):
             found += self._named(name) if name else [(file, int(line))]
         return found[:_MOST_CALLS]
 
     def _named(self, name: str) -> list[tuple[str, int]]:
-        """The same of a location that has a name; nothing of one that names itself."""
+        """Return files and lines of a named location; nothing for one that names itself."""
         if name not in self._known:
             self._known[name] = []
             self._known[name] = self._places(self.aliases.get(name, ""))
@@ -165,7 +168,7 @@ def _subtrees(tree: Tree, name: str) -> Iterator[Tree]:
 
 
 def _pieces(statement: Tree) -> list[lark.Token | Tree]:
-    """The pieces of a statement or a label: tokens, attributes and regions."""
+    """Return the pieces of a statement or a label: tokens, attributes and regions."""
     return [piece.children[0] for piece in _subtrees(statement, "piece")]
 
 
@@ -178,7 +181,7 @@ def _regions(pieces: Sequence[lark.Token | Tree]) -> list[Tree]:
 
 
 def _results(statement: Tree) -> tuple[str, ...]:
-    """The names of the results; those of ``%acc:3`` are numbered."""
+    """Return the names of the results; ``%acc:3`` gives numbered ones."""
     found: list[str] = []
     for part in str(statement.children[0] or "").split(","):
         name, _, count = part.strip()[1:].partition(":")
@@ -187,14 +190,14 @@ def _results(statement: Tree) -> tuple[str, ...]:
 
 
 def _declared(pieces: Sequence[lark.Token | Tree]) -> tuple[tuple[str, TtirType], ...]:
-    """Names and types of parameters: each value is followed by its type."""
+    """Return names and types of parameters: each value is followed by its type."""
     names = [str(piece)[1:] for piece in pieces if _is(piece, "VALUE")]
     types = [parse_type(str(piece)) for piece in pieces if _is(piece, "TYPE")]
     return tuple(zip(names, types, strict=False))
 
 
 def _ended(block: Block, location: Location) -> Block:
-    """A block with the operation that ends it: one that gives nothing back is not printed."""
+    """Return a block with the operation that ends it: Triton does not print one that gives nothing back."""
     if block.operations and block.operations[-1].name in _ENDS:
         return block
     end = TtirOperation("scf.yield", (), (), (), (), {}, (), location)
@@ -204,7 +207,7 @@ def _ended(block: Block, location: Location) -> Block:
 def _loop(
     values: tuple[str, ...], types: tuple[TtirType, ...], blocks: tuple[Block, ...]
 ) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    """Operands and body of ``scf.for %i = %low to %high step %step iter_args(%a = %b) -> (type) : type``.
+    """Read ``scf.for %i = %low to %high step %step iter_args(%a = %b) -> (type) : type``: operands, body.
 
     The body's parameters are the index and the carried values.
     """
@@ -218,14 +221,14 @@ def _loop(
 def _while(
     values: tuple[str, ...], types: tuple[TtirType, ...], blocks: tuple[Block, ...]
 ) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    """Operands and regions of ``scf.while (%a = %b) : (type) -> type``; the first region gets the starts."""
+    """Read operands and regions of ``scf.while (%a = %b) : (type) -> type``; the first gets the starts."""
     before, *rest = blocks
     parameters = tuple(zip(values[::2], types, strict=False))
     return values[1::2], (Block(parameters, before.operations), *rest)
 
 
 def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:
-    """The attributes in braces, and those written as ``name = word``."""
+    """Return the attributes in braces, and those written as ``name = word``."""
     found: dict[str, object] = {}
     for piece in pieces:
         if isinstance(piece, lark.Tree) and piece.data == "attributes":
@@ -244,7 +247,7 @@ def _attributes(pieces: Sequence[lark.Token | Tree]) -> dict[str, object]:
 
 
 def _unescaped(text: str) -> str:
-    """The text of a literal: after a backslash come two hexadecimal digits of a byte, or a character."""
+    """Unescape a literal: after a backslash come two hexadecimal digits of a byte, or a character."""
     plain = re.sub(
         rb"\\(?:([0-9A-Fa-f]{2})|(.))",
         lambda found: bytes.fromhex(found[1].decode()) if found[1] else found[2],
@@ -262,7 +265,7 @@ def _entry(entry: Tree) -> tuple[str, object]:
 
 
 def _value(token: lark.Token | Tree) -> object:
-    """A number, a tuple of numbers, or the text of anything else; what is in ``dense<>`` as text."""
+    """Read a number, a tuple of numbers, or anything else as text, also the contents of ``dense<>``."""
     text = str(token)
     if _is(token, "ARRAY"):
         return tuple(map(int, re.findall(r"-?\d+", text.partition(":")[2])))

@@ -1,6 +1,5 @@
-"""Results whose sizes data decides: NonZero, Unique, Compress, NonMaxSuppression, TopK with a computed k.
+"""Results of data-dependent sizes: NonZero, Unique, Compress, NonMaxSuppression, TopK with a computed k.
 
-A value has room for the most that there can be, and the graph computes how much of each axis is valid
-(``PartialGraph.bounded``). What is behind that is padding: operators compute it too, and no result that is
-valid depends on it.
+A value has room for the largest possible result, and the graph computes the valid extent of each axis
+(``PartialGraph.bounded``). The rest is padding: operators compute it too, and no valid result depends on it.
 """

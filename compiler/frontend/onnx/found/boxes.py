@@ -1,4 +1,4 @@
-"""NonMaxSuppression: image, class and number of each box that is selected."""
+"""NonMaxSuppression: image, class and number of each selected box."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .site import FoundSite
 
 
 def non_max_suppression(site: FoundSite) -> None:
-    """A list of boxes for each image and class; those of all lists are one after another."""
+    """Make a list of boxes for each image and class, and join the lists."""
     boxes, scores = site.operand(0), site.operand(1)
     shapes = site.graph.tensor(boxes).shape, site.graph.tensor(scores).shape
     number = _number_of_boxes(site, boxes, scores)
@@ -42,7 +42,7 @@ def non_max_suppression(site: FoundSite) -> None:
 
 
 def _number_of_boxes(site: FoundSite, boxes: str, scores: str) -> str:
-    """The value that is the number of boxes, if data decides it; empty otherwise."""
+    """Return the value with the number of boxes, if it depends on data; empty otherwise."""
     own, other = site.counts(boxes), site.counts(scores)
     for name, counts, axis in ((boxes, own, 1), (scores, other, 2)):
         wrong = [at for at in counts if at != axis]
@@ -55,7 +55,7 @@ def _number_of_boxes(site: FoundSite, boxes: str, scores: str) -> str:
 
 
 def _room(site: FoundSite, count: int) -> int:
-    """How many boxes of a class can be selected."""
+    """Return the number of boxes of a class that can be selected at most."""
     most = site.operand(2)
     if not most:
         return 0
@@ -65,7 +65,7 @@ def _room(site: FoundSite, count: int) -> int:
 
 
 def _thresholds(site: FoundSite) -> tuple[list[str], dict[str, AttrValue]]:
-    """The thresholds of overlap and score: as operands where they are computed, as attributes if known."""
+    """Return the thresholds of overlap and score: operands if they are computed, attributes if known."""
     limits = ["", ""]
     attrs: dict[str, AttrValue] = {"center_point_box": plain(site.node, "center_point_box", 0)}
     for at, title in enumerate(("overlap", "score")):

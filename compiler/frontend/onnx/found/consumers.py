@@ -1,4 +1,4 @@
-"""Nodes that read found values: what each makes of the part that is valid."""
+"""Nodes that read found values: the valid part of their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .slices import found_slice, is_found_slice
 
 
 def take_found(importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
-    """Add a node whose results have sizes that data decides, or that reads such values; False for others."""
+    """Add a node whose results have data-dependent sizes, or that reads such values; False for others."""
     site = FoundSite(ControlFlow(importer, node, opset, scope, depth))
     op, graph = site.node.op_type, site.graph
     found = [name for name in site.node.input if name in graph.bounded]
@@ -49,7 +49,7 @@ def take_found(importer: Importer, node: NodeProto, opset: int, scope: Scope, de
 
 
 def _has_shape(site: FoundSite) -> bool:
-    """Whether an operand that must be known is a shape that data decides."""
+    """Return True if an operand that must be known is a data-dependent shape."""
     return site.node.op_type in ("Reshape", "Expand", "Tile") and site.operand(1) in site.graph.extents
 
 
@@ -76,7 +76,7 @@ def _consume(site: FoundSite) -> None:
         _propagated(site)
 
 
-# --- operators that fold what is valid -------------------------------------------------------------------
+# --- operators that fold the valid elements -------------------------------------------------------------
 
 _NEUTRAL = {
     **dict.fromkeys(("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"), 0.0),
@@ -84,13 +84,13 @@ _NEUTRAL = {
     **dict.fromkeys(("ReduceMin", "ArgMin"), math.inf),
     "ReduceProd": 1.0,
 }
-"""The neutral element of each operator: padding along the axes that it folds is replaced by it."""
+"""The neutral element of each operator, which replaces padding along the axes that it folds."""
 _OF_ONE_AXIS = {"ArgMax": 0, "ArgMin": 0, "Softmax": -1, "LogSoftmax": -1}
 """Operators that fold the axis of an attribute, with its default."""
 
 
 def _folded_axes(site: FoundSite) -> list[int]:
-    """The axes of found extents that a node folds."""
+    """Return the axes of found extents that a node folds."""
     op, name = site.node.op_type, site.operand(0)
     if op not in (*_NEUTRAL, "ReduceMean"):
         return []
@@ -110,7 +110,7 @@ def _folded_axes(site: FoundSite) -> list[int]:
 
 
 def _with_neutral(site: FoundSite, axes: list[int]) -> None:
-    """Padding becomes what changes no result; then the axis is one like others."""
+    """Replace the padding by the neutral element, so that the axis can be folded like any other."""
     op, name = site.node.op_type, site.operand(0)
     counts, value = site.counts(name), _NEUTRAL[op]
     filled = site.filled(name, value, axes)
@@ -121,7 +121,7 @@ def _with_neutral(site: FoundSite, axes: list[int]) -> None:
 
 
 def _mean(site: FoundSite, axes: list[int]) -> None:
-    """The sum of what is valid, divided by how much that is."""
+    """Divide the sum of the valid elements by their number."""
     name, total = site.operand(0), site.graph.fresh()
     tensor, counts = site.graph.tensor(name), site.counts(name)
     copy = renamed(site.node, {})
@@ -149,7 +149,7 @@ _SCATTERS = ("ScatterND", "ScatterElements")
 
 
 def _scatter(site: FoundSite) -> None:
-    """What is not valid goes to a row behind the data, which is cut off."""
+    """Scatter the updates that are not valid to a row after the data, which is cut off."""
     data, indices, updates = (site.operand(at) for at in range(3))
     shape, counts, graph = site.graph.tensor(data).shape, dict(site.counts(indices)), site.graph
     for name, others in ((data, site.counts(data)), (updates, dict(site.counts(updates)))):
@@ -189,4 +189,4 @@ SOURCES: dict[str, Callable[[FoundSite], None]] = {
     "Unique": unique,
     "NonMaxSuppression": non_max_suppression,
 }
-"""Operators whose results have sizes that data decides."""
+"""Operators whose results have data-dependent sizes."""

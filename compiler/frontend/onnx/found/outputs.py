@@ -12,7 +12,7 @@ from compiler.operators.reductions.found import SIZED
 
 
 def report_sizes(graph: PartialGraph, outputs: Iterable[str], scope: Scope) -> None:
-    """Add a node for each output whose size data decides; each count has a word of the shape block."""
+    """Add a node for each output of data-dependent size; each count has a word of the shape block."""
     words: dict[str, int] = {}
     for output in dict.fromkeys(outputs):
         value = scope.inner(output)

@@ -1,7 +1,7 @@
-"""Operators on found values: which extents of their results data decides, and whether padding stays behind.
+"""Operators on found values: finds the data-dependent extents of results, and checks the padding.
 
-The operator computes the padding too. So what is valid of a result must need nothing but what is valid of the
-operands: the record says what a part of a result needs. Extents follow from inference at several sizes.
+The operator computes the padding too. So the valid part of a result must need only the valid parts of the
+operands; the record tells which part of an operand it needs. Extents follow from inference at several sizes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _BY_LANES = (
 )
 _INDEXED = ("Gather", "GatherElements", "GatherND")
 _OTHER_SIZES = (2, 3, 11, 12)
-"""Sizes, besides the most and one more, at which shapes are inferred to find their formulas."""
+"""Sizes for inferring shapes to find their formulas, besides the maximum and one more."""
 
 
 @dataclass(frozen=True)
 class _Extent:
-    """The extent of an axis of a result: ``factor`` times a count, and ``addend``."""
+    """The extent of an axis of a result: ``factor`` times a count, plus ``addend``."""
 
     count: str
     factor: int
@@ -49,7 +49,7 @@ class _Extent:
 
 
 class Propagation:
-    """A node with operands of found sizes, or of shapes that are (``PartialGraph.extents``)."""
+    """A node with operands of found sizes, or operands that are such shapes (``PartialGraph.extents``)."""
 
     def __init__(self, site: FoundSite) -> None:
         self.site, self.graph, self.node = site, site.graph, site.node
@@ -63,7 +63,7 @@ class Propagation:
         self.record: Operator = record
 
     def run(self) -> None:
-        """Add the node, and say what of its results is valid."""
+        """Add the node, and record the valid part of its results."""
         self._with_known_shapes()
         self._with_valid_indices()
         call, results = self._inferred({})
@@ -82,7 +82,7 @@ class Propagation:
     # --- operands -----------------------------------------------------------------------------------------
 
     def _with_known_shapes(self) -> None:
-        """Operands that are shapes become constants, with the most for what data decides."""
+        """Replace operands that are shapes by constants, with the maximum in place of each count."""
         self.shapes: dict[str, tuple[int | str, ...]] = {}
         for at, name in enumerate(self.node.input):
             parts = self.graph.extents.get(name)
@@ -94,7 +94,10 @@ class Propagation:
             self.shapes[self.node.input[at]] = parts
 
     def _with_valid_indices(self) -> None:
-        """Indices count from the valid end, and stop the program behind it; those of the padding are zero."""
+        """Make indices count from the valid end, and stop the program beyond it.
+
+        Indices in the padding are 0.
+        """
         if self.node.op_type not in _INDEXED:
             return
         data, name = self.node.input[:2]
@@ -113,7 +116,7 @@ class Propagation:
         self.graph.mark(self.node.input[1], counts)
 
     def _indexed_axes(self, data: str) -> dict[int, int]:
-        """The axes of the data with found extents to which indices refer, and the column of each."""
+        """Return the axes of the data with found extents that indices refer to, and the column of each."""
         rank, batch = self.graph.tensor(data).rank, plain(self.node, "batch_dims", 0)
         axis = plain(self.node, "axis", 0)
         assert isinstance(axis, int) and isinstance(batch, int)
@@ -125,7 +128,10 @@ class Propagation:
         return {at: column for at, column in columns.items() if at in self.site.counts(data)}
 
     def _within(self, data: str, indices: str, along: Mapping[int, int]) -> str:
-        """Indices that count from the front; those behind the valid end are behind the data."""
+        """Turn indices into ones from the front.
+
+        An index beyond the valid end gets a place beyond the data.
+        """
         site, shape, counts = self.site, self.graph.tensor(data).shape, self.site.counts(data)
         if self.graph.tensor(indices).dtype != "int64":
             indices = site.place("Cast", indices, to=7)
@@ -148,7 +154,7 @@ class Propagation:
     # --- extents ------------------------------------------------------------------------------------------
 
     def _inferred(self, sizes: Mapping[str, int]) -> tuple[Call, list[Tensor]]:
-        """The call and its results at sizes of the counts, and at the most of all others."""
+        """Return the call and its results at sizes of the counts, and at the maximum of all others."""
         inputs, outputs = list(self.node.input), list(self.node.output)
         while len(outputs) > 1 and not outputs[-1]:
             outputs.pop()
@@ -173,7 +179,7 @@ class Propagation:
         return Tensor(name, tensor.dtype, shape)
 
     def _extents(self, at: int, shape: Shape) -> dict[int, _Extent]:
-        """The extents of a result that counts decide, by axes."""
+        """Return the extents of a result that depend on counts, by axes."""
         found: dict[int, _Extent] = {}
         for count, most in self.symbols.items():
             tried = {size: self._result_at(at, count, size) for size in (most + 1, *_OTHER_SIZES)}
@@ -196,7 +202,7 @@ class Propagation:
             raise self._refusal(f"at a size of {size}: {error}") from None
 
     def _count(self, extent: _Extent) -> str:
-        """The value that an extent is."""
+        """Return the value of an extent."""
         name, site = extent.count, self.site
         if extent.factor != 1:
             name = site.place("Mul", name, site.flow.number(extent.factor))
@@ -205,10 +211,10 @@ class Propagation:
         self.graph.most[name] = extent.at(self.graph.most)
         return name
 
-    # --- what is needed -----------------------------------------------------------------------------------
+    # --- needed parts -------------------------------------------------------------------------------------
 
     def _is_pointwise(self, call: Call, results: Sequence[Tensor]) -> bool:
-        """Whether an element of a result needs no more than those of the operands at its place."""
+        """Return True if an element of a result needs only the operands' elements at its place."""
         for number, result in enumerate(results):
             for place in range(3):
                 at = [min(place, size - 1) for size in result.shape]
@@ -222,7 +228,7 @@ class Propagation:
         return True
 
     def _check(self, call: Call, results: Sequence[Tensor], extents: Sequence[Mapping[int, _Extent]]) -> None:
-        """Unsupported if what is valid of a result needs padding, for any of some sizes."""
+        """Raise Unsupported if the valid part of a result needs padding, for any of some sizes."""
         for count, most in self.symbols.items():
             for size in sorted({1, min(2, most), most // 2, most - 1} - {0, most, -1}):
                 sizes = {**self.symbols, count: size}
@@ -245,5 +251,5 @@ class Propagation:
 
 
 def _only(box: Box, number: int) -> list[Box | None]:
-    """A box of one result, by its number."""
+    """Return the list of boxes in which one result has this box and the others none."""
     return [*(None for _ in range(number)), box]

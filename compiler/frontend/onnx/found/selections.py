@@ -13,7 +13,7 @@ from .site import FoundSite
 
 
 def non_zero(site: FoundSite) -> None:
-    """The places of true elements, unravelled into an index for each axis."""
+    """Find the places of true elements, unravelled into an index for each axis."""
     name = site.operand(0)
     shape = site.graph.tensor(name).shape or (1,)
     places, count, _ = site.true_elements(name)
@@ -26,7 +26,7 @@ def non_zero(site: FoundSite) -> None:
 
 
 def compress(site: FoundSite) -> None:
-    """Slices of the data at the places where the condition is true."""
+    """Select slices of the data at the places where the condition is true."""
     data, condition = site.operand(0), site.operand(1)
     axis = plain(site.node, "axis", 0)
     if not any(item.name == "axis" for item in site.node.attribute):
@@ -49,7 +49,7 @@ def compress(site: FoundSite) -> None:
         site.finish([site.place("Gather", data, indices, axis=axis)], [others])
         return
     own = others.pop(axis, None)
-    if own is not None:  # what is behind the end of the data is not chosen
+    if own is not None:  # elements after the end of the data are not chosen
         inside = site.place("Less", site.graph.constant(np.arange(length)), own)
         found = site.true_places(site.place("And", site.truths(condition), inside))
     else:
@@ -59,7 +59,7 @@ def compress(site: FoundSite) -> None:
 
 
 def top_k(site: FoundSite) -> None:
-    """The first k of all elements in order; where k is computed, up to the room for the most."""
+    """Select the first k of all elements in order; a computed k is limited by the room."""
     data, axis = site.operand(0), plain(site.node, "axis", -1)
     shape, largest = site.graph.tensor(data).shape, plain(site.node, "largest", 1)
     assert isinstance(axis, int) and isinstance(largest, int)
@@ -87,7 +87,7 @@ def top_k(site: FoundSite) -> None:
 
 
 def unique(site: FoundSite) -> None:
-    """Rows in order; where a row differs from the one before, a group of equal rows begins."""
+    """Sort the rows; a group of equal rows begins where a row differs from the one before."""
     name = site.operand(0)
     if site.counts(name):
         raise site.refuse(name, min(site.counts(name)), "Unique needs all elements")
@@ -118,7 +118,7 @@ def unique(site: FoundSite) -> None:
 
 
 def _rows(site: FoundSite, name: str) -> tuple[str, int, str]:
-    """The data of a Unique, the axis of it whose slices are compared, and a matrix that has them as rows."""
+    """Return the data of a Unique, the axis whose slices are compared, and a matrix with these as rows."""
     if not any(item.name == "axis" for item in site.node.attribute):
         data = site.place("Reshape", name, site.ints(-1))
         return data, 0, site.place("Reshape", data, site.ints(-1, 1))
@@ -135,7 +135,7 @@ def _rows(site: FoundSite, name: str) -> tuple[str, int, str]:
 
 
 def _begins(site: FoundSite, rows: str, order: str) -> str:
-    """Whether each of the rows in order is the first of its kind."""
+    """Return truth values: True where a row in order is the first of its kind."""
     count = site.graph.tensor(order).size
     first = site.graph.constant(np.ones(1, np.bool_))
     if count == 1:

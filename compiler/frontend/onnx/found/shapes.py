@@ -1,4 +1,4 @@
-"""Shapes of found values: they are computed, and it is known of which extents they consist."""
+"""Shapes of found values: computed vectors whose extents are tracked."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FOLLOWED = ("Gather", "Concat", "Unsqueeze", "Squeeze", "Slice", "Cast", "Ident
 """Operators that pick and join the extents of shapes."""
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 _TOKEN = -(1 << 30)
-"""The first number, of those below, that stands for an extent that is a value."""
+"""The first of the placeholder numbers, counted downwards, for extents that are values."""
 Part = int | str
-"""An extent, or the value that it is."""
+"""A known extent, or the name of the value that holds it."""
 
 
 def shape(site: FoundSite) -> None:
-    """Extents that are known and extents that are counts, as a vector."""
+    """Add a vector of known extents and counts."""
     name = site.operand(0)
     known, counts = site.graph.tensor(name).shape, site.counts(name)
     begin, end = plain(site.node, "start", 0), plain(site.node, "end", len(known))
@@ -41,7 +41,7 @@ def _finish(site: FoundSite, parts: list[Part]) -> None:
 
 
 def size(site: FoundSite) -> None:
-    """The product of the extents."""
+    """Add the product of the extents."""
     name = site.operand(0)
     counts, known = site.counts(name), site.graph.tensor(name).shape
     result = site.flow.number(int(np.prod([n for axis, n in enumerate(known) if axis not in counts])))
@@ -51,7 +51,7 @@ def size(site: FoundSite) -> None:
 
 
 def followed(site: FoundSite) -> bool:
-    """Add a node that picks or joins extents of shapes, and note which its result has."""
+    """Add a node that picks or joins extents of shapes, and record the extents of its result."""
     graph, node = site.graph, site.node
     if node.op_type not in _FOLLOWED or not any(name in graph.extents for name in node.input):
         return False
@@ -75,7 +75,7 @@ def followed(site: FoundSite) -> bool:
 
 
 def _with_numbers(site: FoundSite, name: str, numbers: Mapping[str, int]) -> str | None:
-    """A constant that has numbers in place of the values of a shape; None for what is no shape."""
+    """Return a constant with numbers in place of a shape's values; None for a value that is not a shape."""
     parts = site.graph.extents.get(name)
     if parts is None:
         return name if not name or site.graph.value(name) is not None else None
@@ -85,7 +85,7 @@ def _with_numbers(site: FoundSite, name: str, numbers: Mapping[str, int]) -> str
 
 
 def takes_shape(site: FoundSite) -> bool:
-    """Add a ConstantOfShape or a Range whose size data decides; False for any other node."""
+    """Add a ConstantOfShape or a Range of data-dependent size; False for any other node."""
     graph, node, op = site.graph, site.node, site.node.op_type
     if op == "ConstantOfShape" and site.operand(0) in graph.extents:
         parts = graph.extents[site.operand(0)]

@@ -1,4 +1,4 @@
-"""What readers of found values share: nodes with internal operators, masks of what is valid, bounds."""
+"""Helpers of readers of found values: nodes with internal operators, masks of valid parts, bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compiler.operators.reductions.found import COUNTED
 from tx8isa.numbers.division import ceil_div
 
 Counts = Mapping[int, str]
-"""The values that are the valid extents of axes, by the axes."""
+"""The values with the valid extents of axes, by axis."""
 
 
 class FoundSite:
@@ -29,11 +29,11 @@ class FoundSite:
         self.importer = flow.importer
 
     def operand(self, at: int) -> str:
-        """The name of an operand; empty if it is omitted."""
+        """Return the name of an operand; empty if it is omitted."""
         return self.node.input[at] if at < len(self.node.input) else ""
 
     def place(self, op: str, *inputs: str, **attrs: int | Sequence[int]) -> str:
-        """Add a node that takes all of its operands, what is not valid too; the name of its result."""
+        """Add a node that takes its operands whole, padding included; return the name of its result."""
         name = self.graph.fresh()
         self.place_plain(onnx_node(op, inputs, [name], f"{self.node.name}/{name}", **attrs))
         return name
@@ -46,14 +46,14 @@ class FoundSite:
         return self.flow.number(values)
 
     def scalar(self, name: str) -> str:
-        """A value of one element as one without axes, of int64."""
+        """Return a value of one element as one without axes, of int64."""
         self.flow.check_one(name, f"operand '{name}'")
         if self.graph.tensor(name).dtype != "int64":
             name = self.place("Cast", name, to=7)
         return self.flow.scalar(name)
 
     def internal(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
-        """Add a node with an operator that no model has; the name of its result."""
+        """Add a node with an operator that no model has; return the name of its result."""
         name = self.graph.fresh()
         node = Node(op, f"{self.node.name}/{name}", inputs, (name,), attrs)
         try:
@@ -63,7 +63,7 @@ class FoundSite:
         return name
 
     def counts(self, name: str) -> Counts:
-        """The valid extents of a value; none for an axis whose size is known."""
+        """Return the valid extents of a value; none for an axis of known size."""
         return self.graph.bounded.get(name, {})
 
     def finish(self, results: Sequence[str], counts: Sequence[Counts], places: bool = False) -> None:
@@ -74,10 +74,10 @@ class FoundSite:
                 self.graph.places.add(name)
         self.flow.finish(results)
 
-    # --- what is valid ----------------------------------------------------------------------------------
+    # --- valid parts ------------------------------------------------------------------------------------
 
     def valid(self, name: str, only: Sequence[int] | None = None) -> str | None:
-        """Truth values that broadcast to a value: where it is valid, along some axes; None if everywhere."""
+        """Return truth values that broadcast to a value: True where it is valid; None if everywhere."""
         shape, masks = self.graph.tensor(name).shape, []
         for axis, count in self.counts(name).items():
             if only is None or axis in only:
@@ -86,7 +86,7 @@ class FoundSite:
         return reduce(lambda one, other: self.place("And", one, other), masks) if masks else None
 
     def filled(self, name: str, value: float, only: Sequence[int] | None = None) -> str:
-        """A value with a number in place of what is not valid; infinities are the ends of the range."""
+        """Replace the padding of a value by a number; infinities become the ends of the range."""
         mask = self.valid(name, only)
         if mask is None:
             return name
@@ -96,7 +96,7 @@ class FoundSite:
         return self.place("Where", mask, name, self.graph.constant(np.array(value, dtype)))
 
     def true_elements(self, name: str) -> tuple[str, str, str]:
-        """``true_places`` of the elements of a value that are not zero; of equal operands once."""
+        """Call ``true_places`` on the elements of a value that are not zero; once for equal operands."""
         key = name, self.importer.bounds.get(self.node.name)
         if key not in self.graph.found:
             self.graph.found[key] = self.true_places(self.truths(name))
@@ -104,7 +104,7 @@ class FoundSite:
         return self.graph.found[key]
 
     def truths(self, name: str) -> str:
-        """The elements of a value that are valid and not zero, as a vector of truth values."""
+        """Return the elements of a value that are valid and not zero, as a vector of truth values."""
         mask = self.valid(name)
         if self.graph.tensor(name).dtype != "bool":
             name = self.place("Cast", name, to=9)
@@ -113,7 +113,7 @@ class FoundSite:
         return self.place("Reshape", name, self.ints(-1))
 
     def true_places(self, truths: str) -> tuple[str, str, str]:
-        """Of a vector of truth values: the places of those that are true, how many there are, and counts.
+        """Return the places of the true elements in a vector, their number, and partial counts.
 
         There is room for all of them, or as many as ``--bound`` says; the program stops if there are more.
         """
@@ -126,7 +126,7 @@ class FoundSite:
         return places, count, counts
 
     def bound(self, most: int, count: str) -> tuple[int, str]:
-        """The room for results, of which there can be ``most``, and their number, which is checked."""
+        """Return the room for results, at most ``most``, and their number, which the program checks."""
         name = self.node.name
         self.importer.limited.add(name)
         given = self.importer.bounds.get(name)
@@ -136,7 +136,7 @@ class FoundSite:
         return given, self.internal("Bounded", count, most=given, what=what)
 
     def refuse(self, name: str, axis: int, reason: str) -> Unsupported:
-        """The error of a node that cannot take an operand with a size that data decides."""
+        """Return the error of a node that cannot take an operand of data-dependent size."""
         most = self.graph.tensor(name).shape[axis]
         return Unsupported(
             f"axis {axis} of operand '{name}' has a size that data decides, at most {most}, and {reason}; "
@@ -145,7 +145,7 @@ class FoundSite:
 
 
 def renamed(node: NodeProto, inputs: Mapping[int, str]) -> NodeProto:
-    """A copy of a node with some operands replaced."""
+    """Copy a node with some operands replaced."""
     copy = NodeProto()
     copy.CopyFrom(node)
     for at, name in inputs.items():

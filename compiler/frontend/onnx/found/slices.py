@@ -10,7 +10,7 @@ from .site import FoundSite
 
 
 def is_found_slice(site: FoundSite) -> bool:
-    """Whether a Slice takes a part whose size data decides."""
+    """Return True if a Slice takes a part of data-dependent size."""
     if site.graph.value(site.operand(2)) is None:
         return True
     return any(axis in site.counts(site.operand(0)) for axis in _axes(site))
@@ -35,7 +35,7 @@ def _axes(site: FoundSite) -> list[int]:
 
 @dataclass
 class _Part:
-    """What is taken along an axis: from ``start`` to before ``stop``, of which a count may be valid."""
+    """The slice along an axis: from ``start`` to before ``stop``, with a count of valid elements if any."""
 
     start: int
     stop: int
@@ -43,7 +43,7 @@ class _Part:
 
 
 def found_slice(site: FoundSite) -> None:
-    """A known part, of which as much is valid as data says."""
+    """Take a known part, whose valid extent depends on data."""
     name = site.operand(0)
     counts, shape = dict(site.counts(name)), site.graph.tensor(name).shape
     axes, starts = _axes(site), _known(site, 1, [])
@@ -65,7 +65,7 @@ def found_slice(site: FoundSite) -> None:
 
 
 def _ends(site: FoundSite, count: int) -> list[int | str]:
-    """Where the parts end: numbers, or values of one element each."""
+    """Return the ends of the parts: numbers, or values of one element each."""
     if site.graph.value(site.operand(2)) is not None:
         return [*_known(site, 2, [])]
     ends = site.operand(2)
@@ -74,7 +74,7 @@ def _ends(site: FoundSite, count: int) -> list[int | str]:
 
 
 def _check(site: FoundSite, axis: int, start: int, step: int) -> None:
-    """Unsupported for a part that does not begin at a known place, or leaves out elements."""
+    """Raise Unsupported for a part that begins at an unknown place, or leaves out elements."""
     if step == 1 and start >= 0:
         return
     reason = f"it is sliced from {start} with step {step}; expected from 0 or more with step 1"
@@ -84,7 +84,7 @@ def _check(site: FoundSite, axis: int, start: int, step: int) -> None:
 
 
 def _part(site: FoundSite, most: int, count: str, span: tuple[int, int | str]) -> _Part:
-    """What is taken of an axis of ``most`` elements, of which ``count`` are valid (empty: all)."""
+    """Return the slice of an axis of ``most`` elements, of them ``count`` valid (empty: all)."""
     start, end = span
     if isinstance(end, int) and start == 0 and end >= most:
         return _Part(0, most, count)

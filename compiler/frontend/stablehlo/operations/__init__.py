@@ -1,7 +1,7 @@
 """Operations of StableHLO as operators of ONNX: a small function for each, in the file of its family.
 
-``REWRITES`` is the table of all of them, by the name of the operation. A function gets the ``Site`` of an
-operation, adds nodes, and returns the values of its results.
+``REWRITES`` has all of them by the name of the operation. A function gets the ``Site`` of an operation, adds
+nodes, and returns the values of its results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the bodies of reductions, sorts and scatters compute: small functions of scalars.
+"""Recognises the bodies of reductions, sorts and scatters, which are small functions of scalars.
 
-A body of one operation is known by it. One that compares and selects is evaluated in NumPy on all pairs of a
-few elements, which tell an order from every other one.
+A body of one operation is recognised by it. A body that compares and selects is evaluated in NumPy on all
+pairs of a few elements, which tell an order from every other one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _MONOIDS = ("add", "maximum", "minimum", "multiply", "and", "or")
 
 
 def operation_name(op: Operation) -> str:
-    """The name of an operation, of a dialect that xDSL knows or not."""
+    """Return the name of an operation, of a dialect that xDSL knows or not."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def kind_of(region: Region) -> str:
-    """``add``, ``maximum``, ``minimum``, ``multiply``, ``and``, ``or`` of both operands, or ``SECOND``.
+    """Return ``add``, ``maximum``, ``minimum``, ``multiply``, ``and``, ``or`` of both operands, or SECOND.
 
     Unsupported for a body that computes something else.
     """
@@ -49,9 +49,9 @@ def kind_of(region: Region) -> str:
 
 
 def sort_key(region: Region) -> tuple[int, bool]:
-    """The operand by which a comparator sorts, and whether the largest comes first.
+    """Return the operand by which a comparator sorts, and True if the largest comes first.
 
-    Unsupported for one that sorts by several operands, or in another order.
+    Unsupported for a comparator of several operands, or of another order.
     """
     grid = _grid(region)
     (smaller,) = _evaluated(region, grid)
@@ -64,7 +64,7 @@ def sort_key(region: Region) -> tuple[int, bool]:
 
 
 def extremum_of(region: Region) -> str:
-    """``ArgMax`` or ``ArgMin``, of a body that has a value, its index, and another value and index.
+    """Return ``ArgMax`` or ``ArgMin`` for a body of a value, its index, and another value and index.
 
     Of equal values the one with the lower index is chosen. Unsupported for other bodies.
     """
@@ -82,7 +82,7 @@ def extremum_of(region: Region) -> str:
 
 
 def _grid(region: Region) -> list[Array]:
-    """Arrays for the operands of a body, which together have all combinations of a few elements."""
+    """Return arrays for the operands of a body with all combinations of a few elements."""
     few = [_elements(*tensor_type(argument.type)) for argument in region.block.args]
     if len(few) > 6:
         few = [line[:3] for line in few]
@@ -93,7 +93,7 @@ def _grid(region: Region) -> list[Array]:
 
 
 def _elements(dtype: str, shape: tuple[int, ...]) -> Array:
-    """Small, large and equal elements of a type; NaN, which has no order, is left out."""
+    """Return small, large and equal elements of a type, without NaN, which has no order."""
     if shape:
         raise Unsupported(f"its body is of tensors of shape {list(shape)}; expected scalars")
     kind = numpy_type(dtype)
@@ -116,7 +116,7 @@ def _constant(op: Operation) -> Array:
 
 
 def _constant_outside(value: SSAValue) -> Array:
-    """A constant that stands before a body which uses it."""
+    """Return a constant that is defined before a body which uses it."""
     if not isinstance(value.owner, Operation) or operation_name(value.owner) != "stablehlo.constant":
         raise Unsupported("its body uses values from outside of it that are not constants")
     return _constant(value.owner)
@@ -137,7 +137,7 @@ _EVALUATED: dict[str, Callable[..., Array]] = {
 
 
 def _evaluated(region: Region, operands: Sequence[Array]) -> list[Array]:
-    """What a body returns, for arrays of the elements that its operands take one after the other."""
+    """Evaluate a body on arrays with the elements that its operands take one after the other."""
     values: dict[SSAValue, Array] = dict(zip(region.block.args, operands, strict=True))
     for op in region.block.ops:
         name = operation_name(op)

@@ -14,10 +14,10 @@ from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 from compiler.graph import FLOATS
 
 _TRUTH = {"add": "Or", "multiply": "And", "maximum": "Or", "minimum": "And"}
-"""What arithmetic on truth values is."""
+"""Logical operators that replace arithmetic on truth values."""
 
 _BOUNDS = {"maximum": -math.inf, "minimum": math.inf}
-"""Operands that change nothing."""
+"""The operands that change nothing."""
 
 _COMPARISONS = {"EQ": "Equal", "LT": "Less", "LE": "LessOrEqual", "GT": "Greater", "GE": "GreaterOrEqual"}
 
@@ -27,11 +27,11 @@ def _unary(op: str, site: Site) -> Value:
 
 
 def _binary(op: str, kind: str, site: Site) -> Value:
-    """An operator of two operands, or what it is on truth values."""
+    """Add an operator of two operands, or its logical form for truth values."""
     a, b = site.operand(0), site.operand(1)
     for x, bound in ((a, b), (b, a)):
         if kind in _BOUNDS and _is_number(site, bound, _BOUNDS[kind]):
-            return x  # a maximum of nothing, which a softmax of JAX takes of its maxima
+            return x  # the maximum with the neutral element, which a softmax of JAX takes of its maxima
         if kind == "maximum" and _is_number(site, bound, 0):
             return site.pointwise("Relu", x)
     truth = site.type_of(a) == "bool" and kind in _TRUTH
@@ -39,7 +39,7 @@ def _binary(op: str, kind: str, site: Site) -> Value:
 
 
 def _is_number(site: Site, value: Value, number: float) -> bool:
-    """Whether a value is a float that is held as one element, this number."""
+    """Return True if a value is a float constant held as one element, equal to this number."""
     array = site.graph.value(value.name)
     return array is not None and array.ndim == 0 and array.dtype.name in FLOATS and float(array) == number
 
@@ -111,7 +111,7 @@ def _square(site: Site) -> Value:
 
 
 def _atan2(site: Site) -> Value:
-    """The angle of the point (x, y): that of y / x, and half a turn more on the left; -0 counts as 0."""
+    """Return the angle of the point (x, y): that of y / x, plus half a turn on the left; -0 counts as 0."""
     y, x = site.operand(0), site.operand(1)
     zero = site.number(0, x)
     angle = site.pointwise("Atan", site.pointwise("Div", y, x))
@@ -132,7 +132,7 @@ def _shift(direction: str, site: Site) -> Value:
 
 
 def _shift_logical(site: Site) -> Value:
-    """A shift to the right that fills up with zeros; of signed integers by a number that is known."""
+    """Shift right and fill with zeros; signed integers by a known number."""
     x, by = site.operand(0), site.operand(1)
     dtype = numpy_type(site.type_of(x))
     if dtype.kind == "u":
@@ -146,7 +146,7 @@ def _shift_logical(site: Site) -> Value:
 
 
 def _compare(site: Site) -> Value:
-    """A comparison of numbers; in total order too, where StableHLO has -0 before 0 and places for NaN."""
+    """Compare numbers; in StableHLO's total order, too, with -0 before 0 and places for NaN."""
     a, b = site.operand(0), site.operand(1)
     if site.type_of(a) == "bool":
         a, b = site.cast(a, "int32"), site.cast(b, "int32")

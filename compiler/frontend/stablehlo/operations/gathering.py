@@ -15,10 +15,10 @@ from .positions import along, as_index, clamped, counted, flat_positions, index_
 
 @dataclass(frozen=True)
 class GatherAxes:
-    """What the axes of a gather are, with the names of the StableHLO specification.
+    """The axes of a gather by their roles, with the names of the StableHLO specification.
 
-    ``sizes`` are the extents of the slices; ``batch`` are the axes of the result that those of the indices
-    become, in their order.
+    ``sizes`` are the extents of the slices; ``batch`` are the axes of the result that come from the indices,
+    in their order.
     """
 
     offset: tuple[int, ...]
@@ -31,7 +31,7 @@ class GatherAxes:
 
 
 def _axes(site: Site) -> tuple[GatherAxes, int]:
-    """The axes, and that of the numbers of an index."""
+    """Return the axes, and the one along which an index has its numbers."""
     found = lists(site.attributes.get("dimension_numbers"))
     offset = found.get("offset_dims", ())
     axes = GatherAxes(
@@ -51,7 +51,7 @@ def _axes(site: Site) -> tuple[GatherAxes, int]:
 
 
 def _gather(site: Site) -> Value:
-    """A Gather along one axis, a GatherElements, a GatherND, else by computed places of every element."""
+    """Add a Gather along one axis, a GatherElements, a GatherND, or else a gather by computed places."""
     axes, vector_axis = _axes(site)
     x = site.operand(0)
     parts = index_parts(site, site.operand(1), vector_axis, len(axes.mapped))
@@ -67,7 +67,7 @@ def _gather(site: Site) -> Value:
 
 
 def _rows(site: Site, x: Value, axes: GatherAxes, starts: Sequence[Value]) -> Value:
-    """Whole slices: Gather for one axis that is indexed, GatherND for several."""
+    """Gather whole slices: Gather for one indexed axis, GatherND for several."""
     rest = [axis for axis in range(x.rank) if axis not in axes.mapped]
     count = starts[0].rank
     if len(starts) == 1:
@@ -82,7 +82,7 @@ def _rows(site: Site, x: Value, axes: GatherAxes, starts: Sequence[Value]) -> Va
 
 
 def _in_order(site: Site, made: Value, front: Sequence[int], axes: GatherAxes, rest: Sequence[int]) -> Value:
-    """The result of a gather, whose axes ``front`` are those of the indices and then ``rest`` of a slice."""
+    """Order the axes of a gather's result: ``front`` come from the indices, then ``rest`` from a slice."""
     kept = [axis for axis in range(len(axes.sizes)) if axis not in (*axes.collapsed, *axes.batching)]
     if len(kept) != len(axes.offset):
         raise Unsupported(f"offset_dims {list(axes.offset)} do not place {len(kept)} axes of a slice")
@@ -92,7 +92,7 @@ def _in_order(site: Site, made: Value, front: Sequence[int], axes: GatherAxes, r
         offsets[axis]: at for axis, at in zip(rest, front[len(axes.batch) :], strict=True) if axis in offsets
     }
     order = [sources[axis] for axis in sorted(sources)]
-    dropped = [at for at in range(made.rank) if at not in order]  # those of collapsed axes, of one element
+    dropped = [at for at in range(made.rank) if at not in order]  # collapsed axes, of one element
     shape = [made.shape[at] for at in range(made.rank) if at not in dropped]
     ranks = {at: place for place, at in enumerate(sorted(order))}
     made = site.transpose(site.reshape(made, *shape), *(ranks[at] for at in order))
@@ -100,13 +100,13 @@ def _in_order(site: Site, made: Value, front: Sequence[int], axes: GatherAxes, r
 
 
 def stacked(site: Site, parts: Sequence[Value]) -> Value:
-    """Numbers of an index along a new last axis, as int64."""
+    """Stack the numbers of an index along a new last axis, as int64."""
     wide = [site.reshape(site.cast(part, "int64"), *part.shape, 1) for part in parts]
     return site.concat(wide, wide[0].rank - 1)
 
 
 def _elements(site: Site, x: Value, axes: GatherAxes, index: Value) -> Value:
-    """Elements along one axis, each from its own line, as take_along_axis picks them: GatherElements."""
+    """Gather one element from each line along an axis, as take_along_axis does: GatherElements."""
     (axis,) = axes.mapped
     batching = dict(zip(axes.batching, axes.indices_batching, strict=True))
     (free,) = [at for at in range(index.rank) if at not in axes.indices_batching]
@@ -116,7 +116,7 @@ def _elements(site: Site, x: Value, axes: GatherAxes, index: Value) -> Value:
 
 
 def _scattered_elements(site: Site, x: Value, axes: GatherAxes, starts: Sequence[Value]) -> Value:
-    """Every element by its place in the operand that is laid out flat."""
+    """Gather every element by its place in the flattened operand."""
     batch = tuple(site.shape[axis] for axis in axes.batch)
     begins = [zeros(site, batch)] * x.rank
     for axis, start in zip(axes.mapped, starts, strict=True):
@@ -129,7 +129,7 @@ def _scattered_elements(site: Site, x: Value, axes: GatherAxes, starts: Sequence
 
 
 def _dynamic_slice(site: Site) -> Value:
-    """A slice along the axes whose place is known, a Gather along the others."""
+    """Slice the axes with known places, and gather along the others."""
     x, sizes = site.operand(0), site.integers("slice_sizes")
     if len(site.operands) != 1 + x.rank or len(sizes) != x.rank:
         raise Unsupported(f"needs a start and a size for each of {x.rank} axes")

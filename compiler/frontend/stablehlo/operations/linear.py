@@ -13,14 +13,14 @@ from compiler.graph import FLOATS
 
 
 def _common_type(site: Site, *operands: Value) -> list[Value]:
-    """Operands in the type of the result, which may be wider; integers of 8 bits stay as they are."""
+    """Return operands in the type of the result, which may be wider; integers of 8 bits stay as they are."""
     if site.dtype in FLOATS or not all(site.type_of(value) in ("int8", "uint8") for value in operands):
         return [site.cast(value, site.dtype) for value in operands]
     return list(operands)
 
 
 def _rest(value: Value, *used: Sequence[int]) -> list[int]:
-    """The axes of a value that are in none of some lists."""
+    """Return the axes of a value that are in none of some lists."""
     return [axis for axis in range(value.rank) if not any(axis in axes for axes in used)]
 
 
@@ -40,15 +40,15 @@ _KINDS = ("batching", "contracting")
 
 
 def _dot(site: Site) -> Value:
-    """The product of vectors and matrices, as the older operation has it."""
+    """Multiply vectors and matrices as the older operation does."""
     a = site.operand(0)
     return _product(site, [(), (a.rank - 1,)], [(), (0,)])
 
 
 def _product(site: Site, left: Sequence[Sequence[int]], right: Sequence[Sequence[int]]) -> Value:
-    """MatMul of operands whose axes are brought into order: shared ones, free ones, those summed over.
+    """Add a MatMul of operands whose axes are ordered: shared ones, free ones, contracted ones.
 
-    ``left`` and ``right``: of each operand the axes that are shared, and those that are summed over.
+    ``left`` and ``right``: the shared and the contracted axes of each operand.
     """
     a, b = _common_type(site, site.operand(0), site.operand(1))
     (a_batch, a_sum), (b_batch, b_sum) = left, right
@@ -70,7 +70,7 @@ def _product(site: Site, left: Sequence[Sequence[int]], right: Sequence[Sequence
 
 
 def _order(text: str, names: str, rank: int) -> list[int]:
-    """Where the two axes that have names, then the axes of the image, stand in a list of axes."""
+    """Return the positions, in a list of axes, of the two named axes and then of the image's axes."""
     places = {name: at for at, name in enumerate(re.findall(r"\w+", text))}
     wanted = [*names, *map(str, range(rank))]
     if sorted(places) != sorted(wanted):
@@ -79,7 +79,7 @@ def _order(text: str, names: str, rank: int) -> list[int]:
 
 
 def _axes(site: Site, rank: int) -> list[list[int]]:
-    """The orders of the axes of image, kernel and result."""
+    """Return the orders of the axes of image, kernel and result."""
     text = body(site.attributes.get("dimension_numbers"))
     found = re.fullmatch(r"\s*\[(.*)\]\s*x\s*\[(.*)\]\s*->\s*\[(.*)\]\s*", text)
     if found is None:
@@ -88,7 +88,7 @@ def _axes(site: Site, rank: int) -> list[list[int]]:
 
 
 def _convolution(site: Site) -> Value:
-    """A Conv of the image with batch and channels in front; what the image lacks is filled in before."""
+    """Add a Conv of the image with batch and channels in front; the image is padded before it."""
     if site.integer("batch_group_count", 1) != 1:
         raise Unsupported("batch_group_count is not 1, as in gradients; only inference is compiled")
     x, kernel = _common_type(site, site.operand(0), site.operand(1))

@@ -9,7 +9,7 @@ from compiler.frontend.stablehlo.site import Rewriter, Site, Value, inverse
 
 
 def _batch_norm_inference(site: Site) -> Value:
-    """BatchNormalization, with the axis of features as axis 1."""
+    """Add a BatchNormalization, with the axis of features as axis 1."""
     x, *factors = (site.operand(at) for at in range(5))
     feature = site.integer("feature_index")
     epsilon = site.attributes.get("epsilon")

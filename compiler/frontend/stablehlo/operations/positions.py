@@ -1,4 +1,4 @@
-"""Indices of gathers and scatters: their parts, bounds, and positions in a tensor that is laid out flat."""
+"""Indices of gathers and scatters: their parts, bounds, and positions in a flattened tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compiler.graph import Shape
 
 
 def index_parts(site: Site, indices: Value, vector_axis: int, count: int) -> list[Value]:
-    """The numbers of an index, each for all indices: the axis that they stand along is taken away."""
+    """Return the numbers of an index, each for all indices: the axis that holds them is removed."""
     if not 0 <= vector_axis <= indices.rank:
         raise Unsupported(f"index_vector_dim {vector_axis} is not an axis of {list(indices.shape)}")
     if vector_axis == indices.rank:
@@ -26,19 +26,19 @@ def index_parts(site: Site, indices: Value, vector_axis: int, count: int) -> lis
 
 
 def as_index(site: Site, value: Value) -> Value:
-    """Integers in a type that operators take as indices."""
+    """Convert integers to a type that operators take as indices."""
     return value if site.type_of(value) in ("int32", "int64") else site.cast(value, "int32")
 
 
 def part(site: Site, value: Value, axis: int, at: int) -> Value:
-    """One element along an axis, which stays."""
+    """Return one element along an axis, which stays."""
     starts, ends = [0] * value.rank, list(value.shape)
     starts[axis], ends[axis] = at, at + 1
     return site.slice(value, starts, ends)
 
 
 def clamped(site: Site, index: Value, most: int) -> Value:
-    """Indices moved into 0 to ``most``, as StableHLO reads with indices that leave the tensor."""
+    """Limit indices to 0 to ``most``, as StableHLO does for indices outside the tensor."""
     known = site.known(index)
     if known is not None:
         return site.constant(np.clip(known, 0, most).astype(known.dtype))
@@ -46,22 +46,22 @@ def clamped(site: Site, index: Value, most: int) -> Value:
 
 
 def within(site: Site, index: Value, most: int) -> Value:
-    """Whether indices lie in 0 to ``most``."""
+    """Return truth values: True for indices in 0 to ``most``."""
     above = site.pointwise("GreaterOrEqual", index, site.number(0, index))
     return site.pointwise("And", above, site.pointwise("LessOrEqual", index, site.number(most, index)))
 
 
 def counted(site: Site, index: Value, extent: int) -> Value:
-    """The ``extent`` positions that begin at each index, along a new last axis."""
+    """Return the ``extent`` positions that begin at each index, along a new last axis."""
     line = site.cast(site.constant(np.arange(extent, dtype=np.int32)), site.type_of(index))
     return site.pointwise("Add", site.reshape(index, *index.shape, 1), line)
 
 
 def flat_positions(site: Site, shape: Shape, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """Where the elements of slices of a tensor of ``shape`` are when it is laid out flat.
+    """Return the positions, in the flattened tensor of ``shape``, of the elements of slices.
 
-    ``starts``: for each axis where slices begin, values of one shape. ``sizes``: the extents of the slices.
-    The axes of the result are those of the starts, then those of a slice.
+    ``starts``: the beginning of the slices along each axis, values of one shape. ``sizes``: the extents of
+    the slices. The axes of the result are those of the starts, then those of a slice.
     """
     batch = starts[0].shape
     where: Value | None = None
@@ -78,11 +78,11 @@ def flat_positions(site: Site, shape: Shape, starts: Sequence[Value], sizes: Seq
 
 
 def zeros(site: Site, shape: Shape) -> Value:
-    """Indices 0 of a shape."""
+    """Return indices 0 of a shape."""
     return Value(site.constant(np.array(0, np.int64)).name, shape)
 
 
 def along(site: Site, axis: int, shape: Shape) -> Value:
-    """For each element of a shape, where it stands along an axis."""
+    """Return, for each element of a shape, its position along an axis."""
     line = np.arange(shape[axis], dtype=np.int64).reshape(-1, *(1,) * (len(shape) - 1 - axis))
     return Value(site.constant(line).name, shape)

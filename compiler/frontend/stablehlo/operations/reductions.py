@@ -18,7 +18,7 @@ from .bodies import SECOND, extremum_of, kind_of
 
 @dataclass(frozen=True)
 class Monoid:
-    """What a reduction repeats: its operator over axes and of two operands, what changes nothing."""
+    """A reduction's operator over axes, its operator of two operands, and its neutral element."""
 
     over_axes: str
     of_two: str
@@ -45,7 +45,7 @@ _OF_TRUTH = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 
 
 def _kind(site: Site, x: Value) -> str:
-    """What a reduction computes; on truth values it is ``and`` or ``or``."""
+    """Return the kind of a reduction; on truth values it is ``and`` or ``or``."""
     kind = kind_of(site.region())
     if kind == SECOND:
         raise Unsupported("its body returns its second operand, which is not a reduction")
@@ -77,7 +77,7 @@ def _reduce(site: Site) -> list[Value]:
 
 
 def _over_axes(site: Site, op: str, x: Value, axes: Sequence[int]) -> Value:
-    """A reduction whose axes are dropped by a reshape, which a broadcast that follows undoes."""
+    """Reduce axes and drop them by a reshape, which a broadcast that follows undoes."""
     if not axes:
         return x
     held = [x.order.index(axis) for axis in axes] if x.order else list(axes)
@@ -90,7 +90,7 @@ def _over_axes(site: Site, op: str, x: Value, axes: Sequence[int]) -> Value:
 
 
 def counts_along(site: Site, value: Value, axis: int) -> bool:
-    """Whether a value is known to be 0, 1, 2, ... along an axis."""
+    """Return True if a value is known to be 0, 1, 2, ... along an axis."""
     known = site.known(value)
     if known is None:
         return False
@@ -99,7 +99,7 @@ def counts_along(site: Site, value: Value, axis: int) -> bool:
 
 
 def _extremum(site: Site, axes: Sequence[int]) -> list[Value]:
-    """The largest or smallest elements along an axis, and their places."""
+    """Return the largest or smallest elements along an axis, and their places."""
     x, places = site.operand(0), site.operand(1)
     if len(axes) != 1 or not counts_along(site, places, axes[0]):
         raise Unsupported("reduces values with indices that do not count along the one axis reduced")
@@ -151,7 +151,7 @@ def _reduce_window(site: Site) -> Value:
 
 
 def _cumulated(site: Site, x: Value, kind: str, lines: list[tuple[int, ...]]) -> Value | None:
-    """Sums or products of all elements up to each one, or from each one; None for other windows."""
+    """Return sums or products of all elements up to each one, or from each one; None for other windows."""
     axis, window, stride, _, before, after = lines[0]
     extent = x.shape[axis]
     sides = {(extent - 1, 0): 0, (0, extent - 1): 1}
@@ -163,7 +163,7 @@ def _cumulated(site: Site, x: Value, kind: str, lines: list[tuple[int, ...]]) ->
 
 
 def _pooled(site: Site, kind: str, x: Value, moved: Sequence[int], at: WindowAxes) -> Value:
-    """Windows by a pool: the axes that they move along come last, the one before is that of channels."""
+    """Reduce windows by a pool: the axes that they move along come last, preceded by one of channels."""
     if len(moved) > 3 or kind == "multiply":
         found = f"{kind} over windows along {len(moved)} axes"
         raise Unsupported(f"{found}; supported are add, maximum and minimum along 3 or fewer")

@@ -22,9 +22,9 @@ _REDUCTIONS = {SECOND: "none", "add": "add", "multiply": "mul", "maximum": "max"
 
 @dataclass(frozen=True)
 class ScatterAxes:
-    """What the axes of a scatter are, with the names of the StableHLO specification.
+    """The axes of a scatter by their roles, with the names of the StableHLO specification.
 
-    ``sizes`` are the extents of a slice that is written, ``window`` its axes in the updates.
+    ``sizes`` are the extents of a written slice, ``window`` its axes in the updates.
     """
 
     window: tuple[int, ...]
@@ -36,7 +36,7 @@ class ScatterAxes:
 
 
 def _axes(site: Site, x: Value, updates: Value) -> tuple[ScatterAxes, int]:
-    """The axes, and that of the numbers of an index."""
+    """Return the axes, and the one along which an index has its numbers."""
     found = lists(site.attributes.get("scatter_dimension_numbers"))
     window = found.get("update_window_dims", ())
     inserted, batching = found.get("inserted_window_dims", ()), found.get("input_batching_dims", ())
@@ -56,7 +56,7 @@ def _axes(site: Site, x: Value, updates: Value) -> tuple[ScatterAxes, int]:
 
 
 def _scatter(site: Site) -> Value:
-    """ScatterND of whole slices, of one slice at a known place, else of elements by computed places."""
+    """Add a ScatterND of whole slices, replace one slice at a known place, or scatter single elements."""
     if len(site.operands) != 3:
         raise Unsupported(f"scatters into {len(site.operands) // 2} operands together; supported is one")
     x, indices, updates = site.operands
@@ -76,7 +76,7 @@ def _scatter(site: Site) -> Value:
 
 
 def _known_places(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value]) -> list[int] | None:
-    """Where the only slice begins, if that is known and all of it lies inside."""
+    """Return the beginning of the only slice, if it is known and the slice lies inside."""
     begins = [0] * x.rank
     for axis, index in zip(axes.mapped, parts, strict=True):
         known = site.known(index)
@@ -87,7 +87,10 @@ def _known_places(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value
 
 
 def _inside(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value]) -> Value | None:
-    """Which slices lie inside; None if all are known to. What lies outside is not written."""
+    """Return truth values of slices inside the operand.
+
+    None if all are known to be. Others are not written.
+    """
     pairs = zip(parts, axes.mapped, strict=True)
     tests = [within(site, index, x.shape[axis] - axes.sizes[axis]) for index, axis in pairs]
     if not tests:
@@ -100,7 +103,7 @@ def _inside(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value]) -> 
 def _rows(
     site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value], updates: Value, reduction: str
 ) -> Value:
-    """Whole slices; those outside go into a row after the last one, which is cut off."""
+    """Scatter whole slices; those outside go into a row after the last one, which is cut off."""
     rest = [axis for axis in range(x.rank) if axis not in axes.mapped]
     order = [*axes.mapped, *rest]
     rows = site.transpose(x, *order)
@@ -116,7 +119,7 @@ def _rows(
 def _scattered(
     site: Site, rows: Value, places: Value, updates: Value, reduction: str, with_spare_row: bool
 ) -> Value:
-    """ScatterND, with a row more while it runs if one is needed."""
+    """Add a ScatterND, with a temporary spare row if one is needed."""
     if not with_spare_row:
         return site.node("ScatterND", rows, places, updates, reduction=reduction)
     none = [0] * rows.rank
@@ -128,7 +131,7 @@ def _scattered(
 def _elements(
     site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value], updates: Value, reduction: str
 ) -> Value:
-    """Every element by its place in the operand that is laid out flat."""
+    """Scatter every element by its place in the flattened operand."""
     batch = updates.shape[: updates.rank - len(axes.window)]
     begins = [zeros(site, batch)] * x.rank
     for axis, index in zip(axes.mapped, parts, strict=True):
@@ -150,7 +153,7 @@ def _elements(
 
 
 def written(site: Site, x: Value, update: Value, begins: Sequence[int]) -> Value:
-    """A value with a slice replaced that begins at a known place: what lies around it is concatenated."""
+    """Replace a slice at a known place by concatenating the update with the parts around it."""
     cut = [axis for axis in range(x.rank) if update.shape[axis] != x.shape[axis]]
     if not cut:
         return update
@@ -166,7 +169,7 @@ def written(site: Site, x: Value, update: Value, begins: Sequence[int]) -> Value
 
 
 def _dynamic_update_slice(site: Site) -> Value:
-    """A slice at a known place is concatenated with the rest; one whose place is computed is scattered."""
+    """Concatenate a slice at a known place with the rest; scatter one at a computed place."""
     x, update, starts = site.operand(0), site.operand(1), site.operands[2:]
     if len(starts) != x.rank or update.rank != x.rank:
         raise Unsupported(f"needs a start and an extent for each of {x.rank} axes")

@@ -13,7 +13,7 @@ from compiler.graph import Array
 
 
 def _constant(site: Site) -> Value:
-    """A constant; one whose elements are all the same is held as one number."""
+    """Add a constant; one of equal elements is held as one number."""
     array = dense(site.attributes.get("value"))
     if array.size and _is_splat(array):
         return Value(site.constant(array.reshape(-1)[0].reshape(())).name, array.shape)
@@ -21,7 +21,7 @@ def _constant(site: Site) -> Value:
 
 
 def _is_splat(array: Array) -> bool:
-    """Whether all elements have the same bits."""
+    """Return True if all elements have the same bits."""
     size = array.dtype.itemsize
     cells = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(-1, size)
     return bool((cells == cells[0]).all())

@@ -1,4 +1,4 @@
-"""Sorts: values, values with what belongs to them, and the largest ones with their places."""
+"""Sorts: values, values with companions, and the largest ones with their places."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .reductions import counts_along
 
 
 def _first(site: Site, x: Value, axis: int, count: int, largest: bool) -> tuple[Value, Value]:
-    """The largest or smallest elements along an axis in order, and their places as int64.
+    """Return the largest or smallest elements along an axis in order, and their places as int64.
 
-    Of equal elements the one in front comes first.
+    Equal elements keep their order.
     """
     if not 1 <= count <= x.shape[axis]:
         raise Unsupported(f"takes {count} of {x.shape[axis]} elements")
@@ -25,7 +25,7 @@ def _first(site: Site, x: Value, axis: int, count: int, largest: bool) -> tuple[
 
 
 def _sort(site: Site) -> list[Value]:
-    """All operands in the order of one of them."""
+    """Sort all operands in the order of one of them."""
     key, descending = sort_key(site.region())
     x, axis = site.operand(key), site.integer("dimension", -1) % max(site.operand(key).rank, 1)
     truth = site.type_of(x) == "bool"

@@ -19,12 +19,12 @@ _OF_GRAPHS = (
     *("run", "verify_nodes", "check", "dtype", "shape", "batch", "operators", "input", "plan", "save_plan"),
     *("report", "print_ir_after", "timing"),
 )
-"""Options that only graphs have."""
+"""Options for graphs only."""
 _AXES = 3
 
 
 def compile_launch(path: Path, options: argparse.Namespace) -> KernelProgram:
-    """The program of the launch that the options describe; TtirError for what does not fit, OSError."""
+    """Compile the launch that the options describe; TtirError for options that do not fit, OSError."""
     for name in _OF_GRAPHS:
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
@@ -50,14 +50,14 @@ def _grid(text: str | None) -> tuple[int, int, int]:
 
 
 def _extents(text: str) -> Shape | None:
-    """The extents of ``64x32``; None for another text."""
+    """Parse the extents in ``64x32``; None for another text."""
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
         return None
     return tuple(map(int, text.split("x")))
 
 
 def _arguments(kernel: TtirKernel, texts: list[str]) -> tuple[dict[str, Shape], dict[str, int | float]]:
-    """The shapes of arrays and the values of numbers by the names of the arguments."""
+    """Return the shapes of arrays and the values of numbers by the names of the arguments."""
     shapes: dict[str, Shape] = {}
     numbers: dict[str, int | float] = {}
     kinds = dict(kernel.parameters)

@@ -25,12 +25,12 @@ Combined = Callable[[Indices, Indices], Indices]
 
 
 def uniform(value: Value, shape: Shape = ()) -> Indices:
-    """Indices that are all the same integer."""
+    """Return indices that are all the same integer."""
     return Indices(value, (STILL,) * len(shape), shape)
 
 
 def add(left: Indices, right: Indices) -> Indices:
-    """left + right; UnsupportedOperation if both wrap around along one axis."""
+    """Return left + right; UnsupportedOperation if both wrap around along one axis."""
     axes = tuple(map(_sum_of_steps, left.axes, right.axes))
     return Indices(left.offset + right.offset, axes, left.shape)
 
@@ -46,12 +46,12 @@ def _sum_of_steps(one: Steps, other: Steps) -> Steps:
 
 
 def subtract(left: Indices, right: Indices) -> Indices:
-    """left - right."""
+    """Return left - right."""
     return add(left, _scaled(right, -1))
 
 
 def multiply(left: Indices, right: Indices) -> Indices:
-    """left * right, of which one must be the same everywhere."""
+    """Return left * right; one of them must be the same everywhere."""
     if right.uniform:
         return _scaled(left, right.offset)
     if left.uniform:
@@ -67,13 +67,13 @@ def _scaled(value: Indices, factor: Value) -> Indices:
 
 
 def divide(left: Indices, right: Indices) -> Indices:
-    """The quotient of numbers that are not negative."""
+    """Return the quotient of numbers that are not negative."""
     dividend, divisor = _operands_of_division(scalar(left), scalar(right))
     return uniform(dividend // divisor, left.shape)
 
 
 def remainder(left: Indices, right: Indices) -> Indices:
-    """The remainder of numbers that are not negative; of consecutive ones if they run along one axis."""
+    """Return the remainder of numbers that are not negative, or of consecutive ones along one axis."""
     if left.uniform:
         dividend, divisor = _operands_of_division(left.offset, scalar(right))
         return uniform(dividend % divisor, left.shape)
@@ -131,7 +131,7 @@ ARITHMETIC: dict[str, Combined] = {
 
 
 def sum_before_division(left: Value, right: Value) -> Value:
-    """left / right rounded up."""
+    """Return left / right rounded up."""
     dividend, divisor = _operands_of_division(left, right)
     return (dividend + (divisor - 1)) // divisor
 
@@ -140,13 +140,13 @@ def sum_before_division(left: Value, right: Value) -> Value:
 
 
 def single_axis(value: Indices) -> int | None:
-    """The only axis along which a number changes; None if there are none or several."""
+    """Return the only axis along which a number changes; None if there are none or several."""
     axes = [number for number, axis in enumerate(value.axes) if not axis.constant]
     return axes[0] if len(axes) == 1 else None
 
 
 def compare(predicate: str, left: Indices, right: Indices) -> Region | None:
-    """Where ``left predicate right`` holds; None if that is not a box.
+    """Return the region where ``left predicate right`` holds; None if it is not a box.
 
     Predicates are those of arith.cmpi: slt, sle, sgt, sge, eq, and the unsigned ones for numbers that are
     not negative.
@@ -171,7 +171,7 @@ def _comparable(left: Indices, right: Indices) -> bool:
 
 
 def _negative(value: Indices) -> Region | None:
-    """Where a number is below 0; None if that is not a box."""
+    """Return the region where a number is below 0; None if it is not a box."""
     if value.uniform:
         return _uniform_region(value)
     axis = single_axis(value)
@@ -207,7 +207,7 @@ def _both(one: Region | None, other: Region | None) -> Region | None:
 
 
 def intersection(one: Region, other: Region) -> Region:
-    """Where both hold."""
+    """Return the region where both hold."""
     spans = tuple(
         Span(maximum(a.low, b.low), minimum(a.high, b.high))
         for a, b in zip(one.spans, other.spans, strict=True)
@@ -216,7 +216,7 @@ def intersection(one: Region, other: Region) -> Region:
 
 
 def truth_of(region: Region) -> bool | None:
-    """Whether a scalar condition holds, if that is known when compiling."""
+    """Return the value of a scalar condition, if it is known at compile time."""
     if all(bounds(left)[1] < bounds(right)[0] for left, right in region.conditions):
         return True
     if any(bounds(left)[0] >= bounds(right)[1] for left, right in region.conditions):
@@ -225,7 +225,7 @@ def truth_of(region: Region) -> bool | None:
 
 
 def indices_of(value: KernelValue) -> Indices:
-    """A value that is integers; UnsupportedOperation if these are data, loaded or computed."""
+    """Return a value as indices; UnsupportedOperation for integers that are data, loaded or computed."""
     if isinstance(value, Indices):
         return value
     raise UnsupportedOperation(

@@ -23,7 +23,7 @@ DTYPES = {
     "i64": "int64",
     "i1": "bool",
 }
-"""Types of arrays by the elements to which a pointer points."""
+"""Types of arrays by the elements that a pointer points to."""
 
 _MOST_PROGRAMS = 1 << 31
 
@@ -32,11 +32,11 @@ _MOST_PROGRAMS = 1 << 31
 class KernelLaunch:
     """The grid, the numbers and the arrays for which a kernel is compiled.
 
-    ``grid``: the extents of its three axes, of which the first counts fastest. ``arrays``: the shapes of the
-    arguments that are pointers. ``numbers``: the values of all others, floats for those of a float type.
-    ``tiles``: how many take part; by default 16, or as many as the machine
-    has, and one for a kernel with atomic operations. ``kept``: arrays to which the
-    kernel stores are inputs as well, so that what it leaves alone stays.
+    ``grid``: the extents of its three axes, the first counting fastest. ``arrays``: the shapes of the
+    arguments that are pointers. ``numbers``: the values of all others, floats for arguments of a float type.
+    ``tiles``: the number of tiles; by default 16, or as many as the machine has, and one for a kernel with
+    atomic operations. ``kept``: the arrays to which the kernel stores are inputs as well, so that elements
+    that it does not store keep their values.
     """
 
     grid: tuple[int, int, int] = (1, 1, 1)
@@ -45,29 +45,29 @@ class KernelLaunch:
     tiles: int | None = None
     kept: bool = False
     behind: Mapping[str, tuple[tuple[str, Shape], ...]] = field(default_factory=dict)
-    """Elements and shapes of the arrays whose addresses an argument has."""
+    """Elements and shapes of the arrays whose addresses are in a list, by argument."""
 
     def listed(self) -> Iterator[tuple[str, str, Shape]]:
-        """Yields name, element and shape of each array in a list of addresses."""
+        """Yield name, element and shape of each array in a list of addresses."""
         for name, arrays in self.behind.items():
             for number, (element, shape) in enumerate(arrays):
                 yield name_behind(name, number), element, shape
 
 
 def name_behind(argument: str, number: int) -> str:
-    """The name of an array whose address is element ``number`` of the list ``argument``."""
+    """Return the name of an array whose address is element ``number`` of the list ``argument``."""
     return f"{argument}.{number}"
 
 
 def not_computed(name: str, found: str) -> str:
-    """Returns why an array with elements of a type is no argument, and what to pass."""
+    """Return why an array with elements of a type cannot be an argument, and what to pass."""
     found = "float64" if found == "f64" else found
     allowed = f"pass one of {', '.join(DTYPES.values())}, such as {name}.astype('float32')"
     return f"argument '{name}' is an array of {found}, which the chip does not compute with: {allowed}"
 
 
 def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> int:
-    """The number of tiles; TtirError for a launch that does not fit the kernel's parameters."""
+    """Return the number of tiles; TtirError for a launch that does not fit the kernel's parameters."""
     total = launch.grid[0] * launch.grid[1] * launch.grid[2]
     if min(launch.grid) < 1 or total > _MOST_PROGRAMS:
         found = "x".join(map(str, launch.grid))

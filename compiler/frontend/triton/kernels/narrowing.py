@@ -1,6 +1,6 @@
-"""Operations that Triton does in FP32 and that give the same in 16 bits, which takes half the time.
+"""Computes in 16 bits some operations that Triton does in FP32, with the same result in half the time.
 
-Triton's library widens the operand of a maximum, and its exponentials take FP32 alone. The largest of widened
+Triton's library widens the operand of a maximum, and its exponentials take only FP32. The largest of widened
 numbers is a number of 16 bits. An exponential between a widening and a rounding is rounded once here, where
 Triton rounds twice: in rare cases the last bit differs.
 """
@@ -20,24 +20,24 @@ _FUNCTIONS = ("math.exp", "math.exp2")
 
 
 def narrowed(body: Block) -> Block:
-    """The operations of a kernel with those that may be in 16 bits."""
+    """Return the operations of a kernel, in 16 bits where that is possible."""
     uses = Counter(name for each in body.walk() for name in each.operands)
     return _Narrowing(uses).block(body)
 
 
 class _Narrowing:
-    """Rewrites blocks; ``uses`` says how often each name is an operand in the kernel."""
+    """Rewrites blocks; ``uses`` counts how often each name is an operand in the kernel."""
 
     def __init__(self, uses: Counter[str]) -> None:
         self.uses = uses
         self.wide: dict[str, TtirOperation] = {}
-        """Widenings of 16 bits to FP32 by their results."""
+        """Widenings of 16 bits to FP32, by their results."""
         self.functions: dict[str, TtirOperation] = {}
-        """Functions of those by their results."""
+        """Functions of such widenings, by their results."""
         self.dropped: set[str] = set()
         """Results that nothing uses any more."""
         self.names: dict[str, str] = {}
-        """Names of results that are other results."""
+        """Results that equal other results, by name."""
 
     def block(self, block: Block) -> Block:
         found: list[TtirOperation] = []
@@ -60,7 +60,7 @@ class _Narrowing:
         return [found]
 
     def _reduced(self, found: TtirOperation) -> list[TtirOperation]:
-        """A choice among widened numbers: among those of 16 bits, and the result is widened."""
+        """Choose among the numbers of 16 bits in place of widened ones, and widen the result."""
         (body,), (name, *others) = found.regions, found.operands
         widening = self.wide.get(name)
         if others or widening is None or len(body.operations) != 2 or body.operations[0].name not in _CHOICES:
@@ -82,7 +82,7 @@ class _Narrowing:
         return [reduced, again]
 
     def _rounded(self, found: TtirOperation) -> list[TtirOperation]:
-        """A rounding of what was widened, or of a function of it."""
+        """Drop the rounding of a widened number, or compute a function between both in 16 bits."""
         (name,), short = found.operands, found.types[-1].element
         if name in self.wide and self.wide[name].types[0].element == short:
             source = self.wide[name].operands[0]
@@ -101,7 +101,7 @@ class _Narrowing:
         return [replace(short_function, operands=widening.operands, results=found.results)]
 
     def _replace(self, name: str, source: str, times: int = 1) -> None:
-        """One operand fewer with a name, and so many more with another."""
+        """Count one use of a name less, and ``times`` uses of another more."""
         self.uses[name] -= 1
         self.uses[source] += times
         if self.uses[name] == 0:
@@ -115,7 +115,7 @@ def _is_widening(found: TtirOperation) -> bool:
 
 
 def _in_format(found: TtirOperation, element: str) -> TtirOperation:
-    """An operation and its regions with FP32 replaced by another format."""
+    """Return an operation and its regions with FP32 replaced by another format."""
 
     def kind(each: TtirType) -> TtirType:
         return replace(each, element=element) if each.element == "f32" and not each.pointer else each

@@ -31,14 +31,14 @@ from .site import KernelSite, RunAhead
 from .values import ELEMENT_FORMATS, TRUTH, Indices, KernelValue, Pointers, Shape, Splat, everywhere
 
 _PREFIX = "k"
-"""Begins the symbols of a kernel's code."""
+"""The first letter of the symbols in a kernel's code."""
 
 
 @dataclass(frozen=True, repr=False)
 class KernelProgram:
     """A compiled launch of a kernel. The text includes ``constants`` as the file ``prog.const``.
 
-    ``addresses``: where the arrays are in DDR, as engines name it, by the names of the arguments.
+    ``addresses``: the arrays' places in DDR, in the engines' view, by the names of the arguments.
     """
 
     name: str
@@ -48,7 +48,7 @@ class KernelProgram:
     machine: Machine
     addresses: Mapping[str, int]
     summary: str
-    """The kernel, its grid, its numbers and how many tiles take part."""
+    """The kernel, its grid, its numbers and the number of tiles."""
 
     def __str__(self) -> str:
         """One line: the kernel with its launch, and the size of its program."""
@@ -57,7 +57,7 @@ class KernelProgram:
 
     @cached_property
     def image_file(self) -> Sequence[Bytes]:
-        """The bytes of prog.bin in pieces."""
+        """Return the bytes of prog.bin in pieces."""
         return image_parts(self.image)
 
     def write(self, folder: Path, text_only: bool = False) -> None:
@@ -95,7 +95,7 @@ def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | 
 
 
 def _first_that_fits(made: Callable[[RunAhead], Kernel]) -> Kernel:
-    """The code in which as much runs ahead as fits."""
+    """Return the code with the most work running ahead that fits."""
     for ahead in (RunAhead.PRODUCTS, RunAhead.LOADS):
         with suppress(SpmOverflow):
             return made(ahead)
@@ -103,7 +103,7 @@ def _first_that_fits(made: Callable[[RunAhead], Kernel]) -> Kernel:
 
 
 def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch, ahead: RunAhead) -> KernelSite:
-    """The code of all programs of the grid that a tile runs, one after the other."""
+    """Write the code of all programs of the grid that a tile runs, one after the other."""
     across, down, deep = launch.grid
     code.registers.forms = Proofs()
     with code.items(across * down * deep) as number:
@@ -141,7 +141,7 @@ class _Text:
         self.elements = {name: kind.element for name, kind in kernel.parameters if kind.pointer}
 
     def made(self) -> KernelProgram:
-        """The program."""
+        """Return the program."""
         machine = self.code.target.machine
         data = program.Data(bank=machine.ddr.bank_bytes)
         for constant in self.code.constants:
@@ -181,7 +181,7 @@ class _Text:
         return ", ".join(part for part in (self.kernel.name, f"grid {grid}", numbers, tiles) if part)
 
     def _records(self) -> Iterator[str]:
-        """The directives for arrays: what is loaded is an input, what is stored an output."""
+        """Yield the directives for arrays: a loaded one is an input, a stored one an output."""
         memory = self.site.memory
         inputs = memory.loaded | (memory.stored if self.launch.kept else set())
         for kind, names in (("input", inputs), ("output", memory.stored)):

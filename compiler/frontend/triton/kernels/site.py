@@ -1,4 +1,4 @@
-"""Where the code of a kernel is written: the values so far, and what writes operations."""
+"""The place where the code of a kernel is written: the values so far, and the writers of operations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ON_DATA = (
 """Operations that work on data of any type."""
 
 Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[KernelValue]]
-"""Writes one operation with these operands; its results."""
+"""Writes one operation with these operands; returns its results."""
 
 
 class RunAhead(IntEnum):
@@ -60,8 +60,8 @@ class RunAhead(IntEnum):
 class KernelSite:
     """The code of one program of the grid.
 
-    ``program`` is its place in the grid and ``grid`` the extents. ``homes``: blocks in which the results of
-    operations are wanted, by the names of the results.
+    ``program`` is its place in the grid and ``grid`` the extents. ``homes``: blocks wanted for the results of
+    operations, by the names of the results.
     """
 
     kernel: Kernel
@@ -73,19 +73,19 @@ class KernelSite:
     values: dict[str, KernelValue] = field(default_factory=dict)
     homes: dict[str, SpmBlock] = field(default_factory=dict)
     outside: frozenset[str] = frozenset()
-    """Results of operations around the region that is written: a loop may read them again."""
+    """Results of operations around the region being written: a loop may read them again."""
     uses: Counter[str] = field(default_factory=Counter)
-    """How often each name is an operand in the kernel."""
+    """The number of times that each name is an operand in the kernel."""
     ahead: RunAhead = RunAhead.PRODUCTS
     """Operations of loops that run one iteration ahead; their blocks have two copies."""
     ready: frozenset[str] = frozenset()
     """Results that are known before their operations, which ran ahead."""
     loaded: frozenset[str] = frozenset()
-    """Those of them that stay as they are."""
+    """The results among ``ready`` that stay unchanged."""
     quiet: bool = False
-    """Whether operations are written without naming their lines."""
+    """True if operations are written without naming their lines."""
     python: bool = False
-    """Whether the text names lines of Python; operations without one then belong to the line before."""
+    """True if the text names lines of Python; operations without one then belong to the line before."""
     line: tuple[str, int] = ("", 0)
     """File and line to which instructions belong now."""
 
@@ -118,7 +118,7 @@ class KernelSite:
                 self.values[name] = self._kept(value)
 
     def evaluate(self, operation: TtirOperation) -> Sequence[KernelValue]:
-        """The results of one operation, whose operands must be there; TtirError as for ``run``."""
+        """Return the results of one operation, whose operands must be there; TtirError as for ``run``."""
         handler = self.handlers.get(operation.name)
         try:
             if handler is None:
@@ -128,14 +128,14 @@ class KernelSite:
             raise error.at(operation.location, operation.name) from None
 
     def run_block(self, block: Block, arguments: Sequence[KernelValue]) -> list[KernelValue]:
-        """Write the operations of a region; what its last operation gives back."""
+        """Write the operations of a region; return the results of its last operation."""
         for (name, _), value in zip(block.parameters, arguments, strict=True):
             self.values[name] = value
         self.run(block.operations[:-1])
         return [self.values[name] for name in block.operations[-1].operands]
 
     def is_last_use(self, name: str) -> bool:
-        """Whether nothing but the operation that is written now reads a block, under any name."""
+        """Return True if only the operation being written reads a block, under any name."""
         value = self.values[name]
         elsewhere = name in self.outside or name in self.loaded or self.uses[name] != 1
         if not isinstance(value, SpmBlock) or value.carried or elsewhere:
@@ -152,7 +152,7 @@ class KernelSite:
         self.values, self.core.made, self.outside = values, made, outside
 
     def single(self, value: KernelValue, element: str) -> KernelValue:
-        """The only element of a value: an integer as a formula, a truth value as a condition."""
+        """Return the only element of a value: an integer as a formula, a truth value as a condition."""
         if element in FLOAT_FORMATS or isinstance(value, Indices | Region | Pointers):
             return value
         held = Indices(self.core.of_block(value) if isinstance(value, SpmBlock) else self._number(value))
@@ -164,13 +164,13 @@ class KernelSite:
 
     @contextmanager
     def within(self, operation: TtirOperation) -> Iterator[None]:
-        """The operations inside belong to the line of ``operation``."""
+        """Assign the operations inside to the line of ``operation``."""
         before, self.quiet = self.quiet, True
         yield
         self.quiet = before
 
     def _operand(self, operation: TtirOperation, name: str) -> KernelValue:
-        """The value of a name; a matrix that is turned is transposed for all but those that take it so."""
+        """Return the value of a name; a turned matrix is transposed unless the operation takes it so."""
         value = self.values[name]
         if not isinstance(value, SpmBlock) or not value.turned or operation.name in TAKE_TURNED:
             return value
@@ -178,13 +178,13 @@ class KernelSite:
         return straight
 
     def _kept(self, value: KernelValue) -> KernelValue:
-        """An integer in a register of its own, if it takes instructions to compute it."""
+        """Return an integer in a register of its own, if it takes instructions to compute it."""
         if isinstance(value, Indices) and not value.shape and isinstance(value.offset, Operation):
             return Indices(self.kernel.let(value.offset))
         return value
 
     def _name(self, operation: TtirOperation) -> None:
-        """From here on instructions, faults and statistics belong to the line of an operation."""
+        """Assign later instructions, faults and statistics to the line of an operation."""
         if self.quiet or not self.locate(operation.location):
             return
         line = operation.location.short
@@ -193,7 +193,10 @@ class KernelSite:
             self.kernel.out.directive(f".node {quote(line)}")
 
     def locate(self, location: Location) -> bool:
-        """From here on debuggers show this line; False without one, in a text that names lines of Python."""
+        """Let debuggers show this line from here on.
+
+        False without one, in a text that names lines of Python.
+        """
         if self.python and location.python is None:
             return False
         if location.source != self.line:
@@ -204,6 +207,6 @@ class KernelSite:
 
 
 def _computes(operation: TtirOperation) -> bool:
-    """Whether an operation works on data."""
+    """Return True if an operation works on data."""
     floats = any(not kind.pointer and kind.element in FLOAT_FORMATS for kind in operation.types)
     return floats or operation.name.startswith(_ON_DATA)

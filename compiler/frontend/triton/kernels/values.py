@@ -1,8 +1,8 @@
 """The values of a kernel during its compilation.
 
 Integers, pointers and comparisons of positions are known as formulas of the core's registers and of the
-position in a block. Numbers of floats are data in the scratchpad. What the core has to compute for each
-element is a ``Computed`` until something needs it.
+position in a block. Floats are data in the scratchpad. Values that the core has to compute for each element
+are ``Computed`` until something needs them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ ELEMENT_FORMATS = {**FLOAT_FORMATS, **INTEGER_FORMATS, "i1": Format.INT8}
 TRUTH = "i1"
 INTEGERS = ("i8", "i16", "i32", "i64", "index")
 _LARGEST_PLACE = 1 << 47
-"""Integers of 64 bits that are loaded are below this in magnitude, where they are formulas."""
+"""The bound on the magnitude of loaded integers of 64 bits that are formulas."""
 
 
 def bits_of(element: str) -> int:
-    """Bits of an element of a type of integers."""
+    """Return the bits of an element of a type of integers."""
     return 64 if element == "index" else int(element[1:])
 
 
 def range_of(element: str) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
+    """Return the least and the largest integer of a type."""
     if element == TRUTH:
         return 0, 1
     half = min(1 << (bits_of(element) - 1), _LARGEST_PLACE)
@@ -42,16 +42,16 @@ def range_of(element: str) -> tuple[int, int]:
 
 
 class UnsupportedOperation(TtirError):
-    """What an operation would need and is not there; the compiler adds which operation it is and where."""
+    """A requirement of an operation that is not met; the compiler adds the operation and its place."""
 
     def at(self, location: Location, operation: str) -> TtirError:
-        """The message with its place."""
+        """Return the message with its place."""
         return TtirError(f"{location}: {operation}: {self}")
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How a formula changes along one axis: by ``step`` for each index.
+    """The change of a formula along one axis: by ``step`` for each index.
 
     With ``modulus`` the index i counts as (start + i) mod modulus.
     """
@@ -62,7 +62,7 @@ class Steps:
 
     @property
     def constant(self) -> bool:
-        """Whether the axis does not matter."""
+        """True if the formula does not depend on the axis."""
         return self.step == 0
 
 
@@ -71,7 +71,7 @@ STILL = Steps()
 
 @dataclass(frozen=True)
 class Indices:
-    """Integers: ``offset`` plus what the index of each axis adds. A scalar has no axes."""
+    """Integers: ``offset`` plus a term for the index of each axis. A scalar has no axes."""
 
     offset: Value
     axes: tuple[Steps, ...] = ()
@@ -79,12 +79,12 @@ class Indices:
 
     @property
     def uniform(self) -> bool:
-        """Whether all elements are equal."""
+        """True if all elements are equal."""
         return all(axis.constant for axis in self.axes)
 
     @property
     def range(self) -> tuple[int, int]:
-        """The least and the largest number that an element can be."""
+        """The least and the largest possible number of an element."""
         low, high = bounds(self.offset)
         for axis, extent in zip(self.axes, self.shape, strict=True):
             first, last = bounds(axis.step)
@@ -98,9 +98,9 @@ class Indices:
 class Pointers:
     """Addresses: elements ``indices`` of the array that argument ``argument`` is.
 
-    ``data``: integers that are added to the indices and are data. ``base``: the address of element 0, as
-    engines name it, of an array that is known by an address that was loaded; it is no argument then.
-    ``room``: the bytes of that array before and after the address.
+    ``data``: integers that are added to the indices and are data. ``base``: the address of element 0, in the
+    engines' view, of an array that is known by a loaded address; it is no argument then. ``room``: the bytes
+    of that array before and after the address.
     """
 
     argument: str
@@ -132,24 +132,24 @@ class Region:
     shape: Shape = ()
 
     def whole(self, axis: int) -> bool:
-        """Whether the box has all of an axis for certain."""
+        """Return True if the box certainly has all of an axis."""
         span = self.spans[axis]
         return bounds(span.low)[1] <= 0 and bounds(span.high)[0] >= self.shape[axis]
 
     @property
     def everywhere(self) -> bool:
-        """Whether the region is known to hold for every index."""
+        """True if the region is known to hold for every index."""
         return not self.conditions and all(map(self.whole, range(len(self.shape))))
 
     @property
     def nowhere(self) -> bool:
-        """Whether the region is known to hold for no index."""
+        """True if the region is known to hold for no index."""
         pairs = [*self.conditions, *((span.low, span.high) for span in self.spans)]
         return any(bounds(larger)[1] <= bounds(smaller)[0] for smaller, larger in pairs)
 
 
 def everywhere(shape: Shape) -> Region:
-    """The region that is a whole block."""
+    """Return the region of a whole block."""
     return Region(tuple(Span(0, extent) for extent in shape), (), shape)
 
 
@@ -167,9 +167,9 @@ class SpmBlock:
     """A block in the scratchpad, at ``address``.
 
     Axes that are not in ``stored`` are kept once and count as repeated. ``blocked``: a matrix in planes of 64
-    columns, as the matrix engine wants it, otherwise row-major. ``turned``: a matrix whose columns follow
-    each other; only products and transposes take it as it is. Truth values are 1 and 0 of ``fmt``.
-    ``carried``: a loop overwrites it at the end of each turn.
+    columns, the matrix engine's order; otherwise row-major. ``turned``: a matrix whose columns follow each
+    other; only products and transposes take it as it is. Truth values are 1 and 0 of ``fmt``. ``carried``: a
+    loop overwrites it at the end of each turn.
     """
 
     address: Value
@@ -183,12 +183,12 @@ class SpmBlock:
 
     @property
     def kept(self) -> Shape:
-        """The extents of what is stored."""
+        """The stored extents."""
         return tuple(extent if kept else 1 for extent, kept in zip(self.shape, self.stored, strict=True))
 
     @property
     def count(self) -> int:
-        """Elements that are stored."""
+        """Number of stored elements."""
         return math.prod(self.kept)
 
     @property
@@ -197,7 +197,7 @@ class SpmBlock:
         return self.fmt.bits // 8
 
     def viewed(self, shape: Shape, stored: tuple[bool, ...]) -> SpmBlock:
-        """This block with its elements in another shape."""
+        """Return this block with its elements in another shape."""
         return replace(self, shape=shape, stored=stored)
 
 
@@ -205,7 +205,7 @@ class SpmBlock:
 class Computed:
     """Integers or truth values that the core computes from ``operands``, which have the same shape.
 
-    ``element`` is the type of the results, ``source`` that of the operands; ``stored`` are the axes along
+    ``element`` is the type of the results, ``source`` the operands' type; ``stored`` are the axes along
     which it changes.
     """
 
@@ -221,7 +221,7 @@ KernelValue = Indices | Pointers | Region | Splat | SpmBlock | Computed
 
 
 def varies(value: KernelValue) -> tuple[bool, ...]:
-    """The axes along which a value changes."""
+    """Return, for each axis, True if a value changes along it."""
     if isinstance(value, Computed):
         return value.stored
     if isinstance(value, SpmBlock):
@@ -236,14 +236,14 @@ def varies(value: KernelValue) -> tuple[bool, ...]:
 
 
 def scalar(value: KernelValue) -> Value:
-    """An integer that all elements are; UnsupportedOperation for any other value."""
+    """Return the integer that all elements equal; UnsupportedOperation for any other value."""
     if isinstance(value, Indices) and value.uniform:
         return value.offset
     raise UnsupportedOperation("needs an integer that is the same for the whole block")
 
 
 def known(value: KernelValue) -> int:
-    """An integer that is known when compiling; UnsupportedOperation for any other value."""
+    """Return an integer that is known at compile time; UnsupportedOperation for any other value."""
     number = scalar(value)
     if not isinstance(number, int):
         raise UnsupportedOperation("needs an integer that is known when compiling")

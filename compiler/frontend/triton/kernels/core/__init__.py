@@ -1,4 +1,4 @@
-"""Code that the kernel core runs element by element: integers as data, and accesses whose places are data.
+"""Code that the kernel core runs element by element: integers as data, and accesses at computed places.
 
-The engines compute floats alone, so everything here is slow beside them.
+The engines compute only floats, so everything here is slow in comparison.
 """

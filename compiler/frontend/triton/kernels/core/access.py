@@ -1,8 +1,8 @@
 """Loads and stores whose places or masks are data.
 
-Where each index of data selects a long row, the core computes where the row is and the DMA copies it;
-otherwise the core copies single elements. Elements are in row-major order of the block, so the last of
-several stores to one place stays. An element outside of its array stops the program.
+If each index in the data selects a long row, the core computes the row's place and the DMA copies it;
+otherwise the core copies single elements. It goes through the elements of the block in row-major order, so
+the last of several stores to one place remains. An element outside of its array stops the program.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .messages import SIGNED, MessageCode
 from .nodes import conditions_of
 
 FEWEST_ELEMENTS = 16
-"""Elements of a row from which on the DMA takes less time than the core."""
+"""The fewest elements of a row for which the DMA takes less time than the core."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Access:
 
     @property
     def rows(self) -> bool:
-        """Whether the DMA copies what an index selects."""
+        """True if the DMA copies the elements that an index selects."""
         return math.prod(self.pointers.shape[self.axes :]) >= FEWEST_ELEMENTS
 
     @property
     def walked(self) -> Indices:
-        """The formula of the place with the steps of the walked axes alone."""
+        """The formula of the place with only the steps of the walked axes."""
         indices = self.pointers.indices
         still = (STILL,) * (len(indices.axes) - self.axes)
         return replace(indices, axes=(*indices.axes[: self.axes], *still))
@@ -78,7 +78,7 @@ Visit = Callable[[CoreLoop, Place, Value], None]
 
 
 def _is_even(pointers: Pointers) -> bool:
-    """Whether the DMA knows the steps of the axes: they are known when compiling, and go forward."""
+    """Return True if the DMA takes the steps of the axes: known at compile time, and going forward."""
     return all(
         isinstance(axis.step, int) and 0 <= axis.step <= LARGEST_BLOCK_STRIDE
         for axis, extent in zip(pointers.indices.axes, pointers.shape, strict=True)
@@ -87,7 +87,7 @@ def _is_even(pointers: Pointers) -> bool:
 
 
 def _outer_axes(pointers: Pointers, region: Region) -> int:
-    """Counts the first axes for which a copy of the DMA has no loop, with the mask and without it."""
+    """Count the first axes for which a copy of the DMA has no loop, with the mask and without it."""
     axes, spans = pointers.indices.axes, region.spans
     element = ELEMENT_FORMATS[pointers.element]
     long = [number for number, extent in enumerate(pointers.shape) if extent > 1]
@@ -102,7 +102,7 @@ def _outer_axes(pointers: Pointers, region: Region) -> int:
 
 
 def _is_copy(pointers: Pointers, region: Region, conditions: list[KernelValue]) -> bool:
-    """Returns whether one copy of the DMA moves all elements."""
+    """Return True if one copy of the DMA moves all elements."""
     known = pointers.data is None and not conditions and _is_even(pointers)
     return known and not _outer_axes(pointers, region)
 
@@ -116,13 +116,13 @@ class AccessCode:
         self.core, self.memory, self.messages, self.sizes = core, memory, messages, sizes
         self.kernel, self.blocks = core.kernel, core.blocks
         self._acquired: list[tuple[int, Pointers]] = []
-        """The lines of code from which on the cache is invalidated, and what is loaded then."""
+        """The lines of code after which the cache is invalidated, and the loads that follow."""
         memory.check = self.check
 
     def load(
         self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None
     ) -> SpmBlock | Indices:
-        """The elements where the mask holds, ``other`` elsewhere, 0 without it."""
+        """Load the elements where the mask holds, ``other`` elsewhere, 0 without it."""
         region, conditions = conditions_of(mask, pointers.shape)
         if not pointers.shape and pointers.element not in FLOAT_FORMATS:
             return self._single(pointers, region, other)
@@ -163,7 +163,7 @@ class AccessCode:
     # --- walks ----------------------------------------------------------------------------------------------
 
     def _copied(self, access: Access, data: SpmBlock, storing: bool) -> None:
-        """Copy what each index of the walked axes selects."""
+        """Copy the elements that each index of the walked axes selects."""
 
         def visit(loop: CoreLoop, place: Place, element: Value) -> None:
             if access.rows:
@@ -176,7 +176,7 @@ class AccessCode:
         self.walk(access, [data], visit)
 
     def walk(self, access: Access, blocks: Sequence[SpmBlock], visit: Visit) -> None:
-        """Write what ``visit`` does with each element, or row, that is selected; it uses ``blocks``."""
+        """Write the code of ``visit`` for each selected element, or row; it uses ``blocks``."""
         if access.region.nowhere:
             return
         core = self.core
@@ -193,7 +193,7 @@ class AccessCode:
         core.alive([*parts, *blocks])
 
     def elements(self, pointers: Pointers, mask: KernelValue | None) -> Access:
-        """All elements that a mask selects, one by one."""
+        """Return the access to all elements that a mask selects, one by one."""
         region, conditions = conditions_of(mask, pointers.shape)
         return Access(pointers, region, conditions, len(pointers.shape))
 
@@ -201,7 +201,7 @@ class AccessCode:
     def _selected(
         self, loop: CoreLoop, access: Access, parts: Sequence[KernelValue], place: Place
     ) -> Iterator[Value]:
-        """The element of the array at an index, if the conditions hold there."""
+        """Yield the element of the array at an index, if the conditions hold there."""
         with loop.at(place, parts) as registers, ExitStack() as stack:
             for register in registers[: len(access.conditions)]:
                 stack.enter_context(self.kernel.if_below(0, Variable(register, 0, 1)))
@@ -224,9 +224,9 @@ class AccessCode:
             loop.code.emit(STORES[data.fmt.bits], register, f"0({target})")
 
     def address(self, pointers: Pointers, element: Value, past_cache: bool = False) -> str:
-        """A register with the address of an element of an array.
+        """Return a register with the address of an element of an array.
 
-        Stores go past the cache of the core: tiles store to elements of the same line.
+        Stores bypass the cache of the core: tiles store to elements of the same line.
         """
         size = ELEMENT_FORMATS[pointers.element].bits // 8
         windows = self.kernel.target.machine.windows
@@ -243,9 +243,9 @@ class AccessCode:
         ScalarCode(self.kernel).acquire()
 
     def settle(self) -> None:
-        """Erase the invalidations before loads from arrays that the kernel turned out not to store to.
+        """Erase the invalidations before loads from arrays to which the kernel does not store after all.
 
-        What was in them before the kernel is in no cache.
+        The contents of such an array are in no cache, as they are older than the kernel.
         """
         for line, pointers in self._acquired:
             known = pointers.base is None
@@ -253,7 +253,7 @@ class AccessCode:
                 self.kernel.out.erase(line, line + 2)
 
     def check(self, pointers: Pointers, *elements: Value) -> None:
-        """Stops the program if an element is outside of its array; writes no code where none can be."""
+        """Stop the program if an element is outside of its array; write no code if none can be."""
         first, end = self._limits(pointers)
         forms, registers, out = self.kernel.registers.forms, self.kernel.registers, self.kernel.out
         loaded = pointers.base is not None
@@ -277,7 +277,7 @@ class AccessCode:
         return 0 - before // size, after // size
 
     def _row(self, access: Access, data: SpmBlock, place: Place, element: Value, storing: bool) -> None:
-        """Let the DMA copy the rest of the axes from an element on."""
+        """Write the DMA's copy of the remaining axes, from an element on."""
         pointers, axes = access.pointers, access.axes
         steps, spans = pointers.indices.axes[axes:], access.region.spans[axes:]
         at = data.address
@@ -291,7 +291,7 @@ class AccessCode:
     # --- single numbers -------------------------------------------------------------------------------------
 
     def _single(self, pointers: Pointers, region: Region, other: KernelValue | None) -> Indices:
-        """An integer of an array, in a register of its own."""
+        """Load an integer of an array into a register of its own."""
         self.memory.loaded.add(pointers.argument)
         self._acquire(pointers)
         element, bits = pointers.element, ELEMENT_FORMATS[pointers.element].bits

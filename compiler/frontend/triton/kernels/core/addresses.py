@@ -12,7 +12,7 @@ from .messages import HEXADECIMAL, MessageCode
 
 _TABLE = "addresses.table"
 _ROW = 16
-"""Bytes of a row: the addresses at which an array begins and ends."""
+"""Bytes to which the beginning and the end of an array are aligned."""
 
 
 class AddressCode:
@@ -23,7 +23,7 @@ class AddressCode:
         self.used = False
 
     def room(self, address: Value) -> tuple[Value, Value]:
-        """Returns the bytes of its array before and after an address; the program stops if it is in none."""
+        """Return the bytes of its array before and after an address; the program stops if it is in none."""
         self.used = True
         registers, emit = self.kernel.registers, self.kernel.out.instruction
         before, after = registers.take(), registers.take()
@@ -48,7 +48,7 @@ class AddressCode:
         return registers.hold(before, 0, most), registers.hold(after, 1, most)
 
     def lines(self) -> list[str]:
-        """Returns the table of all arrays, if a search reads it."""
+        """Return the table of all arrays, if a search reads it."""
         if not self.used:
             return []
         rows = [f".dword {symbol_of(name)}, {symbol_of(name)} + {size}" for name, size in self.sizes.items()]

@@ -1,8 +1,8 @@
-"""Operations of the core, on registers and on integers that are known when compiling.
+"""Operations of the core, on registers and on integers known at compile time.
 
 A register holds an integer of a type extended by its sign to 64 bits, a truth value as 0 or 1. Results wrap
-around as those of the type. Division of 0 and of the least number is that of RISC-V. The only operation of
-floats is the remainder, of the bits of FP32 numbers.
+around as in the type. Division by 0, and of the least number, follows RISC-V. The only operation of floats is
+the remainder, of the bits of FP32 numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compiler.codegen.emitter import Emitter
 WIDE = 64
 WORD = 32
 _UNITS = 0x4330_0000_0000_0000
-"""The bits of 2**52 in binary64, from which on all numbers are whole."""
+"""The bits of 2**52 in binary64: all numbers from there on are whole."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RegisterCode:
     out: Emitter
 
     def emit(self, mnemonic: str, *operands: str) -> None:
-        """One instruction."""
+        """Write one instruction."""
         self.out.instruction(mnemonic, *operands)
 
     def signed(self, register: str, bits: int) -> None:
@@ -51,11 +51,11 @@ class RegisterCode:
 
 
 TwoOperands = Callable[[RegisterCode, str, str, str, int], None]
-"""Writes target = left op right for a number of bits; the target is another register than the operands."""
+"""Writes target = left op right for a number of bits; the target differs from the operands' registers."""
 
 
 def _instruction(name: str) -> TwoOperands:
-    """An instruction that has a form for words of 32 bits."""
+    """Return an instruction that has a form for words of 32 bits."""
 
     def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
         core.emit(f"{name}w" if bits == WORD else name, target, left, right)
@@ -73,7 +73,7 @@ def _bitwise(name: str) -> TwoOperands:
 
 
 def _extremum(branch: str) -> TwoOperands:
-    """The left operand where the branch is taken, else the right one."""
+    """Return code for the left operand if the branch is taken, else the right one."""
 
     def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
         core.emit("mv", target, left)
@@ -93,7 +93,7 @@ def _equality(test: str) -> TwoOperands:
 
 
 def _order(name: str, exchanged: bool, negated: bool) -> TwoOperands:
-    """A comparison by ``slt`` or ``sltu``, of exchanged operands, with the opposite result."""
+    """Return a comparison by ``slt`` or ``sltu``, perhaps of exchanged operands or negated."""
 
     def code(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
         core.emit(name, target, *((right, left) if exchanged else (left, right)))
@@ -104,11 +104,11 @@ def _order(name: str, exchanged: bool, negated: bool) -> TwoOperands:
 
 
 _LOWER = 24
-"""The lowest bits of a quotient in binary64, without which it has 29."""
+"""The lowest bits of a quotient in binary64, which are cleared to leave 29."""
 
 
 def _float_remainder(core: RegisterCode, target: str, left: str, right: str, bits: int) -> None:
-    """Writes the exact remainder of FP32 numbers, with the sign of the left one, as fmod of C.
+    """Write the exact remainder of FP32 numbers, with the sign of the left one, as fmod of C.
 
     A loop subtracts multiples of the divisor in binary64. The factor has 29 bits: its product with the 24
     bits of the divisor is exact, and so is the difference. Quotients are rounded to zero, so no difference is
@@ -148,7 +148,7 @@ def _float_remainder(core: RegisterCode, target: str, left: str, right: str, bit
 
 
 ORDERS = {"lt": (False, False), "ge": (False, True), "gt": (True, False), "le": (True, True)}
-"""Comparisons by whether operands are exchanged and the result is negated."""
+"""Comparisons, as a pair: operands are exchanged, the result is negated."""
 
 TWO_OPERANDS: dict[str, TwoOperands] = {
     **{name: _instruction(name) for name in ("add", "sub", "mul")},
@@ -164,23 +164,23 @@ TWO_OPERANDS: dict[str, TwoOperands] = {
     **{f"s{name}": _order("slt", *flags) for name, flags in ORDERS.items()},
     **{f"u{name}": _order("sltu", *flags) for name, flags in ORDERS.items()},
 }
-"""Operations of two integers. Those of numbers without a sign, but for comparisons, are of 32 or 64 bits."""
+"""Operations of two integers. Unsigned ones, except comparisons, are of 32 or 64 bits."""
 
 COMPARISONS = ("eq", "ne", *(f"{sign}{name}" for sign in "su" for name in ORDERS))
 """Operations whose result is a truth value."""
 
 
-# --- numbers that are known -------------------------------------------------------------------------------
+# --- known numbers -----------------------------------------------------------------------------------------
 
 
 def wrapped(number: int, bits: int) -> int:
-    """The number of a type with the same lowest bits; a truth value is 0 or 1."""
+    """Return the number of a type with the same lowest bits; a truth value is 0 or 1."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if bits > 1 and number >> (bits - 1) else number
 
 
 def _truncated(left: int, right: int) -> int:
-    """The quotient rounded to zero; -1 of a division by 0, as the core gives it."""
+    """Return the quotient rounded to zero; -1 for a division by 0, as the core gives it."""
     if right == 0:
         return -1
     quotient = abs(left) // abs(right)
@@ -214,7 +214,7 @@ _UNSIGNED: dict[str, Callable[[int, int], int]] = {
 
 
 def folded(name: str, left: int, right: int, bits: int) -> int:
-    """The result of an operation of two numbers of a type with ``bits``; shifts are modulo ``bits``."""
+    """Compute an operation of two numbers of a type with ``bits``; shifts are modulo ``bits``."""
     if name in ("shl", "shrsi", "shrui"):
         right %= bits
     mask = (1 << bits) - 1

@@ -1,7 +1,7 @@
 """Atomic operations on arrays: the core reads an element, computes and writes it.
 
-The core has no instruction for that, so all programs of a kernel with atomic operations run on one tile, in
-the order of their numbers, and the elements of a block in row-major order: chance changes no result.
+The core has no atomic instruction. So all programs of a kernel with atomic operations run on one tile, in the
+order of their numbers, and go through a block in row-major order: results do not depend on chance.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLOATS = {"fadd": "fadd.s", "max": "fmax.s", "min": "fmin.s"}
 
 
 def combination(name: str, element: str) -> Combine:
-    """The code of an atomic operation; UnsupportedOperation if there is none for the type."""
+    """Return the code of an atomic operation; UnsupportedOperation if there is none for the type."""
     if name == "exch":
         return lambda core, target, before, operand: core.emit("mv", target, operand)
     if element == "f32" and name in _FLOATS:
@@ -66,7 +66,7 @@ class AtomicCode:
     def change(
         self, pointers: Pointers, operand: KernelValue, mask: KernelValue | None, combine: Combine
     ) -> SpmBlock:
-        """Change the elements where the mask holds; what they were before, 0 elsewhere."""
+        """Change the elements where the mask holds; return their old values, 0 elsewhere."""
         (data,), before = self._blocks(pointers, [operand])
 
         def visit(loop: CoreLoop, place: Place, element: Value) -> None:
@@ -82,7 +82,7 @@ class AtomicCode:
         return before
 
     def exchange(self, pointers: Pointers, expected: KernelValue, operand: KernelValue) -> SpmBlock:
-        """Store the operand where an element has the expected bits; what the elements were before."""
+        """Store the operand where an element has the expected bits; return the old elements."""
         (wanted, data), before = self._blocks(pointers, [expected, operand])
 
         def visit(loop: CoreLoop, place: Place, element: Value) -> None:
@@ -98,7 +98,7 @@ class AtomicCode:
         return before
 
     def _blocks(self, pointers: Pointers, operands: list[KernelValue]) -> tuple[list[SpmBlock], SpmBlock]:
-        """The operands with all their elements, and a block for what was there before."""
+        """Return the operands with all their elements, and a block for the old values."""
         blocks, element = self.access.blocks, pointers.element
         self.memory.loaded.add(pointers.argument)
         self.memory.stored.add(pointers.argument)
@@ -109,7 +109,7 @@ class AtomicCode:
         return found, before
 
     def _read(self, loop: CoreLoop, pointers: Pointers, element: Value) -> tuple[str, str]:
-        """Registers with the address of an element and with the element."""
+        """Return registers with the address of an element and with the element."""
         self.access.check(pointers, element)
         at, old = self.access.address(pointers, element, past_cache=True), self.kernel.registers.take()
         loop.code.emit(LOADS[ELEMENT_FORMATS[pointers.element].bits], old, f"0({at})")

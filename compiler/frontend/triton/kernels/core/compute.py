@@ -1,4 +1,4 @@
-"""Blocks and numbers that the core computes: integers, truth values, conversions that no engine has."""
+"""Blocks and numbers that the core computes: integers, truth values, conversions without an engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .elements import LOADS, CoreLoop, loops_of, store_element
 from .nodes import all_viewed, leaves
 
 FORMATS = {**FLOAT_FORMATS, **INTEGER_FORMATS, TRUTH: Format.FP32}
-"""Formats of what the core computes; truth values are 1 and 0 of FP32."""
+"""Formats of the core's results; truth values are 1 and 0 of FP32."""
 
 
 class CoreCode:
@@ -34,31 +34,33 @@ class CoreCode:
     def __init__(self, blocks: BlockCode) -> None:
         self.blocks, self.kernel = blocks, blocks.kernel
         self.made: dict[tuple[int, str], tuple[KernelValue, SpmBlock]] = {}
-        """Blocks of values that were computed where the code is now, by the identity of the value and by the
-        element: a formula can be data of several types."""
+        """Blocks of values computed at this place of the code, by the value's identity and the element.
+
+        The element is part of the key because a formula can be data of several types.
+        """
         self._waited: tuple[object, ...] = ()
 
     # --- order ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Wait for the engines, unless they were given nothing since the last wait in this piece of code."""
+        """Wait for the engines, unless they got no work since the last wait in this piece of code."""
         self.kernel.on_core = True
         if self._waited != self._here():
             self.kernel.emit("ncc.wait")
             self._waited = self._here()
 
     def _here(self) -> tuple[object, ...]:
-        """The place in the code: a wait under a condition says nothing about what follows it."""
+        """Return the place in the code: a wait under a condition does not hold for code after it."""
         return self.kernel.scope, len(self.kernel.spm.loops), self.kernel.count
 
     def end(self) -> None:
-        """Let the engines see what the core stored."""
+        """Make the core's stores visible to the engines."""
         self.kernel.out.instruction("fence")
 
     # --- blocks ---------------------------------------------------------------------------------------------
 
     def prepared(self, values: Sequence[KernelValue]) -> list[KernelValue]:
-        """Values whose blocks are row-major, as the core reads them, and are known to be computed."""
+        """Return values whose blocks are row-major, as the core reads them, and are known to be computed."""
         known = [self._known(each, each.element if isinstance(each, Computed) else "") for each in values]
         return all_viewed(known, self._row_major)
 
@@ -70,7 +72,7 @@ class CoreCode:
         return self.blocks.compact(self.blocks.straight(value)) if isinstance(value, SpmBlock) else value
 
     def block(self, value: KernelValue, element: str) -> SpmBlock:
-        """Integers or truth values of a type as data."""
+        """Return integers or truth values of a type as data."""
         known = self._known(value, element)
         if isinstance(known, SpmBlock):
             return known
@@ -79,7 +81,7 @@ class CoreCode:
         return made
 
     def made_blocks(self, values: Sequence[KernelValue], elements: Sequence[str]) -> list[SpmBlock]:
-        """Values of one shape as data, computed in one loop."""
+        """Return values of one shape as data, computed in one loop."""
         values = [
             value if isinstance(value, Computed) else self.typed(value, element)
             for value, element in zip(values, elements, strict=True)
@@ -99,13 +101,13 @@ class CoreCode:
         return targets
 
     def typed(self, value: KernelValue, element: str) -> Computed:
-        """A formula or a region as something that is computed, of a type."""
+        """Return a formula or a region as a computed value of a type."""
         if not isinstance(value, Indices | Region | SpmBlock):
             raise UnsupportedOperation("needs integers")
         return Computed("trunc", (value,), element, element, value.shape, varies(value))
 
     def alive(self, values: Sequence[KernelValue]) -> None:
-        """The buffers of values are in use until here."""
+        """Keep the buffers of values in use up to here."""
         for value in values:
             for leaf in leaves(value):
                 if isinstance(leaf, SpmBlock):
@@ -114,7 +116,7 @@ class CoreCode:
     # --- numbers --------------------------------------------------------------------------------------------
 
     def scalar(self, value: Computed) -> Indices:
-        """An integer that is the same for the whole block, in a register of its own."""
+        """Return an integer that is the same for the whole block, in a register of its own."""
         (ready,) = self.prepared([value])
         register = self.kernel.registers.take()
         if any(isinstance(each, SpmBlock) for each in leaves(ready)):
@@ -128,7 +130,7 @@ class CoreCode:
         return Indices(held)
 
     def of_block(self, data: SpmBlock) -> Variable:
-        """The first element of a block of integers or truth values, in a register of its own."""
+        """Return the first element of a block of integers or truth values, in a register of its own."""
         register = self.kernel.registers.take()
         self.begin()
         with self.kernel.registers.scope():

@@ -37,7 +37,7 @@ Place = Sequence[Value]
 class CoreLoop:
     """A loop of the core over elements of blocks.
 
-    ``values`` are what is read, prepared by ``CoreCode.prepared``; their addresses are computed before.
+    ``values`` are the values read, prepared by ``CoreCode.prepared``; their addresses are computed before it.
     """
 
     def __init__(self, kernel: Kernel, values: Sequence[KernelValue]) -> None:
@@ -47,7 +47,7 @@ class CoreLoop:
 
     @contextmanager
     def over(self, spans: Sequence[tuple[Value, Value]]) -> Iterator[Place]:
-        """The indices between the limits of each axis, the last axis counting fastest."""
+        """Yield the indices between the limits of each axis, the last axis counting fastest."""
         if not spans:
             yield ()
             return
@@ -57,13 +57,13 @@ class CoreLoop:
 
     @contextmanager
     def at(self, place: Place, values: Sequence[KernelValue]) -> Iterator[list[str]]:
-        """Registers with the elements of values at an index; only the code inside may use them."""
+        """Yield registers with the elements of values at an index; only the code inside may use them."""
         with self.kernel.registers.scope():
             element = _Element(self, place, values)
             yield [element.register(value) for value in values]
 
     def address(self, block: SpmBlock, place: Place) -> str:
-        """A register of its own with the address of an element of a block in the scratchpad."""
+        """Return a register of its own with the address of an element of a block in the scratchpad."""
         at: Value = self.bases[id(block)]
         for index, step, extent in zip(place, strides_of(block.kept), block.kept, strict=True):
             if extent > 1:
@@ -72,7 +72,7 @@ class CoreLoop:
 
 
 def owned(kernel: Kernel, value: Value) -> str:
-    """A register with a value that nothing else uses."""
+    """Return a register with a value that nothing else uses."""
     register = kernel.registers.compute(value)
     if isinstance(value, Variable) and value.register == register:
         target = kernel.registers.take()
@@ -87,7 +87,7 @@ def _blocks(values: Sequence[KernelValue]) -> list[SpmBlock]:
 
 
 class _Element:
-    """The code of values at one index: each is computed once, and its register is free after its last use."""
+    """Code for values at one index: each is computed once, and its register is freed after its last use."""
 
     def __init__(self, loop: CoreLoop, place: Place, values: Sequence[KernelValue]) -> None:
         self.loop, self.place, self.code = loop, place, loop.code
@@ -105,7 +105,7 @@ class _Element:
                 self._count(operand, _source_of(operand, value))
 
     def register(self, value: KernelValue) -> str:
-        """A register with the value; it stays until as many uses as there are were given back."""
+        """Return a register with the value; it stays until all its uses were given back."""
         return self._register(value, _own_type(value))
 
     def _register(self, value: KernelValue, source: str) -> str:
@@ -154,7 +154,7 @@ class _Element:
         self.code.out.label("1")
 
     def _convert(self, value: Computed, target: str, source: str) -> None:
-        """Integers of other types, and between integers and floats of 32 bits."""
+        """Convert integers to other types, and between integers and floats of 32 bits."""
         operation, bits = value.operation, bits_of(value.source) if value.source[0] == "i" else 0
         if operation == "extui":
             self.code.unsigned(target, source, bits)
@@ -180,7 +180,7 @@ class _Element:
         return register
 
     def _inside(self, region: Region) -> str:
-        """1 where a region holds, else 0."""
+        """Return 1 where a region holds, else 0."""
         target = self.registers.take()
         conditions = list(region.conditions)
         for axis, span in enumerate(region.spans):
@@ -211,7 +211,7 @@ _CONVERSIONS = ("extsi", "extui", "trunc", "tofloat", "tointeger")
 
 
 def _source_of(operand: KernelValue, value: Computed) -> str:
-    """The type as which an operation takes an operand."""
+    """Return the type as which an operation takes an operand."""
     if isinstance(operand, Indices):
         return value.source
     return _own_type(operand)
@@ -222,7 +222,7 @@ def _own_type(value: KernelValue) -> str:
 
 
 def formula_at(value: Indices, place: Place) -> Value:
-    """A formula at one index."""
+    """Return a formula at one index."""
     total = value.offset
     for axis, index, extent in zip(value.axes, place, value.shape, strict=True):
         if axis.modulus:
@@ -247,5 +247,5 @@ def store_element(loop: CoreLoop, target: SpmBlock, place: Place, register: str)
 
 
 def loops_of(shape: Shape, stored: Sequence[bool]) -> list[tuple[Value, Value]]:
-    """The limits of the indices of what is stored."""
+    """Return the limits of the stored indices of each axis."""
     return [(0, extent if kept else 1) for extent, kept in zip(shape, stored, strict=True)]

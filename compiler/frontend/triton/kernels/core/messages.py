@@ -1,7 +1,7 @@
 """Lines that a program writes: to the standard output, or to the standard error before it stops.
 
-The text of a line is in read-only data, with a byte for each number; a routine of the core (``message.s``)
-writes it. Lines name the program of the grid, as those of Triton do.
+The text of a line is in read-only data, with a placeholder byte for each number; a routine of the core
+(``message.s``) writes it. Lines name the program of the grid, as Triton's do.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SIGNED, UNSIGNED, HEXADECIMAL, REAL = map(chr, range(1, 5))
 _OUTPUT, _ERROR = 1, 2
 """The files of the environment."""
 _LARGEST_TEXT = 300
-"""Bytes of the user's text in a line."""
+"""The most bytes of the user's text in a line."""
 _POWERS = range(-30, 54)
-"""Powers of ten by which an FP32 number becomes one with nine digits before the point."""
+"""Powers of ten that scale an FP32 number to nine digits before the point."""
 
 
 class MessageCode:
-    """Writes code that writes lines. ``program`` is the place in the grid of the program that runs."""
+    """Writes code that writes lines. ``program`` is the place in the grid of the running program."""
 
     def __init__(self, kernel: Kernel, program: Sequence[Value]) -> None:
         self.kernel, self.program = kernel, program
@@ -35,7 +35,7 @@ class MessageCode:
     def say(self, text: str, numbers: Sequence[Value], place: Sequence[Value] = (), format: str = "") -> None:
         """Write a line with tile, program and the index of an element to the standard output.
 
-        ``text`` is that of the user, ``format`` stands for the numbers.
+        ``text`` is the user's, ``format`` has the placeholders of the numbers.
         """
         index = f" idx ({', '.join(SIGNED for _ in place)})" if place else ""
         line = f"tile {SIGNED} {_PROGRAM}{index}{shown(text)}{format}"
@@ -57,7 +57,7 @@ class MessageCode:
         self.kernel.out.instruction("call", "message")
 
     def lines(self) -> list[str]:
-        """The routine with its data, if there are lines to write."""
+        """Return the routine with its data, if there are lines to write."""
         if not self.symbols:
             return []
         routine = Path(__file__).with_name("message.s").read_text()
@@ -69,13 +69,13 @@ _PROGRAM = f"pid ({SIGNED}, {SIGNED}, {SIGNED})"
 
 
 def shown(text: str) -> str:
-    """A text of the user as it may stand in a line: no control characters, and not too long."""
+    """Return a text of the user without control characters, cut to the largest length."""
     kept = "".join(each if each >= " " else "?" for each in text)
     return kept.encode()[:_LARGEST_TEXT].decode(errors="ignore")
 
 
 def _powers() -> list[str]:
-    """One half, and each power of ten as the sum of two numbers in binary64."""
+    """Return one half, and each power of ten as the sum of two numbers in binary64."""
     lines = ["        .section .rodata", "        .balign 8", "        .double 0.5", "message.powers:"]
     for exponent in _POWERS:
         exact = Fraction(10) ** exponent

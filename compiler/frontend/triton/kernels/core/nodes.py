@@ -1,4 +1,4 @@
-"""Integers and truth values that the core computes: made of operands, and seen under other shapes."""
+"""Integers and truth values that the core computes from operands, also seen under other shapes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Data = Computed | SpmBlock
 
 
 def computed(operation: str, operands: tuple[KernelValue, ...], element: str, source: str) -> Computed:
-    """A value that is computed from operands of one shape."""
+    """Return a value that is computed from operands of one shape."""
     shape = operands[0].shape
     parts = [varies(operand) for operand in operands]
     stored = tuple(any(part[axis] for part in parts) for axis in range(len(shape)))
@@ -36,9 +36,9 @@ def computed(operation: str, operands: tuple[KernelValue, ...], element: str, so
 
 
 def two(operation: str, left: KernelValue, right: KernelValue, source: str, element: str = "") -> Computed:
-    """An operation of two operands of the type ``source``.
+    """Return an operation of two operands of the type ``source``.
 
-    Those without a sign that the core has for words alone are computed with more bits.
+    Unsigned operations that the core has only for words are computed with more bits.
     """
     element = element or source
     narrow = operation in ("divui", "remui", "shrui") and bits_of(source) < WORD
@@ -56,7 +56,7 @@ def two(operation: str, left: KernelValue, right: KernelValue, source: str, elem
 
 
 def leaves(value: KernelValue) -> list[KernelValue]:
-    """The operands of a value that are not themselves computed, each once."""
+    """Return the operands of a value that are not themselves computed, each once."""
     found: list[KernelValue] = []
     waiting, seen = [value], set()
     while waiting:
@@ -75,14 +75,14 @@ def leaves(value: KernelValue) -> list[KernelValue]:
 
 
 def viewed(value: Computed, view: View) -> Computed:
-    """The same operations with all operands seen under another shape."""
+    """Return the same operations with all operands seen under another shape."""
     (found,) = all_viewed([value], view)
     assert isinstance(found, Computed)
     return found
 
 
 def all_viewed(values: Sequence[KernelValue], view: View) -> list[KernelValue]:
-    """The same for values that may have operations in common."""
+    """Apply a view to values that may have operations in common."""
     known: dict[int, KernelValue] = {}
 
     def seen(part: KernelValue) -> KernelValue:
@@ -98,7 +98,7 @@ def all_viewed(values: Sequence[KernelValue], view: View) -> list[KernelValue]:
 
 
 def any_shape(value: KernelValue, view: View) -> KernelValue:
-    """``view`` of a value, of the operands of what is computed and of the data of pointers."""
+    """Apply ``view`` to a value, to the operands of a computed one and to the data of pointers."""
     if isinstance(value, Computed):
         return viewed(value, view)
     if isinstance(value, Pointers) and value.data is not None:
@@ -108,13 +108,13 @@ def any_shape(value: KernelValue, view: View) -> KernelValue:
     return view(value)
 
 
-# --- what is a formula in it ------------------------------------------------------------------------------
+# --- formulas within it ------------------------------------------------------------------------------------
 
 _CASTS = ("extsi", "extui", "trunc")
 
 
 def parts_of(value: KernelValue) -> tuple[Indices | None, Data | None]:
-    """Integers as the sum of a formula and data, of which either may be missing."""
+    """Split integers into the sum of a formula and data, either of which may be missing."""
     if isinstance(value, Indices):
         return value, None
     if not isinstance(value, Computed | SpmBlock):
@@ -169,7 +169,7 @@ def _zero(shape: Shape) -> Indices:
 
 
 def conditions_of(value: KernelValue | None, shape: Shape) -> tuple[Region, list[KernelValue]]:
-    """A mask as a box and other truth values, all of which must hold."""
+    """Split a mask into a box and other truth values, all of which must hold."""
     if value is None:
         return everywhere(shape), []
     if isinstance(value, Region):

@@ -1,4 +1,4 @@
-"""Elements of blocks in the scratchpad whose places are data, and conditions that must hold."""
+"""Elements of blocks in the scratchpad at computed places, and conditions that must hold."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PickCode:
             self.kernel.out.label("1")
 
     def count(self, numbers: SpmBlock, chosen: KernelValue, counts: SpmBlock) -> None:
-        """Add 1 to the count of each number that is chosen and has one."""
+        """Add 1 to the count of each chosen number that has a count."""
         (ready,) = self.core.prepared([chosen])
         self.core.begin()
         with self.kernel.registers.scope():

@@ -1,4 +1,4 @@
-"""Instructions of two operands, of which the second may repeat: a number, a row, a column."""
+"""Instructions of two operands, the second of which may repeat: a number, a row, a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ArithmeticCode:
         self.blocks, self.kernel = blocks, blocks.kernel
 
     def apply(self, name: str, target: SpmBlock, a: SpmBlock, b: Number) -> None:
-        """target = a name b, where ``a`` has all elements of the target."""
+        """Write target = a name b, where ``a`` has all elements of the target."""
         vector = Vector(self.kernel, a.fmt, target.count)
         if isinstance(b, Splat):
             vector.vs(name, target.address, a.address, b.number)
@@ -38,7 +38,7 @@ class ArithmeticCode:
             vector.vv(name, target.address, a.address, whole.address)
 
     def _apply_in_planes(self, name: str, target: SpmBlock, a: SpmBlock, b: SpmBlock) -> None:
-        """The same in planes of 64 columns, with a row, or with a column, which is repeated in each row."""
+        """Write the operation in planes of 64 columns, with a row, or a column repeated in each row."""
         rows, columns = target.shape
         plane = rows * LARGEST_UNIT
         if b.kept == (1, columns):
@@ -52,7 +52,7 @@ class ArithmeticCode:
     def _apply_in_turns(
         self, name: str, target: SpmBlock, a: SpmBlock, b: SpmBlock, length: int, elements: int
     ) -> None:
-        """The same with the next 64 of ``elements`` elements of ``b`` for every ``length`` of the others."""
+        """Write the operation with the next 64 elements of ``b`` for every ``length`` of the others."""
         self.kernel.emit(
             f"ct.{name}.vuv_loop.{a.fmt.token}",
             dst=target.address,
@@ -65,7 +65,7 @@ class ArithmeticCode:
         )
 
     def _unit(self, operand: SpmBlock, like: SpmBlock) -> int:
-        """The length of an operand that an instruction can repeat over ``like``; 0 if it cannot."""
+        """Return the length of an operand that an instruction can repeat over ``like``; 0 if it cannot."""
         if operand.count == 1:
             return 1
         rank = len(like.shape)
@@ -74,7 +74,7 @@ class ArithmeticCode:
         return operand.count if same and operand.count <= LARGEST_UNIT and not like.blocked else 0
 
     def _repeats_in_rows(self, operand: SpmBlock, like: SpmBlock) -> bool:
-        """Whether an operand has one number for each row of ``like``, whose length the loop form takes."""
+        """Return True if an operand has one number per row of ``like``, whose length suits the loop form."""
         rows = (*like.kept[:-1], 1)
         whole = like.kept[-1] % LARGEST_UNIT == 0 and not like.blocked
         return whole and operand.kept == rows and math.prod(rows) <= MOST_MOVES

@@ -1,4 +1,4 @@
-"""Blocks in the scratchpad: new ones, repeated axes written out, the order that the matrix engine wants."""
+"""Blocks in the scratchpad: new ones, repeated axes written out, the matrix engine's order."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _WORD = 32
 """Bits of the widest element that is filled by an instruction."""
 
 _FEW_ROWS = 32
-"""Rows up to which fewer moves count more than the number of pieces that they move."""
+"""The most rows for which fewer moves count more than the number of moved pieces."""
 
 MadeByCore = Callable[[KernelValue, str], SpmBlock]
-"""A value and its type as a block."""
+"""Makes a block from a value and its type."""
 
 
 def strides_of(shape: Shape) -> tuple[int, ...]:
-    """Elements from one index to the next of a row-major block."""
+    """Return the elements from one index to the next of a row-major block."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -51,33 +51,33 @@ def strides_of(shape: Shape) -> tuple[int, ...]:
 class BlockCode:
     """Makes and moves blocks in the code of a kernel.
 
-    ``home`` is a block in which the next result is wanted, if it is of the same size, format and order: what
-    a loop carries stays where it is.
+    ``home`` is the block wanted for the next result, if it is of the same size, format and order: values that
+    a loop carries stay in place.
     """
 
     kernel: Kernel
     home: SpmBlock | None = None
     landing: Callable[[int], Value] | None = None
-    """The address for the block of so many bytes that is loaded next."""
+    """Returns the address for the next loaded block, from its number of bytes."""
     made_by_core: MadeByCore | None = None
-    """Makes a block of what the core has to compute."""
+    """Makes a block of a value that the core has to compute."""
 
     def empty(
         self, element: str, fmt: Format, shape: Shape, stored: Sequence[bool], blocked: bool = False
     ) -> SpmBlock:
-        """A block without content."""
+        """Return a block without content."""
         made = SpmBlock(0, element, fmt, shape, tuple(stored), blocked)
         return replace(made, address=self.kernel.buffer("block", made.count * made.size))
 
     def landed(self, element: str, fmt: Format, shape: Shape, stored: Sequence[bool]) -> SpmBlock:
-        """A block for what is loaded: where ``landing`` puts it, or a new one."""
+        """Return a block for loaded data: where ``landing`` puts it, or a new one."""
         if self.landing is None:
             return self.empty(element, fmt, shape, stored)
         made = SpmBlock(0, element, fmt, shape, tuple(stored))
         return replace(made, address=self.landing(made.count * made.size))
 
     def result(self, element: str, shape: Shape, stored: Sequence[bool], blocked: bool = False) -> SpmBlock:
-        """Returns the block that is wanted for a result, or a new one."""
+        """Return the block that is wanted for a result, or a new one."""
         fmt, home, self.home = ELEMENT_FORMATS[element], self.home, None
         wanted = SpmBlock(0, element, fmt, shape, tuple(stored), blocked)
         if home is not None and (home.fmt, home.kept, home.blocked) == (fmt, wanted.kept, blocked):
@@ -93,25 +93,25 @@ class BlockCode:
         self.kernel.emit(f"td.memset.{data.fmt.token}", dst=data.address, value=value, n=data.count)
 
     def _fill_wide(self, data: SpmBlock, number: int) -> None:
-        """Elements of 64 bits: the one half of all of them, then the other."""
+        """Fill elements of 64 bits: one half of all of them, then the other."""
         for half in range(2):
             at, word = half * (data.size // 2), number >> (half * _WORD) & ((1 << _WORD) - 1)
             loops: dict[str, Argument] = {"stride0": data.size, "iter0": data.count}
             self.kernel.emit("td.memset.int32", dst=data.address + at, value=word, n=1, **loops)
 
     def copy(self, target: SpmBlock, source: SpmBlock) -> None:
-        """The bytes of a block of the same extents and order."""
+        """Copy the bytes of a block of the same extents and order."""
         size = source.count * source.size
         self.kernel.emit("td.gatherscatter", dst=target.address, src0=source.address, n=size)
 
     def copied(self, data: SpmBlock) -> SpmBlock:
-        """Returns a copy in a block of its own."""
+        """Return a copy in a block of its own."""
         made = self.empty(data.element, data.fmt, data.shape, data.stored, data.blocked)
         self.copy(made, data)
         return made
 
     def single(self, splat: Splat) -> SpmBlock:
-        """A known number as data, one element."""
+        """Return a known number as data, one element."""
         data = self.empty(
             splat.element, FLOAT_FORMATS[splat.element], splat.shape, (False,) * len(splat.shape)
         )
@@ -119,7 +119,7 @@ class BlockCode:
         return data
 
     def data(self, value: KernelValue) -> SpmBlock:
-        """Numbers and truth values as data; UnsupportedOperation for formulas and pointers."""
+        """Return numbers and truth values as data; UnsupportedOperation for formulas and pointers."""
         if isinstance(value, Splat):
             return self.single(value)
         if isinstance(value, SpmBlock):
@@ -131,15 +131,15 @@ class BlockCode:
         raise UnsupportedOperation("needs numbers, not positions or pointers")
 
     def typed(self, value: KernelValue, element: str) -> SpmBlock:
-        """A value of a type as data, also if it is a formula."""
+        """Return a value of a type as data, also if it is a formula."""
         if isinstance(value, Computed | Indices) and self.made_by_core is not None:
             return self.made_by_core(value, element)
         return self.data(value)
 
-    # --- which axes are written out -----------------------------------------------------------------------
+    # --- written-out axes ---------------------------------------------------------------------------------
 
     def spread(self, data: SpmBlock, stored: Sequence[bool]) -> SpmBlock:
-        """The block with at least the axes ``stored`` written out, row-major if any was not."""
+        """Return the block with at least the axes ``stored`` written out, row-major if any was not."""
         missing = [
             axis for axis, wanted in enumerate(stored) if wanted and data.kept[axis] < data.shape[axis]
         ]
@@ -157,7 +157,7 @@ class BlockCode:
         return data
 
     def repeated(self, data: SpmBlock, times: int) -> SpmBlock:
-        """A block whose last axis is kept once, with that axis written out ``times``, a square number.
+        """Repeat the last axis of a block, which is kept once, ``times`` (a square number).
 
         For few rows two moves do it, each with the root of the repetitions: the queue of the TDMA is short,
         and while it is full the core issues nothing else. For many, moves of twice as much each are faster.
@@ -187,7 +187,7 @@ class BlockCode:
         return made
 
     def full(self, value: KernelValue) -> SpmBlock:
-        """A value as a row-major block with all axes written out."""
+        """Return a value as a row-major block with all axes written out."""
         if isinstance(value, Splat):
             data = self.empty(
                 value.element, FLOAT_FORMATS[value.element], value.shape, (True,) * len(value.shape)
@@ -200,7 +200,7 @@ class BlockCode:
     # --- orders -------------------------------------------------------------------------------------------
 
     def compact(self, data: SpmBlock) -> SpmBlock:
-        """The block in row-major order."""
+        """Return the block in row-major order."""
         if not data.blocked:
             return data
         made = self.empty(data.element, data.fmt, data.shape, data.stored)
@@ -209,19 +209,19 @@ class BlockCode:
         return made
 
     def planes(self, data: SpmBlock) -> SpmBlock:
-        """A matrix as the matrix engine wants it: of more than 64 columns, in planes of 64."""
+        """Return a matrix in the matrix engine's order: in planes of 64, if it has more columns."""
         data = self.spread(data, (True, True))
         if data.blocked or data.shape[1] <= BLOCK:
             return self._wide_enough(data)
         return self._in_planes(data, BLOCK)
 
     def byte_planes(self, data: SpmBlock) -> SpmBlock:
-        """Returns a matrix of bytes in the engine's order: planes of 128 columns, if it has more."""
+        """Return a matrix of bytes in the engine's order: planes of 128 columns, if it has more."""
         data = self._wide_enough(self.compact(self.spread(data, (True, True))))
         return self._in_planes(data, INT8_BLOCK_CHANNELS) if data.shape[1] > INT8_BLOCK_CHANNELS else data
 
     def _wide_enough(self, data: SpmBlock) -> SpmBlock:
-        """Returns a matrix; UnsupportedOperation for one with fewer columns than a plane has."""
+        """Return a matrix; UnsupportedOperation for one with fewer columns than a plane has."""
         columns = data.shape[1]
         if columns < SMALLEST_TAIL:
             allowed = f"the matrix engine takes at least {SMALLEST_TAIL}"
@@ -229,7 +229,7 @@ class BlockCode:
         return data
 
     def _in_planes(self, data: SpmBlock, width: int) -> SpmBlock:
-        """Moves a row-major matrix into planes of ``width`` columns."""
+        """Move a row-major matrix into planes of ``width`` columns."""
         made = self.empty(data.element, data.fmt, data.shape, data.stored, blocked=True)
         for plane in range(data.shape[1] // width):
             self._move_plane(made, data, plane, width, to_planes=True)
@@ -258,17 +258,17 @@ class BlockCode:
         )
 
     def straight(self, data: SpmBlock) -> SpmBlock:
-        """The block with its rows following each other."""
+        """Return the block with its rows following each other."""
         return self.transposed(self.as_stored(data)) if data.turned else data
 
     def as_stored(self, data: SpmBlock) -> SpmBlock:
-        """A block that is turned, as the matrix that it is in memory: its transpose; others as they are."""
+        """Return a turned block as the matrix that it is in memory, its transpose; others unchanged."""
         if not data.turned:
             return data
         return replace(data, shape=data.shape[::-1], stored=data.stored[::-1], turned=False)
 
     def transposed(self, data: SpmBlock) -> SpmBlock:
-        """A row-major block of two axes with its axes exchanged."""
+        """Return a row-major block of two axes with its axes exchanged."""
         if not all(data.stored):
             return data.viewed(data.shape[::-1], data.stored[::-1])
         made = self.empty(data.element, data.fmt, data.shape[::-1], data.stored[::-1])
@@ -279,7 +279,7 @@ class BlockCode:
     # --- truth values -------------------------------------------------------------------------------------
 
     def truth(self, region: Region, fmt: Format) -> SpmBlock:
-        """A region as data: 1 where it holds, 0 elsewhere."""
+        """Return a region as data: 1 where it holds, 0 elsewhere."""
         axes = range(len(region.shape))
         made = self.empty(TRUTH, fmt, region.shape, [not region.whole(axis) for axis in axes])
         self.fill(made, 0.0)
@@ -306,7 +306,7 @@ class BlockCode:
         self.kernel.emit(f"td.memset.{data.fmt.token}", dst=at, value=1.0, **operands)
 
     def fill_axis(self, data: SpmBlock, axis: int, low: Value, high: Value, number: float) -> None:
-        """The same number from one index of an axis to before another, which is at least one."""
+        """Fill a range of indices of an axis, which is not empty, with one number."""
         if data.blocked:
             self._fill_planes(data, axis, low, high, number)
             return
@@ -321,7 +321,7 @@ class BlockCode:
         )
 
     def _fill_planes(self, data: SpmBlock, axis: int, low: Value, high: Value, number: float) -> None:
-        """The same in planes of 64 columns."""
+        """Fill such a range in planes of 64 columns."""
         rows, columns = data.shape
         line, plane = BLOCK * data.size, rows * BLOCK * data.size
         operands = {"value": number, "stride0": plane, "iter0": columns // BLOCK}
@@ -341,14 +341,14 @@ class BlockCode:
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[None]:
-        """The code inside runs if a region holds anywhere."""
+        """Run the code inside if a region holds anywhere."""
         spans = [(s.low, s.high) for axis, s in enumerate(region.spans) if not region.whole(axis)]
         with self.when((*region.conditions, *spans)):
             yield
 
     @contextmanager
     def when(self, conditions: Sequence[tuple[Value, Value]]) -> Iterator[None]:
-        """The code inside runs if of every pair the first is smaller."""
+        """Run the code inside if the first of every pair is smaller."""
         with ExitStack() as stack:
             for smaller, larger in conditions:
                 stack.enter_context(self.kernel.if_below(smaller, larger))

@@ -58,13 +58,13 @@ UNARY = {
 """Instructions of one operand."""
 
 ROUNDINGS = {"math.floor": "rdn", "math.ceil": "rup", "math.roundeven": "rne"}
-"""Roundings to integers, and the rounding of the addition that does it."""
+"""Roundings to integers, and the rounding of the addition that performs each."""
 
 COMPOSED = (*ROUNDINGS, "math.erf")
 """Functions that take several instructions."""
 
 PROPAGATING = {"arith.maximumf": "max", "arith.minimumf": "min"}
-"""Operations whose result is not a number where an operand is none."""
+"""Operations whose result is NaN if an operand is."""
 
 COMPARISONS = {"oeq": "eq", "ogt": "gt", "oge": "ge", "olt": "lt", "ole": "le", "une": "ne"}
 """Predicates of arith.cmpf that are instructions: with a NaN only ``ne`` holds."""
@@ -74,9 +74,9 @@ _NEGATED = {"ult": "ge", "ule": "gt", "ugt": "le", "uge": "lt"}
 _COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
 _MIRRORED = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 _FOLDED = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
-"""Operations on constants: computed in binary64 and rounded again, they give the correctly rounded result."""
+"""Operations on constants: computed in binary64 and rounded again, they are correctly rounded."""
 _EXACT_INTEGERS = 1 << (MANTISSA_BITS[Format.FP32] + 1)
-"""Integers up to here are exact in FP32."""
+"""The largest integer up to which all are exact in FP32."""
 
 
 class ElementCode:
@@ -89,13 +89,13 @@ class ElementCode:
     # --- operands ------------------------------------------------------------------------------------------
 
     def number(self, value: KernelValue) -> Number:
-        """Floats or truth values as an operand."""
+        """Return floats or truth values as an operand."""
         return value if isinstance(value, Splat) else self.blocks.data(value)
 
     def _common(self, operands: Sequence[Number]) -> tuple[list[Number], tuple[bool, ...], bool]:
-        """The operands in one order, the axes that the result stores, and whether it is in planes.
+        """Return the operands in one order, the axes that the result stores, and True if it is in planes.
 
-        In planes are all matrices then; a row or a column is as it is.
+        Then all matrices are in planes; a row or a column is as it is.
         """
         data = [operand for operand in operands if isinstance(operand, SpmBlock)]
         rank = len(operands[0].shape)
@@ -109,7 +109,7 @@ class ElementCode:
     # --- two operands --------------------------------------------------------------------------------------
 
     def binary(self, name: str, left: KernelValue, right: KernelValue, element: str) -> Number:
-        """left name right; the result has the format of ``element``, truth values that of the operands."""
+        """Write left name right; the result has ``element``'s format, truth values the operands' format."""
         a, b = self.number(left), self.number(right)
         if isinstance(a, Splat) and isinstance(b, Splat):
             if name in _FOLDED and element in FLOAT_FORMATS:
@@ -132,8 +132,11 @@ class ElementCode:
         return self.blocks.result(element, shape, stored, blocked)
 
     def divide(self, left: KernelValue, right: KernelValue, element: str) -> Number:
-        """left / right. In FP32, where Triton allows an error of two units, the reciprocal of a divisor that
-        repeats, or that of a known number, is a factor. 1 / right is that in any format."""
+        """Write left / right.
+
+        In FP32, where Triton allows an error of two units, a repeated or known divisor becomes its reciprocal
+        as a factor. 1 / right is a reciprocal in any format.
+        """
         a, b = self.number(left), self.number(right)
         if isinstance(a, Splat) and isinstance(b, SpmBlock) and (element == "f32" or a.number == 1):
             inverse = self.unary("recip", b, element)
@@ -144,7 +147,7 @@ class ElementCode:
         return self.binary("div", a, b, element)
 
     def propagating(self, name: str, left: KernelValue, right: KernelValue, element: str) -> Number:
-        """Returns the larger or smaller operand, NaN where one is NaN, as their sum is there."""
+        """Return the larger or smaller operand; NaN where one is NaN, as in their sum."""
         best = self.binary(name, left, right, element)
         total = self.binary("add", left, right, element)
         return self.select(self.compare("uno", left, right), total, best)
@@ -152,7 +155,10 @@ class ElementCode:
     # --- one operand ---------------------------------------------------------------------------------------
 
     def unary(self, name: str, value: KernelValue, element: str) -> SpmBlock:
-        """name(value). An exponential is a power of 2 in FP32, ``exp_lp`` in 16 bits: a tenth of its time."""
+        """Write name(value). An exponential is a power of 2 in FP32.
+
+        16 bits have ``exp_lp``, ten times as fast.
+        """
         data = self.blocks.data(value)
         if name == "exp" and data.fmt is Format.FP32:
             factor = Splat(_rounded(math.log2(math.e), data.fmt), element, data.shape)
@@ -164,7 +170,7 @@ class ElementCode:
         return target
 
     def composed(self, name: str, value: KernelValue, element: str) -> Number:
-        """A function that takes several instructions, in FP32."""
+        """Write a function of several instructions, in FP32."""
         data = self.in_format(self.blocks.data(value), Format.FP32)
         made = self.blocks.empty("f32", Format.FP32, data.shape, data.stored, data.blocked)
         self.blocks.copy(made, data)
@@ -183,7 +189,7 @@ class ElementCode:
     # --- truth values --------------------------------------------------------------------------------------
 
     def compare(self, predicate: str, left: KernelValue, right: KernelValue) -> SpmBlock:
-        """Truth values of a comparison of floats."""
+        """Return the truth values of a comparison of floats."""
         if predicate in ("uno", "ord"):
             parts = [self.truth("ne" if predicate == "uno" else "eq", x, x) for x in (left, right)]
             return parts[0] if left is right else self.truth("or" if predicate == "uno" else "and", *parts)
@@ -195,7 +201,7 @@ class ElementCode:
         return self.truth(COMPARISONS[predicate], left, right)
 
     def truth(self, name: str, left: KernelValue, right: KernelValue) -> SpmBlock:
-        """Truth values left name right; operands of two formats are brought to the wider one."""
+        """Return truth values left name right; operands of two formats are converted to the wider one."""
         a, b = self.number(left), self.number(right)
         if isinstance(a, SpmBlock) and isinstance(b, SpmBlock) and a.fmt is not b.fmt:
             a, b = self.in_format(a, Format.FP32), self.in_format(b, Format.FP32)
@@ -204,15 +210,17 @@ class ElementCode:
         return found
 
     def negate(self, value: KernelValue) -> SpmBlock:
-        """Truth values that hold where ``value`` does not."""
+        """Return truth values that hold where ``value`` does not."""
         data = self.blocks.data(value)
         made = self.blocks.empty(TRUTH, data.fmt, data.shape, data.stored, data.blocked)
         Vector(self.kernel, data.fmt, made.count).unary("not", made.address, data.address)
         return made
 
     def select(self, condition: KernelValue, left: KernelValue, right: KernelValue) -> SpmBlock:
-        """``left`` where the condition holds, else ``right``; all three have one shape. For 1 and 0 that is
-        the condition itself."""
+        """Return ``left`` where the condition holds, else ``right``; all three have one shape.
+
+        For 1 and 0 that is the condition itself.
+        """
         a, b = self.number(left), self.number(right)
         fmt = FLOAT_FORMATS[a.element] if a.element in FLOAT_FORMATS else self.blocks.data(a).fmt
         if isinstance(condition, Region):
@@ -236,9 +244,9 @@ class ElementCode:
     def replaced_outside(
         self, condition: KernelValue, data: KernelValue, other: KernelValue
     ) -> SpmBlock | None:
-        """``data`` with a number outside of a box, written in its place; None if that is not the case.
+        """Return ``data`` with a number written outside of a box; None if the choice is not of this form.
 
-        Nothing is written where the box turns out to be the whole block.
+        Nothing is written if the box turns out to be the whole block.
         """
         if (
             not isinstance(condition, Region)
@@ -290,7 +298,7 @@ class ElementCode:
         )
 
     def cast(self, value: KernelValue, element: str, rounding: str = "rne") -> Number:
-        """Floats, truth values or integers as floats of another element."""
+        """Convert floats, truth values or integers to floats of another element."""
         if element not in FLOAT_FORMATS:
             raise UnsupportedOperation(f"floats of type {element}; supported are {', '.join(FLOAT_FORMATS)}")
         fmt = FLOAT_FORMATS[element]
@@ -307,7 +315,7 @@ class ElementCode:
         return replace(self.in_format(self.blocks.data(value), fmt, rounding), element=element)
 
     def positions(self, value: Indices) -> SpmBlock:
-        """Integers that are known by a formula, as data in FP32; refused if that is not exact."""
+        """Return integers known by a formula as data in FP32; refused if that is not exact."""
         low, high = value.range
         if not self.are_exact(value):
             raise UnsupportedOperation(f"integers of {low}..{high} as data; exact in FP32 are 24 bits")
@@ -326,13 +334,13 @@ class ElementCode:
         return moved
 
     def are_exact(self, value: Indices) -> bool:
-        """Whether all elements are exact in FP32, and the engine can make them."""
+        """Return True if all elements are exact in FP32, and the engine can make them."""
         low, high = value.range
         known = all(isinstance(axis.step, int) and not axis.modulus for axis in value.axes)
         return known and max(-low, high) <= _EXACT_INTEGERS
 
     def _ramp(self, shape: Shape, axis: int, extent: int, step: Value) -> SpmBlock:
-        """0, step, 2 step, ... along one axis, from a constant in DDR."""
+        """Return 0, step, 2 step, ... along one axis, from a constant in DDR."""
         if not isinstance(step, int):
             raise UnsupportedOperation("a distance between positions that is not known when compiling")
         numbers = (np.arange(extent) * step).astype(np.float32)
@@ -342,7 +350,7 @@ class ElementCode:
         return made
 
     def _single(self, value: Value) -> float | Value:
-        """An integer as the bits of FP32: a number, or in a register of the core."""
+        """Return an integer as the bits of FP32: a number, or in a register of the core."""
         if isinstance(value, int):
             return float(value)
         registers, out = self.kernel.registers, self.kernel.out
@@ -359,5 +367,5 @@ def _folded(name: str, left: Splat, right: Splat) -> float:
 
 
 def _rounded(number: float, fmt: Format) -> float:
-    """A number rounded to a format."""
+    """Return a number rounded to a format."""
     return float(rounded(np.array([number], np.float64), fmt)[0])

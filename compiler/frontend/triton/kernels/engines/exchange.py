@@ -12,7 +12,7 @@ from tx8isa.numbers.limits import MOST_MOVES
 def exchange(
     kernel: Kernel, target: SpmBlock, source: SpmBlock, extents: tuple[int, int, int], inner: int
 ) -> None:
-    """Exchanges rows and columns of compact blocks of outer x rows x columns (``extents``) x inner elements.
+    """Exchange rows and columns of compact blocks of outer x rows x columns (``extents``) x inner elements.
 
     Extents are powers of two. The chip ends an instruction that takes too long, so many pieces are moved by
     several instructions.

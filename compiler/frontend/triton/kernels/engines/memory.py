@@ -1,6 +1,6 @@
 """Loads and stores of blocks: pointers along axes become strided copies of the box where the mask holds.
 
-A transfer has consecutive bytes in the scratchpad. A box that is not a stretch of the block's bytes goes
+A transfer has consecutive bytes in the scratchpad. A box whose bytes are not consecutive in the block goes
 through a buffer, from which the TDMA spreads it into the block, or into which it collects it. No byte outside
 of the box is read or written. A box that may leave its array is checked before.
 """
@@ -41,10 +41,9 @@ _WORD = 32
 
 @dataclass(frozen=True)
 class Transfer:
-    """A box of a block and where its elements are in DDR.
+    """A box of a block and the place of its elements in DDR.
 
-    ``pointers`` say which array it is; ``axes`` are the steps in elements from ``first`` on; ``region`` is
-    the box.
+    ``pointers`` name the array; ``axes`` are the steps in elements from ``first`` on; ``region`` is the box.
     """
 
     pointers: Pointers
@@ -54,26 +53,26 @@ class Transfer:
 
     @property
     def ends(self) -> tuple[Value, Value]:
-        """The first and the last element of a box that is not empty, whose steps go forward."""
+        """Return the first and the last element of a box that is not empty, whose steps go forward."""
         first = last = self.first
         for axis, span in zip(self.axes, self.region.spans, strict=True):
             first, last = first + span.low * axis.step, last + (span.high - 1) * axis.step
         return first, last
 
     def narrowed(self, axis: int, span: Span, steps: Steps, first: Value) -> Transfer:
-        """This transfer with other indices along one axis, the first of them at another address."""
+        """Return this transfer with other indices along one axis, the first of them at another address."""
         spans = tuple(span if at == axis else each for at, each in enumerate(self.region.spans))
         axes = tuple(steps if at == axis else each for at, each in enumerate(self.axes))
         return replace(self, first=first, axes=axes, region=replace(self.region, spans=spans))
 
 
 def symbol_of(argument: str) -> str:
-    """The symbol of the array that an argument of the kernel is."""
+    """Return the symbol of the array that an argument of the kernel is."""
     return f"array.{argument}"
 
 
 def start_of(pointers: Pointers) -> Value:
-    """The address of the array to which pointers belong, as engines name it."""
+    """Return the address of the array to which pointers belong, in the engines' view."""
     return Address(symbol_of(pointers.argument)) if pointers.base is None else pointers.base
 
 
@@ -90,7 +89,7 @@ class MemoryCode:
         """Stops the program unless the elements from one to another are in their array."""
 
     def load(self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None) -> SpmBlock:
-        """The elements where the mask holds, ``other`` elsewhere, 0 without it."""
+        """Load the elements where the mask holds, ``other`` elsewhere, 0 without it."""
         self.loaded.add(pointers.argument)
         if _runs_down(pointers.indices):
             return turned(self._loaded(*self._turned(pointers, mask, other)))
@@ -128,14 +127,14 @@ class MemoryCode:
     def _turned(
         self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None
     ) -> tuple[Pointers, KernelValue | None, KernelValue | None]:
-        """The operands with their two axes exchanged, so that neighbours in DDR are in one row."""
+        """Return the operands with their two axes exchanged, so that neighbours in DDR are in one row."""
         turned = self.shapes.transpose(pointers, (1, 0))
         assert isinstance(turned, Pointers)
         rest = [None if each is None else self.shapes.transpose(each, (1, 0)) for each in (mask, other)]
         return turned, rest[0], rest[1]
 
     def data_to_store(self, pointers: Pointers, value: KernelValue) -> SpmBlock:
-        """A value with all its elements, as a store takes it."""
+        """Return a value with all its elements, as a store takes it."""
         whole = (True,) * len(pointers.shape)
         if isinstance(value, Splat):
             return self.blocks.full(value)
@@ -146,7 +145,7 @@ class MemoryCode:
         return self.blocks.spread(self.blocks.straight(value), whole)
 
     def _fill_rest(self, data: SpmBlock, region: Region, other: KernelValue | None) -> None:
-        """Give the block what it has outside of the box, if there may be anything."""
+        """Fill the block outside of the box, if there may be anything."""
         if region.everywhere:
             return
         spans = [(axis, span) for axis, span in enumerate(region.spans) if not region.whole(axis)]
@@ -160,11 +159,11 @@ class MemoryCode:
                 self.blocks.fill(data, _known_number(other) or 0)
 
     def _full(self, other: KernelValue, data: SpmBlock) -> SpmBlock:
-        """The numbers outside of the box, with the axes of the block written out."""
+        """Return the numbers outside of the box, with the axes of the block written out."""
         return self.blocks.compact(self.blocks.spread(self.blocks.typed(other, data.element), data.stored))
 
     def fill_whole(self, data: SpmBlock, other: KernelValue | None) -> None:
-        """Give all elements of a block those of ``other``, 0 without it."""
+        """Fill a whole block with the elements of ``other``, 0 without it."""
         number = 0 if other is None else _known_number(other)
         if number is None:
             assert other is not None
@@ -214,7 +213,7 @@ class MemoryCode:
             self._transfer_packed(transfer, data, storing)
 
     def _transfer(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
-        """One instruction; all axes of the block but the first have their whole extent."""
+        """Write one instruction; all axes of the block except the first have their whole extent."""
         spans, place = transfer.region.spans, data.address
         kept = [axis for axis, extent in enumerate(data.kept) if extent > 1]
         steps = strides_of(data.kept)
@@ -223,7 +222,7 @@ class MemoryCode:
         self._emit(transfer, kept, data, place, storing)
 
     def _transfer_packed(self, transfer: Transfer, data: SpmBlock, storing: bool) -> None:
-        """One instruction to or from a buffer without gaps, and a move between it and the block."""
+        """Write one instruction to or from a buffer without gaps, and a move between it and the block."""
         kept = [axis for axis, extent in enumerate(data.kept) if extent > 1]
         buffer = self.kernel.buffer("box", data.count * data.size)
         if not storing:
@@ -248,7 +247,7 @@ class MemoryCode:
     def _emit(
         self, transfer: Transfer, kept: Sequence[int], data: SpmBlock, place: Value, storing: bool
     ) -> None:
-        """The instruction that moves a box between DDR and consecutive bytes from ``place`` on."""
+        """Write the instruction that moves a box between DDR and consecutive bytes from ``place`` on."""
         spans = transfer.region.spans
         steps = [known_step(transfer.axes[axis]) for axis in kept]
         extents = [spans[axis].high - spans[axis].low for axis in kept]
@@ -266,7 +265,7 @@ class MemoryCode:
 
 
 def copy_loops(fmt: Format, steps: Sequence[int], extents: Sequence[Value]) -> dict[str, Argument]:
-    """Returns the loops of a copy, of words for elements of 64 bits; ValueError if there are too many."""
+    """Return the loops of a copy, of words for elements of 64 bits; ValueError if there are too many."""
     words = fmt.bits // _WORD
     if words > 1:
         steps, extents = [*(step * words for step in steps), 1], [*extents, words]
@@ -275,7 +274,7 @@ def copy_loops(fmt: Format, steps: Sequence[int], extents: Sequence[Value]) -> d
 
 @dataclass(frozen=True)
 class _Moves:
-    """Where a box is in its block: its first address, the elements of a run, and loops from the inside."""
+    """The place of a box in its block: first address, elements of a run, and loops from the inside."""
 
     place: Value
     run: Value
@@ -298,7 +297,7 @@ def _moves(region: Region, data: SpmBlock, kept: Sequence[int]) -> _Moves:
 
 
 def _known_number(value: KernelValue | None) -> float | int | None:
-    """The number that all elements are, if it is known when compiling."""
+    """Return the number that all elements equal, if it is known at compile time."""
     if isinstance(value, Splat):
         return value.number
     if isinstance(value, Indices) and value.uniform and isinstance(value.offset, int):
@@ -307,7 +306,7 @@ def _known_number(value: KernelValue | None) -> float | int | None:
 
 
 def _runs_down(indices: Indices) -> bool:
-    """Whether the elements of a column are neighbours in DDR, and those of a row are not."""
+    """Return True if the elements of a column are neighbours in DDR, and those of a row are not."""
     if len(indices.shape) != 2 or min(indices.shape) == 1 or max(indices.shape) > LARGEST_EXTENT:
         return False
     down, across = (axis.step for axis in indices.axes)
@@ -337,7 +336,7 @@ def _transfer(pointers: Pointers, region: Region) -> Transfer:
 
 
 def known_step(axis: Steps) -> int:
-    """Returns the step of an axis of a copy; UnsupportedOperation if the DMA does not take it."""
+    """Return the step of an axis of a copy; UnsupportedOperation if the DMA does not take it."""
     step = axis.step
     if not isinstance(step, int):
         raise UnsupportedOperation("a stride that is not known when compiling")

@@ -23,7 +23,7 @@ from .blocks import BlockCode
 from .elements import ElementCode
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
-"""How operands in FP32 are multiplied: rounded to TF32, or as sums of two TF32 numbers each."""
+"""Precisions of products of FP32: rounded to TF32, or as sums of two TF32 numbers each."""
 _BYTES = ("i8", "i32")
 """Elements of the operands and of the sums of a product of bytes."""
 
@@ -37,7 +37,7 @@ class ProductCode:
     def dot(
         self, left: KernelValue, right: KernelValue, start: KernelValue, element: str, precision: str
     ) -> SpmBlock:
-        """Writes start + left x right: sums of floats in FP32, rounded to ``element``; of bytes in INT32."""
+        """Write start + left x right: sums of floats in FP32, rounded to ``element``; of bytes in INT32."""
         if len(left.shape) == 3:
             return self._of_each(left, right, start, element, precision)
         a, b = self._operand(left, element), self._operand(right, element)
@@ -56,7 +56,7 @@ class ProductCode:
     def _of_each(
         self, left: KernelValue, right: KernelValue, start: KernelValue, element: str, precision: str
     ) -> SpmBlock:
-        """Writes a product for each index of the first axis of three.
+        """Write a product for each index of the first axis of three.
 
         The engine reads and writes sums in whole lines. Sums that end within a line get their own blocks.
         """
@@ -79,13 +79,13 @@ class ProductCode:
         return made
 
     def _operand(self, value: KernelValue, element: str) -> SpmBlock:
-        """A matrix in either order of its axes, for the engine takes both."""
+        """Return a matrix in either order of its axes, for the engine takes both."""
         if isinstance(value, SpmBlock) and value.turned:
             return value
         return self.blocks.typed(value, _BYTES[0] if element == _BYTES[1] else element)
 
     def _in_planes(self, data: SpmBlock) -> SpmBlock:
-        """A matrix as the engine wants it; its shape is that in memory, and it says whether it is turned."""
+        """Return a matrix in the engine's order, with the shape in memory; ``turned`` is kept."""
         stored = self.blocks.as_stored(data)
         planes = self.blocks.planes(stored) if data.fmt.is_float else self.blocks.byte_planes(stored)
         return replace(planes, turned=data.turned)
@@ -105,7 +105,7 @@ class ProductCode:
             )
 
     def _parts(self, a: SpmBlock, b: SpmBlock, precision: str) -> list[tuple[SpmBlock, SpmBlock]]:
-        """Pairs of operands whose products are added up."""
+        """Return pairs of operands whose products are added up."""
         if a.fmt is not Format.FP32:
             return [(a, b)]
         if precision == "tf32":
@@ -114,14 +114,14 @@ class ProductCode:
         return [(parts[0][one], parts[1][other]) for one, other in PRODUCTS]
 
     def _high(self, data: SpmBlock) -> SpmBlock:
-        """FP32 rounded to TF32."""
+        """Round FP32 to TF32."""
         made = self.blocks.empty(data.element, Format.TF32, data.shape, data.stored, data.blocked)
         made = replace(made, turned=data.turned)
         convert(self.kernel, made.address, data.address, data.count, Format.FP32, Format.TF32)
         return made
 
     def _split(self, data: SpmBlock) -> tuple[SpmBlock, SpmBlock]:
-        """FP32 as the sum of two TF32 numbers."""
+        """Split FP32 into the sum of two TF32 numbers."""
         high, low = self._high(data), self._high(data)
         vector = Vector(self.kernel, Format.FP32, data.count)
         vector.vv("sub", low.address, data.address, high.address)
@@ -148,14 +148,14 @@ class ProductCode:
 
 
 def _is_zero(value: KernelValue) -> bool:
-    """Returns whether sums begin with a 0 that is known when compiling."""
+    """Return True if sums begin with a 0 that is known at compile time."""
     if isinstance(value, Indices):
         return value.uniform and isinstance(value.offset, int) and value.offset == 0
     return isinstance(value, Splat) and value.number == 0
 
 
 def _part(data: SpmBlock, index: int) -> SpmBlock:
-    """One index of the first axis of a block that is written out."""
+    """Return one index of the first axis of a written-out block."""
     shape = data.shape[1:]
     at = data.address + index * (math.prod(shape) * data.size)
     return replace(data, address=at, shape=shape, stored=data.stored[1:])

@@ -16,13 +16,13 @@ from .exchange import exchange
 
 Blocks = list[SpmBlock]
 Combine = Callable[[Blocks, Blocks], Sequence[KernelValue]]
-"""The operands of a reduction's function, two lists of the blocks that are reduced together; its results."""
+"""The function of a reduction: takes two lists of blocks that are reduced together, returns its results."""
 
 ENGINE_REDUCTIONS = {"arith.addf": "sum", "arith.maxnumf": "max", "arith.minnumf": "min"}
-"""Reductions of the vector engine by the operation that a reduction's function consists of."""
+"""Reductions of the vector engine, by the only operation of the reduction's function."""
 
 _FEWEST_ADDED = 8192
-"""Elements of a matrix from which on a product adds up its columns."""
+"""The fewest elements of a matrix whose columns are added up by a product."""
 
 
 class ReductionCode:
@@ -32,7 +32,7 @@ class ReductionCode:
         self.blocks, self.kernel = blocks, blocks.kernel
 
     def reduce(self, values: Blocks, axis: int, operation: str, combine: Combine) -> Blocks:
-        """The blocks without ``axis``; ``operation`` is the only one of their function, if there is one."""
+        """Return the blocks without ``axis``; ``operation`` is the only one of their function, if any."""
         name = ENGINE_REDUCTIONS.get(operation, "")
         if name and len(values) == 1 and values[0].element in FLOAT_FORMATS:
             data = self.blocks.spread(values[0], (True,) * len(values[0].shape))
@@ -55,12 +55,12 @@ class ReductionCode:
         return fits and max(outer, data.shape[axis]) <= LARGEST_EXTENT
 
     def _is_product(self, data: SpmBlock, axis: int, name: str) -> bool:
-        """Whether the matrix engine adds up the columns of a matrix, in a quarter of the time."""
+        """Return True if the matrix engine adds up the columns of a matrix, in a quarter of the time."""
         long = data.shape[0] >= SMALLEST_TAIL and data.count >= _FEWEST_ADDED
         return name == "sum" and axis == 0 and len(data.shape) == 2 and data.fmt.bits == 16 and long
 
     def _product(self, data: SpmBlock) -> SpmBlock:
-        """The sums of the columns: a row of ones times the matrix."""
+        """Return the sums of the columns: a row of ones times the matrix."""
         length, columns = data.shape
         data = self.blocks.planes(data)
         ones = self.blocks.empty(data.element, data.fmt, (length,), (True,))
@@ -80,7 +80,7 @@ class ReductionCode:
         return made
 
     def _of_columns(self, data: SpmBlock, axis: int, name: str) -> SpmBlock:
-        """A reduction of an axis that is not the last one; the axes after it are channels.
+        """Reduce an axis that is not the last one; the axes after it are channels.
 
         The axes before it are rows of one batch. More than 64 channels take several positions each, which
         leaves the rows to be batches; these are whole lines then.
@@ -97,7 +97,7 @@ class ReductionCode:
         return made
 
     def _of_rows(self, data: SpmBlock, name: str) -> SpmBlock:
-        """A reduction of the last axis: rows are positions of 64 channels, first added, then reduced."""
+        """Reduce the last axis: rows are positions of 64 channels, first added, then reduced."""
         *outer, length = data.shape
         rows = math.prod(outer)
         parts, lanes = max(length // BLOCK, 1), min(length, BLOCK)
@@ -135,7 +135,7 @@ class ReductionCode:
         )
 
     def _by_halves(self, values: Blocks, axis: int, combine: Combine) -> Blocks:
-        """The axis comes first; then its second half is combined with its first until one index is left."""
+        """Move the axis to the front; combine its second half with its first until one index is left."""
         values = [self.first_axis(data, axis) for data in values]
         length, *rest = values[0].shape
         shape = tuple(rest)
@@ -148,7 +148,7 @@ class ReductionCode:
         return [replace(data, shape=shape, stored=stored) for data in values]
 
     def first_axis(self, data: SpmBlock, axis: int) -> SpmBlock:
-        """A block that is written out, with an axis before all others."""
+        """Return a written-out block with an axis moved before all others."""
         shape = (*data.shape[:axis], *data.shape[axis + 1 :])
         outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])
         moved = data
@@ -158,7 +158,7 @@ class ReductionCode:
         return moved.viewed((length, *shape), tuple(extent > 1 for extent in (length, *shape)))
 
     def axis_back(self, data: SpmBlock, axis: int) -> SpmBlock:
-        """A block whose first axis is moved to another place."""
+        """Return a block whose first axis is moved to another place."""
         length, *rest = data.shape
         shape = (*rest[:axis], length, *rest[axis:])
         outer, inner = math.prod(rest[:axis]), math.prod(rest[axis:])
@@ -169,7 +169,7 @@ class ReductionCode:
         return moved.viewed(shape, tuple(extent > 1 for extent in shape))
 
     def combined(self, combine: Combine, first: Blocks, second: Blocks) -> Blocks:
-        """The results of a function as blocks that are written out."""
+        """Return the results of a function as written-out blocks."""
         found = combine(first, second)
         made = [self.blocks.typed(value, one.element) for value, one in zip(found, first, strict=True)]
         return [
@@ -179,13 +179,13 @@ class ReductionCode:
 
 
 class ScanCode:
-    """Writes scans: each index is combined with those before it, at twice the distance in each round."""
+    """Writes scans: each round combines every index with one before it, at twice the last distance."""
 
     def __init__(self, reductions: ReductionCode) -> None:
         self.reductions, self.blocks = reductions, reductions.blocks
 
     def scan(self, values: Blocks, axis: int, reverse: bool, combine: Combine) -> Blocks:
-        """Running results along an axis, from its end if ``reverse``."""
+        """Return running results along an axis, from its end if ``reverse``."""
         values = [self.reductions.first_axis(self.blocks.full(data), axis) for data in values]
         length, distance = values[0].shape[0], 1
         while distance < length:
@@ -194,7 +194,7 @@ class ScanCode:
         return [self.reductions.axis_back(data, axis) for data in values]
 
     def _round(self, values: Blocks, distance: int, reverse: bool, combine: Combine) -> Blocks:
-        """Combine all indices with those at a distance."""
+        """Combine all indices with the ones at a distance."""
         length = values[0].shape[0]
         low = [_rows(data, 0, length - distance) for data in values]
         high = [_rows(data, distance, length) for data in values]
@@ -209,7 +209,7 @@ class ScanCode:
 
 
 def _rows(data: SpmBlock, first: int, end: int) -> SpmBlock:
-    """Some indices of the first axis of a block that is written out."""
+    """Return some indices of the first axis of a written-out block."""
     shape = (end - first, *data.shape[1:])
     step = data.count // data.shape[0] * data.size
     stored = (end - first > 1, *data.stored[1:])

@@ -25,7 +25,7 @@ from .exchange import exchange
 
 
 def splat(value: KernelValue, shape: Shape) -> KernelValue:
-    """A scalar as a block of equal elements."""
+    """Return a scalar as a block of equal elements."""
     if isinstance(value, Indices):
         return Indices(value.offset, (STILL,) * len(shape), shape)
     if isinstance(value, Pointers):
@@ -39,7 +39,7 @@ def splat(value: KernelValue, shape: Shape) -> KernelValue:
 
 
 def expand_dims(value: KernelValue, axis: int) -> KernelValue:
-    """One more axis, of extent 1."""
+    """Add an axis of extent 1."""
     shape: Shape = (*value.shape[:axis], 1, *value.shape[axis:])
     if isinstance(value, Pointers):
         indices = expand_dims(value.indices, axis)
@@ -56,7 +56,7 @@ def expand_dims(value: KernelValue, axis: int) -> KernelValue:
 
 
 def without_axis(value: KernelValue, axis: int) -> KernelValue:
-    """One axis of extent 1 fewer."""
+    """Remove an axis of extent 1."""
     shape: Shape = (*value.shape[:axis], *value.shape[axis + 1 :])
     if isinstance(value, Pointers):
         indices = without_axis(value.indices, axis)
@@ -77,7 +77,7 @@ def without_axis(value: KernelValue, axis: int) -> KernelValue:
 
 
 def with_unit_axes(value: KernelValue, shape: Shape) -> KernelValue:
-    """A value whose shape differs from another one in axes of extent 1 alone, in that shape."""
+    """Reshape a value to a shape that differs only in axes of extent 1."""
     for axis in reversed([axis for axis, extent in enumerate(value.shape) if extent == 1]):
         value = without_axis(value, axis)
     for axis in [axis for axis, extent in enumerate(shape) if extent == 1]:
@@ -86,7 +86,7 @@ def with_unit_axes(value: KernelValue, shape: Shape) -> KernelValue:
 
 
 def broadcast(value: KernelValue, shape: Shape) -> KernelValue:
-    """Axes of extent 1 repeated."""
+    """Repeat axes of extent 1."""
     if isinstance(value, Pointers):
         indices = broadcast(value.indices, shape)
         assert isinstance(indices, Indices)
@@ -109,8 +109,10 @@ def broadcast(value: KernelValue, shape: Shape) -> KernelValue:
 
 
 def _broadcast_region(value: Region, shape: Shape, repeated: Sequence[bool]) -> Region:
-    """Broadcast a mask: the bounds of a repeated axis hold for all its indices or none, so they become
-    conditions."""
+    """Broadcast a mask.
+
+    The bounds of a repeated axis hold for all its indices or none, so they become conditions.
+    """
     spans, conditions = [], list(value.conditions)
     for axis, (span, extent) in enumerate(zip(value.spans, shape, strict=True)):
         if repeated[axis] and not value.whole(axis):
@@ -126,7 +128,7 @@ class ShapeCode:
         self.blocks = blocks
 
     def transpose(self, value: KernelValue, order: Sequence[int]) -> KernelValue:
-        """The axes in another order."""
+        """Permute the axes."""
         if sorted(order) != list(range(len(value.shape))):
             raise UnsupportedOperation(f"order {tuple(order)} of a block with {len(value.shape)} axes")
         shape = tuple(value.shape[axis] for axis in order)
@@ -146,7 +148,7 @@ class ShapeCode:
         return self.blocks.as_stored(value) if value.turned else turned(value)
 
     def _moved(self, data: SpmBlock, order: Sequence[int]) -> SpmBlock:
-        """A block that is written out with its axes in another order: one after the other comes forward."""
+        """Permute the axes of a written-out block: one after the other moves forward."""
         axes = list(range(len(order)))
         for place, axis in enumerate(order):
             at = axes.index(axis)
@@ -163,7 +165,7 @@ class ShapeCode:
         return data.viewed(shape, (True,) * len(shape))
 
     def reshape(self, value: KernelValue, shape: Shape) -> KernelValue:
-        """The elements in their row-major order under another shape."""
+        """Return the elements in their row-major order under another shape."""
         if math.prod(value.shape) != math.prod(shape):
             raise UnsupportedOperation(f"{value.shape} as {shape}: other numbers of elements")
         if isinstance(value, Splat):
@@ -176,7 +178,7 @@ class ShapeCode:
 
 
 def turned(value: SpmBlock) -> SpmBlock:
-    """The transpose of a matrix, without moving it."""
+    """Return the transpose of a matrix, without moving it."""
     whole = all(kept or extent == 1 for kept, extent in zip(value.stored, value.shape, strict=True))
     shape, stored = value.shape[::-1], value.stored[::-1]
     return replace(value, shape=shape, stored=stored, turned=whole and min(shape) > 1)

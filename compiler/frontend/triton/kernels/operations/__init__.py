@@ -1,4 +1,4 @@
 """The operations of TTIR that are compiled, each with the function that writes it.
 
-They decide which values are formulas, which are computed by engines and which by the core.
+They decide between values as formulas, values that engines compute and values that the core computes.
 """

@@ -1,4 +1,4 @@
-"""Where values are that a loop carries from one turn to the next, and that the branches of a condition give.
+"""Places of values that a loop carries from one turn to the next, or that branches of a condition give.
 
 An integer or a pointer that moves by the same distance in each turn is a formula of the turn. Other numbers
 for a whole block are in registers, pointers have their first place in one, and data are in a block in the
@@ -42,18 +42,18 @@ class Formula:
     distance: Indices
 
     def at(self, turn: Value) -> KernelValue:
-        """The value at the beginning of a turn."""
+        """Return the value at the beginning of a turn."""
         moved = multiply(self.distance, uniform(turn, self.distance.shape))
         if isinstance(self.start, Pointers):
             return replace(self.start, indices=add(self.start.indices, moved))
         return add(self.start, moved)
 
     def taken(self, site: KernelSite, value: KernelValue) -> Source:
-        """Nothing has to be kept of a new value."""
+        """Return None: the formula gives each new value."""
         return None
 
     def put(self, site: KernelSite, source: Source) -> None:
-        """There is no place."""
+        """Do nothing: a formula has no place."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Register:
     like: Indices | Pointers | Region
 
     def at(self, turn: Value) -> KernelValue:
-        """The value in the register."""
+        """Return the value in the register."""
         if isinstance(self.like, Region):
             return replace(self.like, conditions=((0, self.variable),))
         if isinstance(self.like, Pointers):
@@ -72,7 +72,7 @@ class Register:
         return replace(self.like, offset=self.variable)
 
     def taken(self, site: KernelSite, value: KernelValue) -> Source:
-        """The number of a new value, in a register of its own."""
+        """Return the number of a new value, in a register of its own."""
         number = site.kernel.let(self._number(site, value))
         if isinstance(number, Variable) and number is not self.variable:  # of another place, which may change
             return site.kernel.registers.hold(owned(site.kernel, number), *bounds(number))
@@ -109,11 +109,11 @@ class OwnBlock:
     block: SpmBlock
 
     def at(self, turn: Value) -> KernelValue:
-        """The block."""
+        """Return the block."""
         return self.block
 
     def taken(self, site: KernelSite, value: KernelValue) -> Source:
-        """A new value in the order of the block; None if it is there already."""
+        """Return a new value in the order of the block; None if it is there already."""
         if isinstance(value, SpmBlock) and value.address is self.block.address:
             return None
         return in_order(site, value, self.block)
@@ -131,7 +131,7 @@ Carried = Formula | Register | OwnBlock
 
 
 def truth_number(site: KernelSite, value: KernelValue) -> Value:
-    """A single truth value as 0 or 1."""
+    """Return a single truth value as 0 or 1."""
     if isinstance(value, SpmBlock):
         return site.core.of_block(value)
     assert isinstance(value, Region)
@@ -144,7 +144,7 @@ def truth_number(site: KernelSite, value: KernelValue) -> Value:
 
 
 def in_order(site: KernelSite, value: KernelValue, home: SpmBlock) -> SpmBlock | Splat:
-    """A value with all elements of a block, in its order."""
+    """Return a value with all elements of a block, in its order."""
     if isinstance(value, Splat):
         return value
     if isinstance(value, Indices) and value.uniform and isinstance(value.offset, int):
@@ -157,7 +157,7 @@ def in_order(site: KernelSite, value: KernelValue, home: SpmBlock) -> SpmBlock |
 
 
 def home_of(site: KernelSite, kind: TtirType, blocked: bool = False) -> SpmBlock:
-    """A block without content for data of a type."""
+    """Return a block without content for data of a type."""
     formats = {**FLOAT_FORMATS, **INTEGER_FORMATS, TRUTH: Format.FP32}
     if kind.pointer or kind.element not in formats:
         raise UnsupportedOperation(f"a value of type {kind} that is carried")
@@ -167,7 +167,7 @@ def home_of(site: KernelSite, kind: TtirType, blocked: bool = False) -> SpmBlock
 
 
 def register_of(site: KernelSite, kind: TtirType, start: KernelValue | None = None) -> Register:
-    """A register for a number of a type, or for pointers, which begins with ``start`` or 0."""
+    """Return a register for a number of a type, or for pointers, which begins with ``start`` or 0."""
     if isinstance(start, Pointers):
         variable = site.kernel.registers.counter(start.indices.offset, *range_of("i64"))
         return Register(variable, start)
@@ -181,19 +181,19 @@ def register_of(site: KernelSite, kind: TtirType, start: KernelValue | None = No
 
 
 def is_number(kind: TtirType) -> bool:
-    """Whether a type is a single integer or truth value."""
+    """Return True if a type is a single integer or truth value."""
     return not kind.shape and not kind.pointer and kind.element not in FLOAT_FORMATS
 
 
 def empty_place(site: KernelSite, kind: TtirType) -> Carried:
-    """A place for a value of a type that is not known yet."""
+    """Return a place for a value of a type that is not known yet."""
     if kind.pointer:
         raise UnsupportedOperation(f"a result of type {kind} that is not known when compiling")
     return register_of(site, kind) if is_number(kind) else OwnBlock(home_of(site, kind))
 
 
 def put_all(site: KernelSite, places: Sequence[Carried], values: Sequence[KernelValue]) -> None:
-    """Bring values to their places, of which some may be read for others."""
+    """Move values to their places in parallel: a place may be read for another before it is written."""
     blocks = site.blocks
     homes = [place.block.address for place in places if isinstance(place, OwnBlock)]
     pairs: list[tuple[Carried, Source]] = []
@@ -208,5 +208,5 @@ def put_all(site: KernelSite, places: Sequence[Carried], values: Sequence[Kernel
 
 
 def settled(values: Sequence[KernelValue]) -> list[KernelValue]:
-    """Values after the loop, which does not overwrite them any more."""
+    """Return values after the loop, which does not overwrite them any more."""
     return [replace(value, carried=False) if isinstance(value, SpmBlock) else value for value in values]

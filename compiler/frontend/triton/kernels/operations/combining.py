@@ -1,4 +1,4 @@
-"""Operations that combine the elements of a block, or those of an array, by a function."""
+"""Operations that combine the elements of a block, or of an array, by a function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .registry import Values, integer_attribute, operation
 
 
 def _function(site: KernelSite, found: TtirOperation) -> tuple[str, Combine]:
-    """The only operation of a function, if there is one, and the function."""
+    """Return the only operation of a function, if there is one, and the function."""
     (body,) = found.regions
     single = body.operations[0].name if len(body.operations) == 2 else ""
 

@@ -51,12 +51,12 @@ _FORMULAS = (
 )
 """Operations that write no code for integers."""
 _MOST_TURNS = 1 << 31
-"""Turns of a loop whose end is not known."""
+"""The most turns of a loop whose end is not known."""
 
 
 @operation("scf.for")
 def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """scf.for: a loop, unless it has no turn."""
+    """Write scf.for: a loop, unless it has no turn."""
     lower, upper, step = scalar(operands[0]), scalar(operands[1]), known(operands[2])
     if step < 1:
         raise UnsupportedOperation(f"a step of {step}; allowed are 1 and above")
@@ -96,7 +96,7 @@ class _LoopValues:
 
     @property
     def wanted(self) -> dict[str, SpmBlock]:
-        """The homes of those results that may be written while the turn still goes on."""
+        """Return the homes of the results that may be written while the turn is still running."""
         return {
             self.yielded[number]: place.block
             for number, place in enumerate(self.places)
@@ -105,12 +105,12 @@ class _LoopValues:
 
     @property
     def formulas(self) -> set[str]:
-        """The names of those that are formulas of the turn."""
+        """Return the names of the values that are formulas of the turn."""
         pairs = zip(self.names, self.places, strict=True)
         return {name for name, place in pairs if isinstance(place, Formula)}
 
     def at(self, turn: Value) -> list[KernelValue]:
-        """The values at the beginning of a turn."""
+        """Return the values at the beginning of a turn."""
         return [place.at(turn) for place in self.places]
 
     def _place(self, number: int) -> Carried:
@@ -133,7 +133,7 @@ class _LoopValues:
     # --- formulas -------------------------------------------------------------------------------------------
 
     def _moved_by(self, name: str, carried: str) -> Indices | None:
-        """How far a carried integer or pointer moves in each turn; None if that is not the same distance."""
+        """Return the distance that a carried integer or pointer moves in each turn; None if it varies."""
         if name == carried:
             return uniform(0)
         maker = self.makers.get(name)
@@ -149,7 +149,7 @@ class _LoopValues:
         return subtract(before, change) if maker.name == "arith.subi" else add(before, change)
 
     def _formula(self, name: str) -> Indices | None:
-        """The value of an integer that is the same in each turn; None for others."""
+        """Return the value of an integer that is the same in each turn; None for others."""
         site, maker = self.site, self.makers.get(name)
         if name not in site.values:
             if maker is None or maker.name not in _FORMULAS:
@@ -163,7 +163,7 @@ class _LoopValues:
     # --- data -----------------------------------------------------------------------------------------------
 
     def _is_accumulator(self, name: str) -> bool:
-        """Whether products are added to a carried matrix, perhaps after arithmetic."""
+        """Return True if products are added to a carried matrix, perhaps after arithmetic."""
         names = {name}
         for each in self.body.operations:
             if each.name in BINARY and names & set(each.operands):
@@ -171,7 +171,7 @@ class _LoopValues:
         return any(each.name == "tt.dot" and each.operands[2] in names for each in self.body.operations)
 
     def _ready(self, number: int) -> bool:
-        """Whether the new value of a carried block may overwrite the old one: no later operation reads it."""
+        """Return True if the new value of a carried block may replace the old: nothing reads it later."""
         maker = self.makers.get(self.yielded[number])
         if maker is None or not (maker.name in BINARY or maker.name in UNARY or maker.name == "tt.dot"):
             return False
@@ -196,7 +196,7 @@ def _all(found: TtirOperation) -> list[TtirOperation]:
 
 @operation("scf.while")
 def while_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """scf.while: a region that says whether the loop goes on and with what, and one that uses that."""
+    """Write scf.while: one region decides if and with what the loop continues, the other uses that."""
     before, after = found.regions
     kinds = [kind for _, kind in before.parameters]
     places = [_place_of(site, kind, start) for kind, start in zip(kinds, operands, strict=True)]
@@ -221,7 +221,7 @@ def while_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Valu
 
 
 def _place_of(site: KernelSite, kind: TtirType, start: KernelValue) -> Carried:
-    """A place that begins with a value."""
+    """Return a place that begins with a value."""
     if isinstance(start, Pointers) or is_number(kind):
         return register_of(site, kind, start)
     place = OwnBlock(home_of(site, kind))
@@ -236,7 +236,7 @@ def _place_of(site: KernelSite, kind: TtirType, start: KernelValue) -> Carried:
 
 @operation("scf.if")
 def condition(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """scf.if: the branch that is taken, if that is known; else both, each under its condition."""
+    """Write scf.if: the taken branch, if it is known; else both, each under its condition."""
     region = as_condition(site, operands[0])
     then, *other = found.regions
     truth = truth_of(region)

@@ -64,7 +64,7 @@ def _constant(site: KernelSite, found: TtirOperation, operands: Values) -> Value
 
 
 def _listed(site: KernelSite, text: str, kind: TtirType) -> KernelValue:
-    """A block of several numbers, from a constant in DDR."""
+    """Return a block of several numbers, from a constant in DDR."""
     if kind.element not in ("f32", "i32"):
         raise UnsupportedOperation(f"a list of numbers of {kind.element}; supported are f32, i32")
     fmt = ELEMENT_FORMATS[kind.element]
@@ -79,7 +79,7 @@ def _listed(site: KernelSite, text: str, kind: TtirType) -> KernelValue:
 
 
 def _float(text: str, kind: TtirType) -> float:
-    """A number: decimal, or the bits of a float."""
+    """Read a number: decimal, or the bits of a float."""
     if kind.element in INTEGERS:
         return int(text)
     if kind.element not in FLOAT_FORMATS:
@@ -149,7 +149,7 @@ for _names, _handler in (
 
 @operation("arith.remf")
 def _float_remainder(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Computes it on the core in FP32, which holds the remainder of shorter numbers exactly."""
+    """Compute it on the core in FP32, which holds the remainder of shorter numbers exactly."""
     wide = tuple(site.elements.in_format(site.blocks.data(value), Format.FP32) for value in operands)
     made = site.core.block(computed("remf", wide, "f32", "f32"), "f32")
     return [site.elements.cast(made, _element(found))]
@@ -157,7 +157,7 @@ def _float_remainder(site: KernelSite, found: TtirOperation, operands: Values) -
 
 @operation("math.fma")
 def _multiply_and_add(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """The product is rounded before the sum, as the engine has no instruction for both."""
+    """Write a product and a sum; the product is rounded first, as no engine instruction does both."""
     element, (left, right, added) = _element(found), operands
     return [site.elements.binary("add", site.elements.binary("mul", left, right, element), added, element)]
 
@@ -184,7 +184,7 @@ def _to_float(site: KernelSite, found: TtirOperation, operands: Values) -> Value
 
 
 def _rounding(found: TtirOperation) -> str:
-    """Returns the engine's name of the rounding of a conversion."""
+    """Return the engine's name of the rounding of a conversion."""
     name = str(found.attributes.get("rounding", "rtne"))
     if name not in _ROUNDINGS:
         raise UnsupportedOperation(f"rounding '{name}'; supported are {', '.join(_ROUNDINGS)}")
@@ -196,7 +196,7 @@ _ROUNDINGS = {"rtne": "rne", "rtz": "rtz"}
 
 @operation("arith.sitofp", "arith.uitofp")
 def _integer_to_float(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Emit the operation for the engine where its rounding is the required one, else for the core."""
+    """Write the operation for the engine if its rounding is the required one, else for the core."""
     (value,), source, target = operands, found.types[0].element, found.types[-1].element
     if source == TRUTH:
         if found.name == "arith.sitofp":
@@ -214,7 +214,7 @@ def _integer_to_float(site: KernelSite, found: TtirOperation, operands: Values) 
 
 @operation("arith.fptosi", "arith.fptoui")
 def _to_integer(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Emit the conversion for the engine, which rounds to zero, if it has the type, else for the core."""
+    """Write the conversion for the engine, which rounds to zero, if it has the type, else for the core."""
     kind, (value,) = found.types[-1], operands
     if isinstance(value, Splat):
         if not math.isfinite(value.number):
@@ -240,7 +240,7 @@ def _splat(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 
 @operation("tt.unsplat")
 def _unsplat(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """The only element of a block."""
+    """Return the only element of a block."""
     return [site.single(any_shape(operands[0], lambda each: shapes.splat(each, ())), found.types[-1].element)]
 
 

@@ -1,4 +1,4 @@
-"""Integers, truth values and pointers: formulas where that is possible, else computed by the core."""
+"""Integers, truth values and pointers: formulas where possible, else computed by the core."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ NAMES = {
     **{"arith.maxui": "maxui", "arith.shli": "shl", "arith.shrsi": "shrsi", "arith.shrui": "shrui"},
     "tt.mulhiui": "mulhui",
 }
-"""Operations of two integers, and what the core calls them."""
+"""Operations of two integers, and the core's names for them."""
 
 
 def data_value(site: KernelSite, value: KernelValue, element: str) -> KernelValue:
-    """Something computed: a formula if it is the same for the whole block, data if a loop overwrites it."""
+    """Return a computed value: a formula if equal for the whole block, data if a loop overwrites it."""
     if isinstance(value, Computed) and not any(value.stored):
         number = _known(value)
         found = Indices(number) if number is not None else site.core.scalar(value)
@@ -68,7 +68,7 @@ def data_value(site: KernelSite, value: KernelValue, element: str) -> KernelValu
 
 
 def _known(value: KernelValue) -> int | None:
-    """The number that something computed is, if it is known when compiling."""
+    """Return the number that a computed value equals, if it is known at compile time."""
     if isinstance(value, Indices):
         return value.offset if value.uniform and isinstance(value.offset, int) else None
     if not isinstance(value, Computed):
@@ -89,7 +89,7 @@ def _known(value: KernelValue) -> int | None:
 
 
 def _arithmetic(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """An operation of two integers; formulas of the whole block wrap around as the type does."""
+    """Write an operation of two integers; formulas of the whole block wrap around as the type does."""
     left, right = operands
     element = found.types[-1].element
     if element == TRUTH:
@@ -103,7 +103,10 @@ def _arithmetic(site: KernelSite, found: TtirOperation, operands: Values) -> Val
 
 
 def _formula(name: str, left: Indices, right: Indices, element: str) -> Indices | None:
-    """The result as a formula; None if there is none, or if one number for the whole block may wrap."""
+    """Return the result as a formula.
+
+    None if there is none, or if one number for the whole block may wrap.
+    """
     numbers = [_known(left), _known(right)]
     if name in NAMES and numbers[0] is not None and numbers[1] is not None:
         return uniform(folded(NAMES[name], numbers[0], numbers[1], bits_of(element)), left.shape)
@@ -119,7 +122,7 @@ def _formula(name: str, left: Indices, right: Indices, element: str) -> Indices 
 
 
 def check_integers(*values: KernelValue) -> None:
-    """UnsupportedOperation for pointers and floats."""
+    """Raise UnsupportedOperation for pointers and floats."""
     for value in values:
         if isinstance(value, Pointers | Splat):
             raise UnsupportedOperation("needs integers, not pointers or floats")
@@ -184,7 +187,7 @@ def _bitcast(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 
 
 def _to_other_elements(pointers: Pointers, element: str) -> Pointers:
-    """Returns pointers to the same addresses, as those of elements of another size."""
+    """Return pointers to the same addresses as pointers to elements of another size."""
     old, new = (ELEMENT_FORMATS[each].bits for each in (pointers.element, element))
     indices, data, shape = pointers.indices, pointers.data, pointers.shape
     if old > new:
@@ -203,7 +206,7 @@ def _to_other_elements(pointers: Pointers, element: str) -> Pointers:
 
 @operation("tt.int_to_ptr")
 def _as_pointer(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """An address that was loaded."""
+    """Return a loaded address as a pointer."""
     (value,), kind = operands, found.types[-1]
     if not isinstance(value, Indices) or value.shape or kind.element not in ELEMENT_FORMATS:
         allowed = ", ".join(ELEMENT_FORMATS)
@@ -241,7 +244,7 @@ def _add_pointer(site: KernelSite, found: TtirOperation, operands: Values) -> Va
 
 
 def _number(site: KernelSite, value: KernelValue) -> Variable:
-    """An integer that is the same for the whole block, in a register."""
+    """Return an integer that is the same for the whole block, in a register."""
     if isinstance(value, SpmBlock):
         return site.core.of_block(value)
     assert isinstance(value, Computed)
@@ -278,13 +281,13 @@ def _compare(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 
 
 def held(site: KernelSite, region: Region) -> Region:
-    """A region whose limits are computed once."""
+    """Return a region whose limits are computed once."""
     spans = tuple(Span(site.kernel.let(span.low), site.kernel.let(span.high)) for span in region.spans)
     return replace(region, spans=spans)
 
 
 def _small_numbers(site: KernelSite, value: KernelValue) -> KernelValue | None:
-    """Integers as exact numbers of FP32, which the engine compares; None if that is not known of them."""
+    """Return integers as exact numbers of FP32, which the engine compares; None if not known to be exact."""
     if isinstance(value, Indices):
         return site.elements.positions(value) if site.elements.are_exact(value) else None
     if isinstance(value, SpmBlock) and value.fmt in (Format.INT8, Format.INT16) and value.element != TRUTH:
@@ -293,7 +296,7 @@ def _small_numbers(site: KernelSite, value: KernelValue) -> KernelValue | None:
 
 
 def logic(site: KernelSite, name: str, left: KernelValue, right: KernelValue) -> KernelValue:
-    """Truth values ``left name right``: and, or, xor, xnor."""
+    """Return truth values ``left name right``: and, or, xor, xnor."""
     for value in (left, right):
         if not isinstance(value, Region | Computed) and not _is_truth(value):
             raise UnsupportedOperation(f"'{name}' of values that are no truth values")
@@ -319,7 +322,7 @@ def _always(region: Region) -> bool:
 
 
 def opposite(site: KernelSite, region: Region) -> KernelValue:
-    """Where a region does not hold: a region again if it is one condition, else data."""
+    """Return the opposite of a region: a region again if it is one condition, else data."""
     if all(map(region.whole, range(len(region.shape)))) and len(region.conditions) == 1:
         ((smaller, larger),) = region.conditions
         return replace(region, conditions=((larger, smaller + 1),))
@@ -358,7 +361,7 @@ def _select(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 
 
 def as_condition(site: KernelSite, value: KernelValue) -> Region:
-    """A truth value as conditions of the core."""
+    """Return a truth value as conditions of the core."""
     if isinstance(value, Region) and not value.shape:
         return value
     if isinstance(value, SpmBlock) and not value.shape:

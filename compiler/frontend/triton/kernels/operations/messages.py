@@ -21,7 +21,7 @@ from .registry import Values, operation
 
 @operation("tt.print")
 def _print(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """A line for each element of each operand, or one line without operands."""
+    """Write a line for each element of each operand, or one line without operands."""
     text = str(found.attributes.get("text", ""))
     if not operands:
         site.messages.say(text, [])
@@ -38,7 +38,7 @@ def _print(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 def _printable(
     site: KernelSite, value: KernelValue, kind: TtirType, signed: bool, hexadecimal: bool
 ) -> tuple[KernelValue, str]:
-    """A value as the core reads it, and how it is written."""
+    """Return a value as the core reads it, and its placeholder."""
     element = kind.element
     if kind.pointer or element not in (*FLOAT_FORMATS, *INTEGERS, TRUTH):
         raise UnsupportedOperation(f"shows numbers and truth values, not {kind}")

@@ -1,8 +1,8 @@
-"""Loads of a loop that run one turn ahead: the next turn's blocks arrive while this turn's are computed with.
+"""Loads of a loop that run one turn ahead: the next turn's blocks arrive during this turn's computation.
 
-A load can, if its places and its mask are formulas of the turn, and the loop stores nothing into its array.
-Products of what is loaded with what stays the same run ahead too: so the matrix engine works while the vector
-engine works on the product before. Two copies of each block take turns.
+A load can run ahead if its places and its mask are formulas of the turn, and the loop does not store into its
+array. Products of loaded data with values that stay the same run ahead too: so the matrix engine works while
+the vector engine works on the product before. Two copies of each block take turns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHANGES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas")
 """Operations that change arrays."""
 
 AtTurn = Callable[[Value], list[KernelValue]]
-"""The index of the loop and the carried values at the beginning of a turn."""
+"""Returns the index of the loop and the carried values at the beginning of a turn."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Prefetch:
             self._load_first(at(first))
 
     def _load_first(self, arguments: Sequence[KernelValue]) -> None:
-        """Write the first loads; those that turn out to be no copies of the DMA do not run ahead."""
+        """Write the first loads; loads that are not copies of the DMA after all do not run ahead."""
         loads, self.loads, products, self.products = self.loads, [], self.products, []
         for load in loads:
             before, kept, self.loads = len(self.places), self.loads, [load]
@@ -115,7 +115,7 @@ class Prefetch:
             self.blocks += self._multiplied(self._new_place)
 
     def _changed(self) -> set[str] | None:
-        """The arguments of the kernel to which the loop stores; None if that is not known."""
+        """Return the arguments of the kernel to which the loop stores; None if that is not known."""
         stores = [each for each in self.body.walk() if each.name in _CHANGES]
         found = [self._array(each.operands[0]) for each in stores]
         return None if None in found else {name for name in found if name is not None}
@@ -125,7 +125,7 @@ class Prefetch:
         return changed is None or (bool(changed) and array in {None, *changed})
 
     def _array(self, name: str) -> str | None:
-        """The argument of the kernel to which a pointer belongs; None if that is not known."""
+        """Return the argument of the kernel that a pointer belongs to; None if that is not known."""
         makers = {result: each for each in self.body.walk() for result in each.results}
         while name not in self.site.values:
             if name not in makers or not makers[name].operands:
@@ -135,7 +135,7 @@ class Prefetch:
         return value.argument or None if isinstance(value, Pointers) else None
 
     def next(self, at: AtTurn, turn: Value) -> None:
-        """Begin the loads of the next turn, and know those of this one."""
+        """Begin the loads of the next turn, and record this turn's results."""
         if not self.loads:
             return
         kernel, most = self.site.kernel, highest(self.turns) - 1
@@ -163,7 +163,7 @@ class Prefetch:
     def _ahead(
         self, load: TtirOperation, makers: dict[str, TtirOperation], allowed: set[str], inside: set[str]
     ) -> _Load | None:
-        """A load with what it needs, if that is formulas alone."""
+        """Return a load with the operations that it needs, if these are formulas."""
         needs: dict[str, TtirOperation] = {}
 
         def is_formula(name: str) -> bool:
@@ -186,7 +186,7 @@ class Prefetch:
     def _products(
         self, found: TtirOperation, makers: dict[str, TtirOperation], inside: set[str]
     ) -> list[_Product]:
-        """A product with what it needs, if that is loads that run ahead and what is known before the loop."""
+        """Return a product with its operations, if its operands are loaded ahead or known before the loop."""
         loaded, loads = self.loaded, set[str]()
         needs: dict[str, TtirOperation] = {}
         if found.name != "tt.dot" or found.operands[2] in (*makers, *inside):

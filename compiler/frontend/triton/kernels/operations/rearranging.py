@@ -1,4 +1,4 @@
-"""Operations that put the elements of blocks to other places: joined, split, by indices, counted."""
+"""Operations that rearrange the elements of blocks: joined, split, by indices, counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _full(site: KernelSite, value: KernelValue, element: str) -> SpmBlock:
 
 @operation("tt.join")
 def _join(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Two blocks as the two indices of a new last axis."""
+    """Join two blocks as the two indices of a new last axis."""
     kind = found.types[0]
     parts = [_full(site, value, kind.element) for value in operands]
     shape = (*kind.shape, 2)
@@ -30,7 +30,7 @@ def _join(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 
 @operation("tt.split")
 def _split(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """The two indices of the last axis as blocks."""
+    """Split the two indices of the last axis into blocks."""
     kind = found.types[0]
     data = _full(site, operands[0], kind.element)
     shape = kind.shape[:-1]
@@ -63,7 +63,7 @@ def _copy_apart(
 
 @operation("tt.cat")
 def _concatenate(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """The elements of one block behind those of another."""
+    """Append the elements of one block to those of another."""
     kind = found.types[-1]
     parts = [_full(site, value, kind.element) for value in operands]
     made = site.blocks.empty(kind.element, parts[0].fmt, kind.shape, [True] * len(kind.shape))
@@ -76,7 +76,7 @@ def _concatenate(site: KernelSite, found: TtirOperation, operands: Values) -> Va
 
 @operation("tt.gather")
 def _gather(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """The elements of a block at indices along an axis."""
+    """Gather the elements of a block at indices along an axis."""
     source, index, result = found.types
     data, places = _full(site, operands[0], source.element), _full(site, operands[1], index.element)
     made = site.blocks.empty(source.element, data.fmt, result.shape, [extent > 1 for extent in result.shape])
@@ -86,7 +86,7 @@ def _gather(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 
 @operation("tt.histogram")
 def _histogram(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """How often each number from 0 to before the number of results occurs; others are not counted."""
+    """Count each number from 0 to below the number of results; others are not counted."""
     kind = found.types[-1]
     numbers = _full(site, operands[0], found.types[0].element)
     chosen: KernelValue = operands[1] if len(operands) > 1 else everywhere(numbers.shape)

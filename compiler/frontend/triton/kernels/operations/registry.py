@@ -25,7 +25,7 @@ def operation(*names: str) -> Callable[[Handler], Handler]:
 
 
 def integer_attribute(found: TtirOperation, name: str) -> int:
-    """An attribute that is a number."""
+    """Return an attribute that is a number."""
     value = found.attributes.get(name)
     if not isinstance(value, int):
         raise UnsupportedOperation(f"no attribute '{name}'")
