@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from compiler.search.chips import SharedGraph
     from emulator.chips.mesh import ChipMesh
     from emulator.session.runs import RepeatedRuns
+    from emulator.watch.stats.compare import Comparison
 
     from .arrays import Trees
     from .views.stats import ChipsStats, Stats
@@ -149,6 +150,17 @@ class Run:
         system = self.execute(strict=True, data=True)
         assert system.sanitizer is not None
         return tuple(system.sanitizer.hazards())
+
+    def compare(self, earlier: Run | str | Path) -> Comparison:
+        """Compare the statistics with those of an earlier run, or of a file that ``report`` has written.
+
+        ``print`` shows which figures differ, a notebook a table (docs/stats.md). Of runs on several chips
+        those of the chip that ends last. Tx8Error if the file holds no statistics.
+        """
+        from emulator.watch.stats.compare import compare, read_report
+
+        before = earlier.stats.longest if isinstance(earlier, Run) else read_report(earlier)
+        return compare(before, self.stats.longest)
 
     def report(self, path: str | Path) -> Path:
         """Write the report of ``tx8emu --report``: a page (docs/report.md) or, to a file .json, its data.

@@ -28,6 +28,7 @@ from emulator.memory.buffers import Array
 from emulator.program import Program
 from emulator.timing.slices import TICKS, Sink
 from emulator.watch.report.file import PageFile, check_target
+from emulator.watch.stats.compare import compare
 from emulator.watch.stats.output import executed, json_text, report_file
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
@@ -41,6 +42,7 @@ from tx8isa.tools.command_line import report_form
 from tx8isa.tools.files import write_whole
 
 from .dumps import Dumps
+from .watching import earlier_run
 
 if TYPE_CHECKING:
     from emulator.chips.ranks.mpi import MpiPost
@@ -123,10 +125,11 @@ class ChipsWatching:
         self._paths = page_files(options, program.chips)
         form = options.report and report_form(options.report)
         self._data = options.report if form == "json" else None
-        wanted = bool(options.stats or self._paths or self._data)
+        self._against = earlier_run(options.against)
+        wanted = bool(options.stats or self._paths or self._data or self._against)
         self._statistics = {n: Statistics(image, machine) for n in numbers if wanted}
         self._pages = {
-            n: PageFile(self._paths[n], self._statistics[n], f"{options.program}, chip {n}")
+            n: PageFile(self._paths[n], self._statistics[n], f"{options.program}, chip {n}", self._against)
             for n in numbers
             if self._paths
         }
@@ -207,6 +210,13 @@ class ChipsWatching:
         last = report.last_chip
         one = [*describe(report.chips[last]), "", *found.chips[last].executed]
         return [*describe_chips(report), "", f"chip {last}:", *one]
+
+    def compared(self, found: RunFindings) -> list[str]:
+        """The output of ``--against``: the chip that ends last beside that of the earlier run."""
+        report = _report(found)
+        if self._against is None or report is None:
+            return []
+        return list(compare(self._against, report.chips[report.last_chip]).lines())
 
     def finish(self, found: RunFindings) -> list[str]:
         """Write the files about a run that is over; messages about those that cannot be written."""

@@ -55,6 +55,8 @@ def _command(arguments: list[str] | None, team: Team | None = None) -> int:
         make_parser().error("--html and --report FILE.html both name the page")
     if options.json and (other := prints(options)):
         make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
+    if options.against and options.stats == "json":
+        make_parser().error("argument --against: not with --stats=json, which prints one JSON object")
     if options.session and (other := beside_session(options)):
         make_parser().error(f"argument --session: not with {other}, which is about a single run")
     if options.cycles_only and (other := beside_cycles(options)):
@@ -101,6 +103,7 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
         write_files(dumps.files(system))
         if options.stats:
             print_lines(watching.lines(system, as_json=options.stats == "json"))
+        print_lines(watching.compared(system))
         _print_cycles(options, fault, system.cycles)
         status = _told(watching.finish(system, fault), status)
     if options.json:
@@ -195,6 +198,7 @@ def _tell(
         write_files(chip.files)
     if options.stats:
         print_lines(watching.lines(found, as_json=options.stats == "json"))
+    print_lines(watching.compared(found))
     _print_cycles(options, fault, max(chip.cycles for chip in found.chips))
     status = _told(watching.finish(found), status)
     if options.json:
@@ -205,8 +209,8 @@ def _tell(
 
 def _print_cycles(options: argparse.Namespace, fault: str, cycles: int | None) -> None:
     """Print the time of a run with ``--cycles-only``, where no other option says what is to be shown."""
-    shown = options.stats or options.json or options.trace or options.html or options.report
-    if options.cycles_only and not fault and not shown:
+    shown = options.stats or options.against or options.json or options.trace
+    if options.cycles_only and not fault and not (shown or options.html or options.report):
         print_out(f"{cycles:,} cycles")
 
 
@@ -318,12 +322,13 @@ def _differences(options: argparse.Namespace, program: Program) -> Sequence[Diff
 
 def _views(options: argparse.Namespace) -> Views:
     """The views of the run that the options ask for, besides its outputs."""
-    from emulator.cli.watching import Views
+    from emulator.cli.watching import Views, earlier_run
 
     form = options.report and report_form(options.report)
     page = options.html or (options.report if form == "html" else None)
     data = options.report if form == "json" else None
-    return Views(options.program, bool(options.stats), page, data, options.trace)
+    against = earlier_run(options.against)
+    return Views(options.program, bool(options.stats), page, data, options.trace, against)
 
 
 def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:

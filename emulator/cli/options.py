@@ -113,6 +113,12 @@ def _add_views(parser: argparse._ArgumentGroup) -> None:
         choices=("text", "json"),
         help="print where the time went, in simulated cycles, and what was executed; with =json for machines",
     )
+    add(
+        "--against",
+        metavar="OLD.json",
+        help="print which figures of --stats differ from those of an earlier run, which --stats=json or "
+        "--report has written",
+    )
     add("--json", action="store_true", help="print what became of the run, as one JSON object")
     add("--timed", action="store_true", help="simulate time beside the run: programs that read it see cycles")
     add(
@@ -224,6 +230,7 @@ def prints(options: argparse.Namespace) -> str:
     """An option, of those given, that prints to standard output; empty when there is none."""
     given = {
         "--stats": options.stats,
+        "--against": options.against,
         "--dump-spm without a file": options.dump_spm == "-",
         "--dump-ddr": options.dump_ddr,
         "--dump-tensor without a file": any(not text.endswith(".npy") for text in options.dump_tensor),
@@ -248,6 +255,7 @@ _OF_A_RUN = (
         "dump_ddr",
         "dump_tensor",
         "stats",
+        "against",
         "json",
         "trace",
         "html",

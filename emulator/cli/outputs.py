@@ -65,6 +65,7 @@ def _inputs(options: argparse.Namespace) -> Iterator[Role]:
     yield "the program", options.program
     yield "the machine description", options.machine
     yield "the state of --load-state", options.load_state
+    yield "the earlier run of --against", options.against
     for argument in options.input:
         found = named_file(argument, ())
         yield "an array of --input", found and found[1]

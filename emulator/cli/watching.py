@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from emulator.timing.slices import Sink
     from emulator.watch.report.file import PageFile
     from emulator.watch.stats.sink import Statistics
+    from emulator.watch.stats.types import Report
     from emulator.watch.trace.sink import Trace
 
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class Views:
     """The views of a run that are wanted besides its outputs, as the options of these names; None if not.
 
-    ``title`` is what page and trace call the program. ``page`` and ``data`` are the files of ``--report``.
+    ``title`` is what page and trace call the program. ``page`` and ``data`` are the files of ``--report``,
+    ``against`` the statistics of an earlier run, with which this one is compared.
     """
 
     title: str
@@ -30,6 +32,14 @@ class Views:
     page: str | None = None
     data: str | None = None
     trace: str | None = None
+    against: Report | None = None
+
+
+def earlier_run(path: str | None) -> Report | None:
+    """Read the statistics that ``--against`` names, if it is given; Tx8Error if there are none."""
+    from emulator.watch.stats.compare import read_report
+
+    return None if path is None else read_report(path)
 
 
 class Watching:
@@ -39,21 +49,22 @@ class Watching:
     """
 
     def __init__(self, views: Views, image: Image, machine: Machine) -> None:
-        self._data = views.data
+        self._data, self._against = views.data, views.against
         self.statistics: Statistics | None = None
         self._page: PageFile | None = None
         self._trace: Trace | None = None
-        if views.statistics or views.page or views.data:
+        figures = views.statistics or views.data or views.against
+        if figures or views.page:
             from emulator.timing.replay import TimeRange
             from emulator.watch.stats.sink import Statistics
 
             self.statistics = Statistics(image, machine)
-            if views.statistics or views.data:
+            if figures:
                 self.statistics.range = TimeRange()
         if views.page and self.statistics is not None:
             from emulator.watch.report.file import PageFile
 
-            self._page = PageFile(views.page, self.statistics, views.title)
+            self._page = PageFile(views.page, self.statistics, views.title, views.against)
         if views.trace:
             from emulator.watch.trace.sink import Trace
 
@@ -78,6 +89,15 @@ class Watching:
         from emulator.watch.stats.output import lines
 
         return [] if self.statistics is None else list(lines(self.statistics, system.tiles, as_json))
+
+    def compared(self, system: System) -> list[str]:
+        """The output of ``--against`` about a run that is over."""
+        if self._against is None or self.statistics is None:
+            return []
+        from emulator.watch.stats.compare import compare
+        from emulator.watch.stats.result import make_report
+
+        return list(compare(self._against, make_report(self.statistics, system.tiles)).lines())
 
     def finish(self, system: System, fault: str) -> list[str]:
         """Write the files of a run that is over; messages about those that cannot be written.

@@ -16,6 +16,7 @@ from emulator.tile.tile import Tile
 from emulator.timing.slices import TICKS, Track
 from emulator.watch.bins import summed
 from emulator.watch.stats.result import make_report
+from emulator.watch.stats.types import Report
 from emulator.watch.strict.hazards import Hazard
 from emulator.watch.trace.texts import CAUSES
 
@@ -23,7 +24,7 @@ from .lines import positions
 from .lives import NEVER
 from .residence import COLUMNS
 from .sink import ReportSink
-from .summary import facts, losses, nodes, origin, roofline
+from .summary import changes, facts, losses, nodes, origin, roofline
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
 """The JSON part, and the arrays by name."""
@@ -56,7 +57,13 @@ def _little(array: npt.NDArray[Any]) -> bytes:
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
-def content(report: ReportSink, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> Parts:
+def content(
+    report: ReportSink,
+    tiles: Sequence[Tile],
+    fault: str,
+    hazards: Sequence[Hazard] | None,
+    against: Report | None = None,
+) -> Parts:
     """The JSON part and the arrays. Times are in cycles."""
     statistics, machine = report.statistics, report.machine
     found = make_report(statistics, tiles)
@@ -68,6 +75,7 @@ def content(report: ReportSink, tiles: Sequence[Tile], fault: str, hazards: Sequ
         "fault": fault,
         "facts": facts(found),
         "losses": losses(found),
+        "against": [] if against is None else changes(against, found),
         "cycles": report.cycles,
         "tracks": [track.name for track in Track],
         "causes": CAUSES,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from emulator.tile.tile import Tile
 from emulator.watch.stats.sink import Statistics
+from emulator.watch.stats.types import Report
 from emulator.watch.strict.hazards import Hazard
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.files import write_whole
@@ -30,11 +31,12 @@ def check_target(path: Path) -> None:
 class PageFile:
     """The page of one run; Tx8Error when nothing can be written to ``path``.
 
-    ``sink`` and ``statistics``, another sink of the run, collect what it shows.
+    ``sink`` and ``statistics``, another sink of the run, collect what it shows. ``against``: the statistics
+    of an earlier run, with which the page compares this one.
     """
 
-    def __init__(self, path: str, statistics: Statistics, title: str) -> None:
-        self._path, self._title = Path(path), title
+    def __init__(self, path: str, statistics: Statistics, title: str, against: Report | None = None) -> None:
+        self._path, self._title, self._against = Path(path), title, against
         check_target(self._path)
         self.sink = ReportSink(statistics.image, statistics.machine, statistics)
 
@@ -53,4 +55,4 @@ class PageFile:
         # Bokeh takes longer to load than many programs to run
         from .page import make_page
 
-        return make_page(self.sink, tiles, self._title, fault=fault, hazards=hazards)
+        return make_page(self.sink, tiles, self._title, fault=fault, hazards=hazards, against=self._against)

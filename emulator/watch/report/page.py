@@ -11,6 +11,7 @@ from pathlib import Path
 from bokeh.resources import Resources
 
 from emulator.tile.tile import Tile
+from emulator.watch.stats.types import Report
 from emulator.watch.strict.hazards import Hazard
 
 from .data import content, packed
@@ -29,13 +30,15 @@ def make_page(
     *,
     fault: str = "",
     hazards: Sequence[Hazard] | None = None,
+    against: Report | None = None,
 ) -> bytes:
     """The page of a run of ``tiles`` that is over.
 
     ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for.
+    ``against``: the statistics of an earlier run, None without one.
     """
     machine = report.machine
-    texts, arrays = content(report, tiles, fault, hazards)
+    texts, arrays = content(report, tiles, fault, hazards, against)
     charts = figures(report.cycles, ddr_rate(machine), machine.grid.x, machine.grid.y)
     parts = {
         "title": html.escape(title),

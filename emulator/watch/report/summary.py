@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from emulator.watch.stats.compare import compare
 from emulator.watch.stats.types import NodeTime, Report
 from tx8isa.machine.description import Machine
 
@@ -27,6 +28,18 @@ def facts(found: Report) -> list[tuple[str, str]]:
 def losses(found: Report) -> list[dict[str, Any]]:
     """Where time goes that the bound does not need."""
     return [{"text": loss.text, "cycles": loss.cycles, "share": loss.share} for loss in found.losses]
+
+
+def changes(before: Report, found: Report) -> list[dict[str, Any]]:
+    """The tables of ``--against``, each figure as four texts after its name."""
+    return [
+        {
+            "title": table.title,
+            "rows": [[change.name, *change.cells()] for change in table.changes],
+            "left_out": table.left_out,
+        }
+        for table in compare(before, found).tables
+    ]
 
 
 def nodes(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:

@@ -44,10 +44,11 @@ def _made(table: Callable[[Report], Iterable[list[str]]], report: Report) -> Ite
 
 def _row(name: str, cells: Sequence[str]) -> str:
     """A line of a table; each cell has its width already."""
-    return (_fit(name, _NAME) + "".join(cells)).rstrip()
+    return (fit(name, _NAME) + "".join(cells)).rstrip()
 
 
-def _fit(text: str, width: int) -> str:
+def fit(text: str, width: int) -> str:
+    """A text in a column of a width; one that is longer loses its end."""
     return f"{text:<{width}}" if len(text) < width else f"{text[: width - 4]}... "
 
 
@@ -236,4 +237,4 @@ def _places(report: Report) -> Iterator[list[str]]:
     for place in report.places[:_PLACES]:
         name = f"{place.file}:{place.line}" if place.file else f"0x{place.address:x}"
         what = ", ".join(part for part in (place.instruction, place.node) if part)
-        yield [name, f"{place.count:>12,}{place.busy:>14,.0f}{place.lost:>14,.0f}  {_fit(what, 40)}"]
+        yield [name, f"{place.count:>12,}{place.busy:>14,.0f}{place.lost:>14,.0f}  {fit(what, 40)}"]

@@ -180,6 +180,7 @@ tx8.prepareTexts = function () {
       + "in the colour of the longest slice."
     : `All ${whole(data.slice_start.length)} slices are here; zoom in to see the short ones.`;
   tx8.fillLosses();
+  tx8.fillAgainst();
   tx8.fillHazards();
   tx8.fillRoles();
 };
@@ -206,6 +207,18 @@ tx8.fillLosses = function () {
   }));
   el("h-losses").parentElement.hidden = !rows.length;
   fill(el("losses"), [["what"], ["", "share"], ["cycles", "number"], ["of the run", "number"]], rows, null);
+};
+
+/* The tables of --against in one: a row with the title of each, then its figures. */
+tx8.fillAgainst = function () {
+  const rows = tx8.data.against.flatMap(({ title, rows: changes, left_out: more }) => [
+    [title], ...changes, ...(more ? [[`and ${more} with smaller differences`]] : []),
+  ]).map((cells, at) => ({
+    id: at, cells: [0, 1, 2, 3, 4].map((column) => [cells[column] || "", ...(column ? ["number"] : [])]),
+  }));
+  el("h-against").parentElement.hidden = !rows.length;
+  const heads = [["what"], ["before", "number"], ["after", "number"], ["difference", "number"], ["", "number"]];
+  fill(el("against"), heads, rows, null);
 };
 
 tx8.fillHazards = function () {
