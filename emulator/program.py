@@ -1,4 +1,4 @@
-"""Programs as a user handles them: load an image, give it arrays, get arrays back."""
+"""Programs for users: load an image, give it arrays, get arrays back."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Program:
         self.image, self.machine = image, machine
         self._pool = Pool(lambda: Restart(image, machine, Memories(image, machine)))
         self.hazards: tuple[Hazard, ...] = ()
-        """What the last strict ``run`` found (docs/strict.md)."""
+        """The findings of the last strict ``run`` (docs/strict.md)."""
         self.file: Path | None = None
         """The file that the program was read from, which its runs do not replace."""
 
     def check_output(self, what: str, path: str | Path) -> None:
-        """Tx8Error when a file that a run is to write is that of the program."""
+        """Raise Tx8Error when a file that a run is to write is the program's."""
         check_outputs([(what, path)], [("the program", self.file)])
 
     @cached_property
@@ -64,30 +64,32 @@ class Program:
 
     @property
     def states(self) -> tuple[tuple[Buffer, Buffer], ...]:
-        """Inputs and outputs that are the same memory and the same tensor: a run leaves there what the next
-        one finds."""
+        """Inputs and outputs that are the same memory and the same tensor.
+
+        A run leaves there the values that the next one finds.
+        """
         outputs = {self._memory(buffer): buffer for buffer in self.outputs if 0 not in buffer.shape}
         return tuple((b, outputs[self._memory(b)]) for b in self.inputs if self._memory(b) in outputs)
 
     def _memory(self, buffer: Buffer) -> tuple[Any, ...]:
-        """What two buffers have in common when they are the same memory with the same content."""
+        """Return a key that is equal for buffers of the same memory with the same content."""
         extents = shapes.extents_that_stay(self.image.shapes, buffer)
         return buffer.address, buffer.format, buffer.shape, buffer.layout, buffer.dtype, extents
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The names of its networks; empty for a program of one, and for one that is chosen already."""
+        """The names of the program's networks; empty for a single one, and for one already chosen."""
         return tuple(found.name for found in self.image.entry_points)
 
     def of_entry(self, name: str) -> Program:
-        """One of its networks as a program, with its inputs and outputs; ImageError for an unknown name."""
+        """Return one network as a program with its own inputs and outputs; ImageError for an unknown name."""
         found = Program(image_of_entry(self.image, name), self.machine)
         found.file = self.file
         return found
 
     @property
     def chips(self) -> int:
-        """How many chips it runs on."""
+        """Number of chips that the program runs on."""
         return self.machine.chip_count
 
     def start(
@@ -98,11 +100,11 @@ class Program:
         make: Callable[..., System] | None = None,
         **options: Unpack[RunOptions],
     ) -> System:
-        """A system with the program loaded and the inputs in place; InputError when they do not fit.
+        """Return a system with the program loaded and the inputs in place; InputError when they do not fit.
 
-        With ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the
-        saved run; SnapshotError when it was one of another program or machine. ``make`` makes the system from
-        the options, or begins with it again; without it, it is one with memories of its own.
+        With ``snapshot`` the system continues from there: inputs and the rules of the machine are those of
+        the saved run; SnapshotError for a run of another program or machine. ``make`` makes the system from
+        the options, or restarts one; without it, a system with memories of its own is made.
         """
         if self.chips > 1:
             raise Tx8Error(
@@ -132,7 +134,7 @@ class Program:
         make: Callable[..., ChipMesh] | None = None,
         **options: Unpack[RunOptions],
     ) -> ChipMesh:
-        """All chips with the program loaded and the inputs in place; InputError when they do not fit.
+        """Return all chips with the program loaded and the inputs in place; InputError when they do not fit.
 
         Input ``x`` is for every chip, ``chip1.x`` for chip 1. ``watch`` and ``passed`` as for ``ChipMesh``;
         ``make`` makes another mesh than one of all chips, with the same arguments.
@@ -154,7 +156,7 @@ class Program:
         return mesh
 
     def names_of_chips(self, names: Iterable[str]) -> list[str]:
-        """Names of inputs or outputs, those of chip 0 first."""
+        """Return names of inputs or outputs of all chips, beginning with chip 0."""
         kept = list(names)
         return [chip_name(number, name) for number in range(self.chips) for name in kept]
 
@@ -175,7 +177,7 @@ class Program:
                 system.sanitizer.loaded(self.offset(buffer), data.size)
 
     def _resume(self, snapshot: Snapshot, options: RunOptions) -> System:
-        """A system in a saved state; the rules of the machine are those of the saved run."""
+        """Return a system in a saved state; the rules of the machine are those of the saved run."""
         from emulator.debug.snapshot.chip import check, restore
 
         check(snapshot, self.image, self.machine)
@@ -193,7 +195,7 @@ class Program:
         return system
 
     def results(self, system: System) -> dict[str, Array]:
-        """The outputs of a finished system, by name."""
+        """Return the outputs of a finished system, by name."""
         outputs = shapes.sized_outputs(self.image, self.outputs, system.memories.ddr_area)
         return {
             whole.name: shapes.unpacked_array(
@@ -203,7 +205,7 @@ class Program:
         }
 
     def _bytes_of_output(self, whole: Buffer, sized: Buffer, system: System) -> Array:
-        """The bytes of an output: all of one that has room for the most."""
+        """Return the bytes of an output; all of an output with room for its largest size."""
         declared = self.image.shapes
         kept = declared is not None and (whole.kind, whole.name) in declared.room
         return self.bytes_of(whole if kept else sized, system)
@@ -216,10 +218,10 @@ class Program:
         of: Sequence[Buffer] | None = None,
         lengths: shapes.Sizes | None = None,
     ) -> dict[str, int]:
-        """The sizes of a run with these inputs; InputError or SizeError when they do not fit.
+        """Return the sizes of a run with these inputs; InputError or SizeError when they do not fit.
 
-        ``of``: the inputs that say them, by default all; a session has those that are not states, and
-        ``lengths`` that its states have.
+        ``of``: the inputs that give them, by default all; a session passes those that are not states, and
+        ``lengths`` of its states.
         """
         declared, buffers = self.image.shapes, self.inputs if of is None else of
         if declared is None:
@@ -240,7 +242,7 @@ class Program:
         return shapes.packed_array(self.image.shapes, buffer, sizes, np.asarray(inputs[buffer.name]))
 
     def results_of_chips(self, mesh: ChipMesh) -> dict[str, Array]:
-        """The outputs of finished chips: ``chip1.y`` is that of chip 1."""
+        """Return the outputs of finished chips: ``chip1.y`` is chip 1's."""
         return {
             chip_name(chip.number, name): array
             for chip in mesh.chips
@@ -254,11 +256,11 @@ class Program:
         max_instructions: int | None = None,
         **options: Unpack[RunOptions],
     ) -> dict[str, Array]:
-        """Run to the end on the given inputs; outputs by name, none of a run without data. InputError, or
-        Fault from the program.
+        """Run to the end on the given inputs; return outputs by name, none for a run without data.
 
-        ``max_instructions`` is for each tile. With ``strict``, ``hazards`` holds afterwards what was found,
-        after a Fault too. Names on several chips are those of ``start_chips`` and ``results_of_chips``.
+        InputError, or Fault from the program. ``max_instructions`` is for each tile. With ``strict``,
+        ``hazards`` has the findings afterwards, after a Fault too. Names on several chips are those of
+        ``start_chips`` and ``results_of_chips``.
         """
         self.hazards = ()
         if self.chips > 1:
@@ -287,18 +289,18 @@ class Program:
         return self.results_of_chips(mesh) if options.get("data", True) else {}
 
     def bytes_of(self, buffer: Buffer, system: System) -> Array:
-        """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""
+        """Return the DDR bytes of a buffer; Tx8Error when they are not all mapped."""
         offset, size = self.extent(buffer, system.memories)
         return system.memories.ddr[offset : offset + size]
 
     def extent(self, buffer: Buffer, memories: Memories) -> tuple[int, int]:
-        """Where a buffer begins in DDR, and its bytes; Tx8Error when they are not all mapped."""
+        """Return the beginning of a buffer in DDR, and its bytes; Tx8Error when they are not all mapped."""
         offset, size = self.offset(buffer), size_of(buffer.format, buffer.shape, buffer.layout)
         memories.ddr_range(self.machine.windows.ddr_engine + offset, size)
         return offset, size
 
     def offset(self, buffer: Buffer) -> int:
-        """Where a buffer begins in DDR, in bytes from its first one."""
+        """Return the beginning of a buffer in DDR, in bytes from DDR's first."""
         offset = ddr_offset(buffer.address, self.image.windows)
         if offset is None:
             raise AssertionError("an image's addresses were checked when it was read")
@@ -306,7 +308,7 @@ class Program:
 
 
 def chip_name(chip: int, name: str) -> str:
-    """The name of an input or output of one of several chips."""
+    """Return the name of an input or output of one of several chips."""
     return f"chip{chip}.{name}"
 
 
@@ -318,10 +320,10 @@ def _missing(buffer: Buffer, extents: tuple[str, ...]) -> InputError:
 
 
 def load(path: str | Path, machine: Machine | None = None) -> Program:
-    """Read a program image, to run on ``machine`` or the one it was made for.
+    """Read a program image, to run on ``machine`` or on its own.
 
     ImageError when it is not an image or was damaged; MachineError when it was made for another machine than
-    ``machine``, naming what differs, or does not describe its own.
+    ``machine``, naming the difference, or does not describe its own.
     """
     path = Path(path)
     try:
@@ -341,7 +343,7 @@ def load(path: str | Path, machine: Machine | None = None) -> Program:
 
 
 def check_own_machine(image: Image, machine: Machine, name: str) -> None:
-    """MachineError when an image was made for a machine that differs where its code may depend on it."""
+    """Raise MachineError when an image's machine differs in something that its code may depend on."""
     made = described(image.machine, name) if image.machine else None
     if made and (unlike := differences(made, machine)):
         several = f" (and {len(unlike) - 1} more)" if len(unlike) > 1 else ""
@@ -353,16 +355,16 @@ def check_own_machine(image: Image, machine: Machine, name: str) -> None:
 
 
 def on_chips(program: Program, x: int, y: int, name: str) -> Program:
-    """The program on x times y chips of its machine; MachineError when it was made for others."""
+    """Return the program on x times y chips of its machine; MachineError when it was made for others."""
     machine = program.machine.of_chips(x, y)
     check_own_machine(program.image, machine, name)
     return Program(program.image, machine)
 
 
 def own_machine(image: Image, name: str) -> Machine:
-    """The machine that an image was made for; an executable of another compiler runs on the TX81.
+    """Return the machine that an image was made for; an executable of another compiler runs on the TX81.
 
-    MachineError when all that the image has of it is a name; ``name`` is that of the image.
+    MachineError when the image has only an unknown name of it; ``name`` is the image's name.
     """
     if not image.machine:
         return load_machine(None)

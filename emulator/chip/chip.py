@@ -1,6 +1,6 @@
 """A chip with a loaded program, and everything that the compiled loop leaves to Python.
 
-A scheduler decides which tiles run and how far: ``System`` or that of the debugger.
+A scheduler decides which tiles run and how far: ``System``'s, or the debugger's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SCALAR_BYTES = 4
 class Chip:
     """Tiles, memories and devices of a chip; ``options`` has every option.
 
-    ``number`` is that of the chip among several.
+    ``number`` is the chip's number among several.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Chip:
         """The program of each tile; fence.i and marks replace it."""
         self._marks = Marks(())
         self.altered = False
-        """Whether the program used registers of devices or changed its text: a new chip forgets that."""
+        """True if the program used registers of devices or changed its text: a new chip forgets that."""
         self.tiles = [self._make_tile(number, options) for number in range(machine.tiles)]
         self.traffic = Traffic(image, self.tiles, memories.ddr_area, None if self.data else memories.made)
         self.observers: list[Observer] = []
@@ -124,12 +124,12 @@ class Chip:
         return run
 
     def _is_timed(self, options: RunOptions) -> bool:
-        """Whether time is simulated: where it is asked for, watched, or read by the program."""
+        """Return True if time is simulated: if asked for, watched, or read by the program."""
         timed = options["timed"]
         return bool(options["sinks"]) or self.code.reads_clock if timed is None else timed
 
     def _make_simulator(self, sinks: Sequence[Sink]) -> Simulator:
-        """The simulation of time, which observes this system."""
+        """Make the simulation of time, which observes this system."""
         from emulator.timing.simulator import Simulator  # here: most runs do not need it
 
         simulator = Simulator(self.tiles, self.machine, sinks, self.memories.simulation)
@@ -137,22 +137,22 @@ class Chip:
         return simulator
 
     def simulate_again(self, sinks: Sequence[Sink]) -> None:
-        """Let time, where it is simulated, begin at 0 with these sinks; the tiles are at their beginning."""
+        """Restart simulated time at 0 with these sinks; the tiles are at their beginning."""
         if self.simulator is not None:
             self.observers.remove(self.simulator)
             self.simulator = self._make_simulator(sinks)
 
     @property
     def cycles(self) -> int | None:
-        """Simulated cycles so far, those of the whole run after it; None without simulated time."""
+        """Simulated cycles so far; after the run the whole run's; None without simulated time."""
         return self.simulator.cycles if self.simulator else None
 
     def ddr_range(self, address: int, size: int) -> Bytes:
-        """DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
+        """Return DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
         return self.memories.ddr_range(address, size)
 
     def show_output(self) -> None:
-        """Show what the tiles have written since the last time, in their order."""
+        """Show the tiles' output since the last call, in the order of the tiles."""
         for tile in self.tiles:
             for file, data in tile.output:
                 self.show(file, data)
@@ -161,14 +161,14 @@ class Chip:
     # -- between rounds --------------------------------------------------------------------------------
 
     def end_round(self) -> bool:
-        """Carry out copies and release barriers; whether there was anything to do."""
+        """Carry out copies and release barriers; return True if there was anything to do."""
         copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
         for observer in self.observers:
             observer.round_ended(self.tiles)
         return copied or released
 
     def serve_time(self) -> bool:
-        """If all tiles that could go on wait for simulated time, let it reach the first; whether it did."""
+        """If all tiles that could run wait for simulated time, advance it to the first; return True if so."""
         busy = any(t.status is Status.RUNNING and t.words[state.LIMIT] != 0 for t in self.tiles)
         return self.simulator is not None and not busy and self.simulator.serve_first()
 
@@ -180,23 +180,26 @@ class Chip:
     # -- one tile --------------------------------------------------------------------------------------
 
     def enter(self, tile: Tile) -> int:
-        """Let compiled code run a tile to its ``state.LIMIT``, or until it needs Python; a ``stop``."""
+        """Run compiled code of a tile to its ``state.LIMIT``, or until it needs Python; return a ``stop``."""
         return self._reason(tile, native.call(self.loop, tile.words.ctypes.data))
 
     def _reason(self, tile: Tile, reason: int) -> int:
-        """Why a tile has stopped: a full log of simulated time stops it by the limit."""
+        """Return why a tile has stopped: a full log of simulated time stops it by the limit."""
         if reason == stop.LIMIT and self.simulator and self.simulator.interrupted(tile):
             return stop.LOG_FULL
         return reason
 
     def check_limit(self, tile: Tile, limit: int) -> None:
-        """Raise Fault for a tile that has executed as many instructions as it may."""
+        """Raise Fault for a tile that has executed the most instructions it may."""
         if tile.retired >= limit:
             text = f"stopped after {tile.retired} instructions, the limit given"
             raise self.traffic.fault(tile, text + self.traffic.looking_for(tile))
 
     def serve(self, tile: Tile, reason: int) -> None:
-        """Do what ``enter`` returned for, or enter the program's trap handler; Fault when it has none."""
+        """Serve the reason that ``enter`` returned, or enter the program's trap handler.
+
+        Fault without one.
+        """
         try:
             self._handle(tile, reason)
         except Refused as refused:
@@ -206,7 +209,7 @@ class Chip:
                 raise
 
     def _handle(self, tile: Tile, reason: int) -> None:
-        """Execute what the compiled loop has left to Python; Fault when that is not possible."""
+        """Execute an instruction that the compiled loop left to Python; Fault when that is not possible."""
         if reason == stop.KERNEL:
             self.slots.fill(tile.detail[0])
         elif reason == stop.CONTROL:
@@ -258,7 +261,7 @@ class Chip:
         tile.advance(self.codes[tile.number].size(tile.pc))
 
     def _look_at_time(self, tile: Tile, register: bool) -> bool:
-        """Whether ``tile.moment`` says what the tile's program finds now; else the tile has to wait.
+        """Set ``tile.moment`` to the tile's simulated time; return False if the tile has to wait for it.
 
         ``register``: it reads a register of a unit, not a CSR. Without simulated time there is no moment, and
         nothing to wait for.
@@ -268,7 +271,7 @@ class Chip:
         return self.simulator is None or tile.moment is not None
 
     def _without_data(self, tile: Tile) -> Fault:
-        """The fault of an instruction that depends on data, in a run without them."""
+        """Return the fault of an instruction that depends on data, in a run without them."""
         _, size, number, _ = tile.detail
         if size == 0 and number:
             name = tables.records()[number].mnemonic
@@ -278,8 +281,10 @@ class Chip:
         return self.traffic.fault(tile, f"{what}; a run without data (data=False) cannot go on")
 
     def _core_bytes(self, tile: Tile, pc: int, address: int, size: int) -> Bytes | None:
-        """Bytes as the kernel core of a tile sees them for its instruction at ``pc``, or None; Fault when
-        nobody has made them."""
+        """Return bytes as a tile's kernel core sees them for its instruction at ``pc``, or None.
+
+        Fault when nothing has written them.
+        """
         found = self.memories.core_bytes(tile.number, address, size)
         if found is not None and not self.data and self.memories.made.holds(found):
             tile.pc = pc
@@ -299,7 +304,7 @@ class Chip:
         tile.advance(_SCALAR_BYTES)
 
     def _refuse(self, tile: Tile, reason: int) -> None:
-        """Raise the exception of a refused engine instruction and go on after it, or Fault."""
+        """Raise the exception of a refused engine instruction and continue after it, or raise Fault."""
         refusal = fault(self.image, tile, reason)
         if self.sanitizer and reason == stop.END:
             self.sanitizer.note_wrong_end(tile)
@@ -337,7 +342,7 @@ class Chip:
 
 
 def _find_device(devices: Sequence[Device], address: int) -> Device | None:
-    """The device at a core address."""
+    """Return the device at a core address."""
     return next((d for d in devices if d.base <= address < d.base + d.size), None)
 
 

@@ -1,8 +1,8 @@
 """Carrying out DTE copies (docs/isa.md, Copies between tiles).
 
-A copy reads pieces of its source and writes them to one or several targets. Either side may be strided, the
-other one is consecutive. The maker of a ``Copy`` has checked that all of its bytes are in memory. All of a
-copy is read before anything is written.
+A copy reads pieces of its source and writes them to one or several targets. One side may be strided, the
+other one is consecutive. The maker of a ``Copy`` has checked that all of its bytes are in memory. The whole
+source is read before anything is written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Channel:
     block: int
     busy: bool = False
     status: int = 0
-    """dma_status; after a reset it says busy (proposed)."""
+    """dma_status; after a reset it is busy (proposed)."""
     registers: dict[int, int] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ class Dte:
         self.counters = [DtePmu() for _ in tiles]
 
     def carry_out(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> bool:
-        """Carry out a copy that was started; False: a transport error, which moves nothing (proposed)."""
+        """Carry out a started copy; False for a transport error, which moves nothing (proposed)."""
         error = self._refused(copy)
         if not error:
             self._move(tile, copy)
@@ -62,7 +62,7 @@ class Dte:
         return not error
 
     def collect(self, tile: Tile, copy: Copy) -> list[Bytes]:
-        """The bytes that each target of a copy gets, without gaps."""
+        """Return the bytes that each target of a copy receives, without gaps."""
         pieces, found = copy.pieces, list[Bytes]()
         for side in copy.sources:
             data = np.empty(pieces.total if self._made is None else 0, dtype=np.uint8)
@@ -73,7 +73,10 @@ class Dte:
         return [found[copy.source_of(number)] for number in range(len(copy.targets))]
 
     def accept(self, target: Target, pieces: Pieces, data: Bytes) -> bool:
-        """Write what another chip has sent to a tile of this one; False: a transport error, as above."""
+        """Write the data that another chip sent to a tile of this one.
+
+        False for a transport error, as above.
+        """
         copy = Copy(pieces, (), (target,))
         if self._refused(copy):
             return False
@@ -84,14 +87,14 @@ class Dte:
         return True
 
     def finish(self, tile: Tile, copy: Copy, channel: Channel | None, error: bool) -> None:
-        """Count a copy that is done, and let its registers say so."""
+        """Count a finished copy, and set its registers."""
         self.counters[tile.number].note(channel.block if channel else None, copy.bytes_written, not error)
         if channel:
             channel.busy = False
             channel.status = FINISHED | (ERROR if error else 0)
 
     def _refused(self, copy: Copy) -> bool:
-        """Whether a stream refuses what the copy sends it."""
+        """Return True if a stream refuses the data of a copy."""
         arriving: dict[tuple[int, Packet], int] = {}
         for target in copy.targets:
             packet = target.packet

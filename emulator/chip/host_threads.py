@@ -1,13 +1,12 @@
 """Host threads that share the tiles of a round, and rounds that end without Python.
 
-Each thread takes the next tile that takes part in the round, runs it, and takes another one. When in a round
-tiles have only sent copies that ``sends`` notes, waited for them, come to barriers and exited, the threads
-carry the copies out, each for the next tile that receives some; the thread that finishes last releases the
-barriers that are complete, and the next round begins at once. For everything else the threads return to
-Python (``System``). The log of simulated time takes barriers, copies and exits from here.
+Each thread takes the next tile of the round, runs it, and takes another one. The threads end a round without
+Python if its tiles have only sent copies that ``sends`` records, waited for them, reached barriers and
+exited. They carry the copies out, each for the next tile that receives some; the last thread releases
+complete barriers, and the next round begins at once. For everything else they return to Python (``System``).
+The log of simulated time takes barriers, copies and exits from here.
 
-Which thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a
-round depends on no other tile.
+No result depends on the thread that runs a tile or on Python: a tile's work in a round needs no other tile.
 
 ``work`` and what it calls are compiled; ``shared`` is the address of the words that the threads share.
 """
@@ -35,38 +34,38 @@ from tx8isa.table.encoding import encoder
 from .sends import COUNT, ROOM, Sends, forget, independent, kinds, make_note, receive, step_over
 
 # -- words that the threads share
-TILES = 0  # how many tiles there are
+TILES = 0  # number of tiles
 NEXT = 1  # number of the next tile to take
-THREADS = 2  # how many threads there are
-ARRIVED = 3  # how many of them have found no tile left in this round
+THREADS = 2  # number of threads
+ARRIVED = 3  # number of threads that have found no tile left in this round
 TURN = 4  # rounds so far
-PYTHON = 5  # whether Python has to end this round
-LEAVE = 6  # whether it has been decided that all threads return to Python
+PYTHON = 5  # 1: Python has to end this round
+LEAVE = 6  # 1: all threads have to return to Python
 EVERYONE = 7  # the set of all tiles
-QUANTUM = 8  # instructions that a tile executes at most in a round
+QUANTUM = 8  # the most instructions of a tile in a round
 LIMIT = 9  # a number of instructions that no tile executes
 LOOP = 10  # address of the kernel core's loop
-ALONE = 11  # whether rounds may end without Python
-RECEIVES = 12  # whether the threads carry out copies, between two rounds
-HEAD = 16  # where the rows of the tiles begin
+ALONE = 11  # 1: rounds may end without Python
+RECEIVES = 12  # 1: the threads carry out copies, between two rounds
+HEAD = 16  # the first row of the tiles
 
 # -- words of a tile's row
-RUNS = 0  # whether the tile takes part in the round
-WAITS = 1  # what it waits for
+RUNS = 0  # 1: the tile takes part in the round
+WAITS = 1  # the event it waits for
 GROUP = 2  # the set of tiles of the barrier it waits at
-REASON = 3  # why it stopped
+REASON = 3  # the reason of its stop
 STATE = 4  # address of its state
-SENDS = 5  # address of its notes (``sends``)
+SENDS = 5  # address of its records of copies (``sends``)
 ROW = 8
 
-# -- what a tile waits for (``WAITS``) that something will end; 0 is nothing
+# -- events that a tile waits for (``WAITS``) and that something will end; 0 is none
 AT_BARRIER = 1
 FOR_COPIES = 2
 EXITED = 3
 
-# -- what follows the execution of a barrier, wait or send
+# -- result of a barrier, wait or send
 FOR_PYTHON = 0  # Python has to execute it
-GOES_ON = 1  # the tile goes on
+GOES_ON = 1  # the tile continues
 ENDS = 2  # its part in the round ends
 
 _MASK = (1 << 64) - 1
@@ -315,7 +314,7 @@ def _compile_rounds() -> int:
 
 
 _compiled_rounds = cache(_compile_rounds)
-"""Every chip asks for the address; only to find the key takes milliseconds."""
+"""Every chip asks for the address; finding the key alone takes milliseconds."""
 
 
 def rounds_kernel() -> int:
@@ -338,10 +337,11 @@ class HostThreads:
         self._work, self._address = work, int(self.words.ctypes.data)
 
     def begin(self, tiles: Iterable[Tile], threads: int, limit: int, alone: bool) -> None:
-        """Prepare a round in which these tiles take part.
+        """Prepare a round of these tiles.
 
-        ``threads``: how many will call ``share``. ``limit``: a number of instructions that no tile may
-        execute. ``alone``: rounds with nothing but barriers and noted copies end without Python.
+        ``threads``: the number of threads that will call ``share``. ``limit``: a number of instructions that
+        no tile may execute. ``alone``: rounds with nothing but barriers and recorded copies end without
+        Python.
         """
         words, rows = self.words, self.rows
         words[NEXT] = words[ARRIVED] = words[PYTHON] = words[LEAVE] = words[RECEIVES] = 0
@@ -353,7 +353,7 @@ class HostThreads:
             self._note_barrier(tile)
 
     def _note_barrier(self, tile: Tile) -> None:
-        """Let the threads know of a barrier that a tile has come to in Python."""
+        """Tell the threads of a barrier that a tile has reached in Python."""
         if tile.status is Status.BARRIER:
             row = self.rows[tile.number]
             row[WAITS], row[GROUP] = AT_BARRIER, s64(tile.group)
@@ -387,7 +387,7 @@ class HostThreads:
         self.words[PYTHON] = 1
 
     def end(self) -> None:
-        """Set the status of the tiles, after ``share`` has returned on all threads."""
+        """Set the status of the tiles after ``share`` has returned on all threads."""
         alone = self.words[ALONE] == 1
         for tile, waits, group in zip(self.tiles, *self.rows[:, [WAITS, GROUP]].T.tolist(), strict=True):
             if waits == AT_BARRIER:

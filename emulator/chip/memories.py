@@ -1,8 +1,8 @@
-"""What runs of the same program reuse: memories, decoded text, kernels.
+"""Memories, decoded text and kernels that runs of the same program reuse.
 
-A run leaves marks where it writes: one byte for each line of SPM (``Scratchpad.lines``) and for each granule
-of DDR (``memory.GRANULE_SHIFT``). ``Memories.reset`` restores what is marked; everything else is as it was
-after loading.
+A run marks the places that it writes: one byte for each line of SPM (``Scratchpad.lines``) and for each
+granule of DDR (``memory.GRANULE_SHIFT``). ``Memories.reset`` restores the marked places; everything else is
+as it was after loading.
 """
 
 from __future__ import annotations
@@ -46,18 +46,20 @@ if TYPE_CHECKING:
 
 
 RENEWED_AT = 8
-"""The run after which scratchpads get large pages: a program that runs as often will run again."""
+"""The run after which scratchpads get large pages: a program that has run as often will run again."""
 LARGE = 1 / 8
-"""The share of the scratchpads that such a program writes at least: for less, large pages cost more time than
-they save."""
+"""The least share of the scratchpads that such a program writes.
+
+For less, large pages cost more time than they save.
+"""
 
 
 class Memories:
     """The memories of one chip with a program loaded, for one system at a time.
 
-    ``beside``: those of another chip with the same program, which runs at other times; they share the text of
-    the program, what was compiled, host threads and working memory. ``pages``: the large segments of the
-    program, whose pages are those of all memories that have them until a page is written.
+    ``beside``: the memories of another chip with the same program, which runs at other times; they share the
+    text of the program, compiled code, host threads and working memory. ``pages``: the large segments of the
+    program; all memories share their pages until a page is written.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Memories:
         self._known_pieces: dict[int, Sequence[tuple[Bytes, Bytes]]] = {}
         self._load(0, self.ddr.size, pages)
         self.rows = np.zeros((machine.tiles, sum(row_sizes(machine))), dtype=np.int64)
-        """The words of all tiles, a row for each; ``row_sizes`` says what they are."""
+        """The words of all tiles, a row for each; ``row_sizes`` lists them."""
         self.arrays = [
             TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks, self.rows[number])
             for number, spm in enumerate(self.spm)
@@ -87,13 +89,13 @@ class Memories:
         self.thread_pool: ThreadPoolExecutor = (
             beside.thread_pool if beside else ThreadPoolExecutor(machine.tiles)
         )
-        """Host threads; they are kept for the next run."""
+        """Host threads, kept for the next run."""
         self._engines: dict[bool, Engines] = beside._engines if beside else {}
         self._loops: dict[int, int] = beside._loops if beside else {}
         self._scratch: list[Bytes] = beside._scratch if beside else []
 
     def prepare(self, ne_post: bool, checked: int, timed: bool) -> None:
-        """Compile side by side what a run needs, as far as the text of the program says."""
+        """Compile side by side the kernels of a run, as far as the text of the program shows them."""
         jobs = Slots(ne_post).jobs(self.code.expected_slots) if checked != DATA else []
         others: list[Callable[[], object]] = [issue_kernel, rounds_kernel, partial(run_kernel, checked)]
         if timed:
@@ -104,13 +106,13 @@ class Memories:
         ahead.prepare([*others, *jobs])
 
     def make_tile(self, number: int, serial: bool) -> Tile:
-        """A tile in its reset state; ``serial`` as in ``RunOptions``."""
+        """Make a tile in its reset state; ``serial`` as in ``RunOptions``."""
         arrays = self.arrays[number]
         arrays.reset(serial)
         return Tile(number, self.spm[number], arrays.words, arrays.queue, arrays.window, arrays.counts)
 
     def offset(self, address: int) -> int:
-        """Offset in DDR of a core address; Tx8Error outside DDR."""
+        """Return the offset in DDR of a core address; Tx8Error outside DDR."""
         offset = ddr_offset(address, self.image.windows)
         if offset is None:
             windows = " ".join(f"0x{w.address:x}..0x{w.address + w.size - 1:x}" for w in self.image.windows)
@@ -118,32 +120,32 @@ class Memories:
         return offset
 
     def engines(self, ne_post: bool) -> Engines:
-        """The compiled functions of the engines; ``ne_post`` as in ``Slots``."""
+        """Return the compiled functions of the engines; ``ne_post`` as in ``Slots``."""
         if ne_post not in self._engines:
             self._engines[ne_post] = Engines(ne_post)
         return self._engines[ne_post]
 
     def loop(self, checked: int) -> int:
-        """Address of the kernel core's loop; ``checked`` as in ``core.generate_run``."""
+        """Return the address of the kernel core's loop; ``checked`` as in ``core.generate_run``."""
         if checked not in self._loops:
             self._loops[checked] = run_kernel(checked)
         return self._loops[checked]
 
     @cached_property
     def rounds(self) -> int:
-        """Address of the function that runs rounds of tiles; see ``host_threads``."""
+        """Return the address of the function that runs rounds of tiles; see ``host_threads``."""
         return rounds_kernel()
 
     @cached_property
     def simulation(self) -> SimulationArrays:
-        """What simulated time works on."""
+        """The arrays of simulated time."""
         from emulator.timing.chip import SimulationArrays  # here: most runs do not need it
 
         return SimulationArrays(self.machine)
 
     @cached_property
     def made(self) -> MadeBytes:
-        """What engines and copies would have written, in runs without data."""
+        """Bytes that engines and copies would have written, in runs without data."""
         return MadeBytes(self.ddr, self.spm)
 
     @cached_property
@@ -153,13 +155,13 @@ class Memories:
         return Resetting([self.ddr_area, *pads], reset_kernel())
 
     def scratch(self, threads: int) -> list[Bytes]:
-        """Working memory for each of ``threads`` host threads; its contents do not matter."""
+        """Return working memory for each of ``threads`` host threads; its contents do not matter."""
         while len(self._scratch) < threads:
             self._scratch.append(scratch_memory())
         return self._scratch[:threads]
 
     def core_bytes(self, tile: int, address: int, size: int) -> Bytes | None:
-        """Bytes as the kernel core of a tile sees them, or None where it sees no memory."""
+        """Return bytes as the kernel core of a tile sees them, or None where it sees no memory."""
         windows = self.machine.windows
         ddr = self.ddr[: windows.ddr_core_bytes]
         for base, memory in (
@@ -173,7 +175,7 @@ class Memories:
         return None
 
     def ddr_range(self, address: int, size: int) -> Bytes:
-        """DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
+        """Return DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
         base = self.machine.windows.ddr_engine
         first = address - base
         if size < 0 or first < 0 or first + size > self.ddr.size:
@@ -182,7 +184,7 @@ class Memories:
         return self.ddr[first : first + size]
 
     def reset(self, threads: int = 1) -> None:
-        """Restore the memories to what they were after loading, with ``threads`` host threads."""
+        """Restore the memories to their state after loading, with ``threads`` host threads."""
         self._resets += 1
         if "made" in self.__dict__:
             self.made.clear()
@@ -200,7 +202,7 @@ class Memories:
                 target[:] = data
 
     def _pieces(self, first: int) -> Sequence[tuple[Bytes, Bytes]]:
-        """The parts of the program's file in the granule of DDR that begins at an offset, and their places.
+        """Return the parts of the program's file in the granule of DDR at an offset, and their places.
 
         Steps of a session write to the same granules again and again.
         """
@@ -209,12 +211,12 @@ class Memories:
         return self._known_pieces[first]
 
     def _large(self) -> bool:
-        """Whether the last run has written more of the scratchpads than large pages cost."""
+        """Return True if the last run has written more of the scratchpads than large pages cost."""
         lines = np.array([np.count_nonzero(pad.lines) for pad in self.spm])
         return bool(lines.sum() >= LARGE * sum(pad.lines.size for pad in self.spm))
 
     def _written_segments(self) -> list[int]:
-        """Starts of the granules of DDR that are marked and hold a part of the program's file."""
+        """Return the starts of marked granules of DDR that hold a part of the program's file."""
         found = set[int]()
         for first, marks in self._segment_marks:
             found.update((first + marks.nonzero()[0]).tolist())
@@ -222,7 +224,7 @@ class Memories:
 
     @cached_property
     def _segment_marks(self) -> list[tuple[int, Bytes]]:
-        """For each segment with data its first granule of DDR, and the marks of its granules."""
+        """Return for each segment with data its first granule of DDR, and the marks of its granules."""
         found = []
         for segment in self.image.segments:
             if segment.data:
@@ -232,15 +234,17 @@ class Memories:
         return found
 
     def _load(self, start: int, end: int, pages: SharedSegments | None = None) -> None:
-        """Load the part of the program's file that belongs into a range of DDR, except for what ``pages``
-        have, which are mapped there."""
+        """Load the part of the program's file that belongs into a range of DDR.
+
+        Segments in ``pages`` are mapped there instead.
+        """
         for target, data in self._file_parts(start, end, pages):
             target[:] = data
 
     def _file_parts(
         self, start: int, end: int, pages: SharedSegments | None = None
     ) -> Iterator[tuple[Bytes, Bytes]]:
-        """What ``_load`` copies: places in DDR, and the bytes of the file."""
+        """Yield the copies of ``_load``: places in DDR, and the bytes of the file."""
         for segment in self.image.segments:
             if pages is not None and pages.map(segment.section, self.ddr):
                 continue

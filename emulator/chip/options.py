@@ -22,12 +22,15 @@ class RunOptions(TypedDict, total=False):
     serial: bool
     """Workers start in serial mode: every instruction waits for all older ones of its worker."""
     threads: int
-    """Host threads that share the tiles; results do not depend on how many there are."""
+    """Host threads that share the tiles; results do not depend on their number."""
     on_exception: OnException
-    """What happens to an engine instruction that is refused. ``stop``: the run ends. ``drop``: the exception
-    register shows it, nothing is executed, and the program goes on (docs/isa.md, Exceptions; proposed)."""
+    """The treatment of a refused engine instruction.
+
+    ``stop``: the run ends. ``drop``: the exception register shows it, nothing is executed, and the program
+    continues (docs/isa.md, Exceptions; proposed).
+    """
     show: Show
-    """Receives (file, data) of what the program writes to the files 1 and 2."""
+    """Receives (file, data): the program's output to the files 1 and 2."""
     write_span: WriteSpan
     """``hostile`` spoils the rest of the last line of every CT and NE result (docs/isa.md, Memories and
     addresses)."""
@@ -50,11 +53,11 @@ class RunOptions(TypedDict, total=False):
 
 
 MOST_CORES = 8
-"""With more host threads small networks take longer again (docs/benchmarks.md)."""
+"""More host threads slow down small networks (docs/benchmarks.md)."""
 
 
 def host_cores() -> int:
-    """How many host threads share the tiles when nobody says how many: what this process may use."""
+    """Return the default number of host threads: the processors that this process may use."""
     return min(len(os.sched_getaffinity(0)), MOST_CORES)
 
 

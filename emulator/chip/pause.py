@@ -15,21 +15,21 @@ from emulator.core.code import Code
 from emulator.core.predecode import NOTHING, Words
 
 UNLIMITED = 1 << 62
-"""A number of instructions that no tile executes."""
+"""More instructions than any tile executes."""
 _OPERATION = 0xFF
-"""Bits of a decoded word that say which operation it is."""
+"""Bits of a decoded word that name the operation."""
 
 
 @dataclass(frozen=True)
 class Pause:
-    """When to interrupt: a tile has executed this many instructions, or comes to one of these addresses.
+    """The point to interrupt at: a number of instructions of a tile, or an address that it reaches.
 
     Every other tile of the round stops at that number, at such an address, or where its quantum ends; the
     round is not ended. So the rest of the run is the same as without the interruption.
     """
 
     instructions: int = UNLIMITED
-    """At least 1."""
+    """The number of instructions, at least 1."""
     addresses: frozenset[int] = frozenset()
 
 
@@ -44,11 +44,11 @@ class Marks:
         self.addresses = set(addresses)
         self._hidden: list[int] = []
         self._marked: dict[int, tuple[Code, Code]] = {}
-        """For each identity of a program: the program, so that the identity is not reused, and its copy."""
+        """By identity of a program: the program, so that the identity is not reused, and its copy."""
         self._plain: dict[int, Code] = {}
 
     def marked(self, code: Code) -> Code:
-        """The program with marks; the program itself when there are no marks."""
+        """Return the program with marks; the program itself without marks."""
         if not (self.addresses or self._hidden) or id(code) in self._plain:
             return code
         if id(code) not in self._marked:
@@ -61,7 +61,7 @@ class Marks:
         return self._marked[id(code)][1]
 
     def plain(self, code: Code) -> Code:
-        """The program without the marks."""
+        """Return the program without the marks."""
         return self._plain.get(id(code), code)
 
     def set(self, address: int) -> None:

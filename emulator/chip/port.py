@@ -1,6 +1,6 @@
-"""The interface of a chip to other chips: what its traffic needs to know of them, and gives to them.
+"""The interface of a chip to other chips, as its traffic uses it.
 
-A chip that stands alone has no port. ``emulator/chips`` has those of chips that are linked.
+A single chip has no port. ``emulator/chips`` has the ports of linked chips.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .stream import Update
 TILE_SHIFT, Y_SHIFT, X_SHIFT = 40, 48, 56
 """A target on another chip is named by its tile and the coordinates of its chip, 8 bits each (proposed)."""
 OTHER_CHIP = 1 << 15
-"""In the number of a tile in the address of its registers: it is one of another chip (proposed)."""
+"""Bit of a tile's number in the address of its registers: the tile is on another chip (proposed)."""
 CHIP_SHIFT = 8
-"""Where the chip stands in that number; the tile is below it (proposed)."""
+"""Position of the chip in that number; the tile is in the bits below (proposed)."""
 
 
 class Port(Protocol):
@@ -30,24 +30,24 @@ class Port(Protocol):
     chips: Chips
 
     def send(self, tile: Tile, copy: Copy, channel: Channel | None) -> None:
-        """Between rounds: a copy to other chips begins."""
+        """Start a copy to other chips, between rounds."""
 
     def post(self, tile: Tile, update: Update) -> None:
-        """Between rounds: a packet counter update leaves for another chip."""
+        """Send a packet counter update to another chip, between rounds."""
 
     def awaits(self, tile: Tile) -> bool:
-        """Whether copies of a tile to other chips are not done."""
+        """Return True while copies of a tile to other chips are not done."""
 
 
 def has_tile(port: Port, tiles: int, chip: int | None, tile: int) -> bool:
-    """Whether there is such a chip besides this one, and such a good tile on it."""
+    """Return True if there is another chip of this number with a good tile of this number."""
     if chip is None or chip >= port.chips.count or chip == port.number or tile >= tiles:
         return False
     return bool(port.chips.good_tiles(chip, tiles) >> tile & 1)
 
 
 def refused_tile(port: Port, tiles: int, what: str, chip: int | None, tile: int) -> str:
-    """Why ``has_tile`` says no; ``what`` names the chip as the program does."""
+    """Return why ``has_tile`` refuses; ``what`` names the chip as the program does."""
     chips = port.chips
     if chip is None or chip >= chips.count:
         return f"{what} is not there, expected x < {chips.x} and y < {chips.y} ({chips.count} chips)"

@@ -1,4 +1,4 @@
-"""A system that begins its program again without being made anew."""
+"""Reuses a system for the next run of its program, instead of making a new one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ class Restart:
         self._system: System | None = None
         self._options: dict[str, Any] = {}
         self._words = self._first = np.empty(0, np.int64), np.empty(0, np.int64)
-        """The words of all tiles that a run changes, and what they are when it begins."""
+        """The words of all tiles that a run changes, and their values at its beginning."""
 
     def begin(self, **options: Unpack[RunOptions]) -> System:
-        """A system at the beginning of the program; its memories must be those after loading."""
+        """Return a system at the beginning of the program.
+
+        Its memories must be in the state after loading.
+        """
         kept: dict[str, Any] = {**DEFAULTS, **options}
         show, sinks = kept.pop("show"), kept.pop("sinks")
         kept["watched"] = bool(sinks)
@@ -63,14 +66,14 @@ class Restart:
 
 
 def _repeatable(system: System) -> bool:
-    """Whether all that a run has left in a system is known here."""
+    """Return True if everything that a run leaves in a system is reset here."""
     return not (system.altered or system.sanitizer or any(system.traffic.started))
 
 
 def _views(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """The words of all tiles that a run changes: state, registers and counts; and the heads of the queues.
+    """Return the words of all tiles that a run changes: state, registers and counts; and the queues' heads.
 
-    What entries of a queue that were executed hold does not matter.
+    Executed entries of a queue do not matter.
     """
     every = system.memories.rows
     size = sum(row_sizes(system.machine)[:-1])
@@ -78,20 +81,20 @@ def _views(system: System) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Pool:
-    """Memories that no run uses at the moment, with the system of the last one: at most one set."""
+    """Memories that no run uses at the moment, with the system of the last run: at most one set."""
 
     def __init__(self, make: Callable[[], Restart]) -> None:
         self._make, self._idle = make, list[Restart]()
         self._lock = threading.Lock()
 
     def take(self) -> Restart:
-        """Memories in the state after loading, for the caller alone."""
+        """Take memories in the state after loading, for exclusive use."""
         with self._lock:
             found = self._idle.pop() if self._idle else None
         return found or self._make()
 
     def give_back(self, kept: Restart) -> None:
-        """Keep what a run no longer needs; its memories are reset."""
+        """Return the memories of a finished run; they are reset."""
         with self._lock:
             if not self._idle:
                 self._idle.append(kept)

@@ -1,12 +1,13 @@
-"""DTE instructions in compiled code: each tile notes what it sends, and receives between two rounds.
+"""DTE instructions in compiled code: each tile records the copies that it sends, and receives between rounds.
 
-Only copies of instructions are noted; Python does all others (``traffic``). Each tile receives what is for it
-in the order of the senders and of their programs. When no copy writes a byte that one reads, or a byte of DDR
-that another writes, the order of the receiving tiles does not matter, and several host threads share them;
-otherwise Python carries the copies out one after another. What one tile sends to several is written into SPM.
+Only copies of instructions are recorded; Python does all others (``traffic``). Each tile receives its copies
+in the order of the senders and of their programs. The order of the receiving tiles does not matter if no copy
+writes a byte that one reads, or a byte of DDR that another writes. Then several host threads share the tiles;
+otherwise Python carries the copies out one after another. A copy from one tile to several is written into
+SPM.
 
-``log`` is the address of a tile's notes, ``tile_state`` that of its state. The functions outside the class
-are plain ones that are compiled.
+``log`` is the address of a tile's records, ``tile_state`` the address of its state. The functions outside the
+class are plain ones that are compiled.
 """
 
 from __future__ import annotations
@@ -45,30 +46,30 @@ from tx8isa.table.encoding import encoder
 
 from .copies import copy_pieces
 
-# -- words of a tile's notes, before the entries
-COUNT = 0  # how many entries there are
-ROOM = 1  # how many more may be noted
+# -- words of a tile's records, before the entries
+COUNT = 0  # number of entries
+ROOM = 1  # number of entries that may be added
 LOW = 2  # first byte of the tile's SPM that they read
 END = 3  # end of the last byte of it that they read
-INTO_DDR = 4  # how many write into DDR
+INTO_DDR = 4  # number of entries that write into DDR
 HEAD = 5
 MOST = 32
-"""Copies that compiled code notes for a tile in a round; Python does the others."""
+"""The most copies of a tile in a round that compiled code records; Python does the others."""
 NONE = 0, MOST, queues.DDR, 0, 0
-"""The words before the entries when there are no copies and some may be noted."""
+"""The words before the entries when there are no copies and some may be recorded."""
 
-# -- which tiles an instruction names
+# -- the tiles that an instruction names
 OWN = 0  # none, which means its own
 ONE = 1  # a number
 SET = 2  # a set
 
 # -- words of a kind of instruction
 K_BYTES = 0  # bytes of the instruction; 0: it is not a send
-K_TILES = 1  # which tiles it names
+K_TILES = 1  # the tiles it names
 K_LENGTH = 2  # position of operand n, which stride and trips of each loop follow
-K_LEVELS = 3  # how many loops it has
-K_SOURCE = 4  # whether they are those of the source
-K_SCATTER = 5  # whether every tile gets other bytes
+K_LEVELS = 3  # number of its loops
+K_SOURCE = 4  # 1: the loops are the source's
+K_SCATTER = 5  # 1: every tile gets other bytes
 KIND = 6
 
 
@@ -293,7 +294,7 @@ def receive(log: int, sender: int, tile_state: int, tile: int) -> None:
 
 
 class Sends:
-    """The notes of all tiles."""
+    """The records of all tiles."""
 
     def __init__(self, tiles: int) -> None:
         self.logs = np.zeros((tiles, HEAD + MOST * ENTRY), dtype=np.int64)
@@ -301,11 +302,11 @@ class Sends:
         self.begin()
 
     def begin(self) -> None:
-        """Remove all notes; from now on tiles may note copies."""
+        """Remove all records; from now on tiles may record copies."""
         self.logs[:, :HEAD] = NONE
 
     def take(self, tile: int) -> list[Copy]:
-        """Take the copies that a tile has noted; it notes no more until ``begin``."""
+        """Take the copies that a tile has recorded; it records no more until ``begin``."""
         log = self.logs[tile]
         if log[COUNT] == 0:
             log[ROOM] = 0

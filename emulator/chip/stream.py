@@ -1,8 +1,7 @@
-"""Streams: the state that a tile keeps of packets that other tiles send it (docs/isa.md, Streams).
+"""Streams: a tile's state of the packets that other tiles send to it (docs/isa.md, Streams).
 
 A stream has up to 32 packets of one length. Copies that name a stream in their user id count the bytes of a
-packet; the packet becomes ready when they are complete, or when the sender says so by a packet counter
-update.
+packet; the packet becomes ready when it is complete, or by a packet counter update of the sender.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ class Update:
     packet: Packet
     refusal: str
     chip: int | None = None
-    """Another chip, of which the target is a tile."""
+    """The other chip of the target tile."""
 
     def arrive(self, streams: Sequence[Fsm]) -> None:
-        """Take effect; Fault when the target has no such packet (proposed)."""
+        """Apply the update; Fault when the target has no such packet (proposed)."""
         fsm = streams[self.target]
         if not fsm.has(self.packet):
             raise Fault(self.refusal)
@@ -51,25 +50,25 @@ class Fsm:
         """Bytes of packet p of stream s at ``s * PACKETS + p``: one list, because most runs never use it."""
 
     def length(self, stream: int) -> int:
-        """Bytes of a packet."""
+        """Return the bytes of a packet."""
         return self.config[stream] & COUNT_MASK
 
     def all_ready(self, stream: int) -> int:
-        """PACKET_STA when every packet is there."""
+        """Return PACKET_STA when every packet is there."""
         return (2 << (self.config[stream] >> 24 & 31)) - 1
 
     def has(self, packet: Packet) -> bool:
-        """Whether the stream is enabled and has the packet."""
+        """Return True if the stream is enabled and has the packet."""
         config = self.config[packet.stream]
         return bool(config >> 31) and packet.number <= config >> 24 & 31
 
     def has_room(self, packet: Packet, size: int) -> bool:
-        """Whether ``size`` more bytes of a packet may arrive: no more than its length (proposed)."""
+        """Return True if ``size`` more bytes of a packet fit into its length (proposed)."""
         received = self.counts[packet.stream * PACKETS + packet.number]
         return self.has(packet) and received + size <= self.length(packet.stream)
 
     def covers(self, stream: int, address: int, size: int) -> bool:
-        """Whether the check of addresses, if it is enabled, accepts bytes (what it compares: proposed)."""
+        """Return True if the check of addresses, if enabled, accepts bytes (its comparison: proposed)."""
         if not self.check >> stream & 1:
             return True
         packets = (self.config[stream] >> 24 & 31) + 1
@@ -77,16 +76,16 @@ class Fsm:
         return offset >= 0 and offset + size <= packets * self.length(stream)
 
     def receive(self, packet: Packet, size: int) -> None:
-        """Count bytes that have arrived. A packet in the SPM that is complete becomes ready (proposed)."""
+        """Count bytes that have arrived. A complete packet in the SPM becomes ready (proposed)."""
         at = packet.stream * PACKETS + packet.number
         self.counts[at] += size
         if packet.stream >= FIRST_SRAM_STREAM and self.counts[at] == self.length(packet.stream):
             self.ready[packet.stream] |= 1 << packet.number
 
     def update(self, packet: Packet) -> None:
-        """Take a packet counter update: the packet is ready."""
+        """Apply a packet counter update: the packet is ready."""
         self.ready[packet.stream] |= 1 << packet.number
 
     def status(self) -> int:
-        """STREAM_STA: bit s is set while stream s has a packet that is ready (proposed)."""
+        """Return STREAM_STA: bit s is set while stream s has a ready packet (proposed)."""
         return sum(1 << stream for stream, ready in enumerate(self.ready) if ready)

@@ -1,9 +1,9 @@
 """Running a program on a chip, in rounds.
 
-In a round every tile that can go on runs until it exits, faults, waits for its DTE copies, reaches a
-barrier, or has used up its quantum, which is counted in instructions. Then the copies that were started
-are carried out and complete barriers release their tiles. So what tiles send each other does not depend on
-how many threads ran them.
+In a round every tile that can run does so until it exits, faults, waits for its DTE copies, reaches a
+barrier, or has used up its quantum, which is counted in instructions. Then the started copies are carried out
+and complete barriers release their tiles. So the data that tiles exchange do not depend on the number of
+threads that ran them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .options import DEFAULTS, RunOptions
 from .pause import UNLIMITED, Marks, Pause
 
 QUANTUM = 1 << 20
-"""Instructions that a tile executes at most in one round; that takes milliseconds."""
+"""The most instructions of a tile in one round; they take milliseconds."""
 
 
 class System(Chip):
     """A loaded program on one chip, and the host threads that run it.
 
-    ``memories`` are those of an earlier system with the same program, reset; without them new ones are made.
+    ``memories`` are reset ones of an earlier system with the same program; without them new ones are made.
     """
 
     def __init__(
@@ -54,17 +54,16 @@ class System(Chip):
         sends, rounds = self.traffic.sends, self.memories.rounds
         self._host_threads = HostThreads(self.tiles, sends, rounds, self.loop, QUANTUM)
         self._interrupted: set[int] = set()
-        """Numbers of the tiles that were interrupted by a full log and go on in the same round."""
+        """Numbers of the tiles that were interrupted by a full log and continue in the same round."""
         self.quanta: dict[int, int] = {}
         """For each tile left in an interrupted round, the instruction at which its quantum ends."""
         self._pause = Pause()
 
     def run(self, max_instructions: int | None = None, pause: Pause | None = None) -> bool:
-        """Run until every tile has exited. Fault: the program faulted, hangs, or reached
-        ``max_instructions``.
+        """Run until every tile has exited. Fault: the program faulted, hangs, or reached the limit.
 
-        ``max_instructions`` is for each tile. An interrupt (Ctrl-C) stops all tiles. The result is True when
-        ``pause`` has interrupted the run: another ``run`` goes on from there.
+        ``max_instructions`` is the limit of each tile. An interrupt (Ctrl-C) stops all tiles. The result is
+        True when ``pause`` has interrupted the run: another ``run`` continues from there.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
         pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)
@@ -92,7 +91,7 @@ class System(Chip):
                 code.install(tile.words)
 
     def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> bool:
-        """Run a round, or the rest of one that was interrupted; whether it was interrupted (again)."""
+        """Run a round, or the rest of an interrupted one; return True if it was interrupted (again)."""
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
         quanta = self.quanta or {t.number: self.quantum_end(t, UNLIMITED) for t in runnable}
         runnable = [t for t in runnable if t.number in quanta]
@@ -106,11 +105,14 @@ class System(Chip):
         return False
 
     def _repeats(self) -> bool:
-        """Whether a strict run is in a state it was in before: then it will repeat itself without end."""
+        """Return True if a strict run repeats an earlier state: it would then repeat itself without end."""
         return self.sanitizer is not None and self.sanitizer.repeats()
 
     def _end_quanta(self, faults: list[tuple[int, str]]) -> bool:
-        """End a round; whether copies were carried out or barriers released. Fault: the first of those."""
+        """End a round; return True if copies were carried out or barriers released.
+
+        Fault: the first fault.
+        """
         self.show_output()
         if faults:
             raise Fault(min(faults)[1])
@@ -124,9 +126,9 @@ class System(Chip):
         quanta: Mapping[int, int],
         limit: int,
     ) -> list[tuple[int, str]]:
-        """Run the quanta of some tiles, given by where they end; faults as ``_run_tiles`` gives them.
+        """Run the quanta of some tiles, given by their ends; return faults as ``_run_tiles`` does.
 
-        A tile whose log of simulated time is full waits until all have stopped, and goes on when the logs
+        A tile whose log of simulated time is full waits until all have stopped, and continues when the logs
         have been processed: the simulation needs the logs of all tiles.
         """
         for tile in tiles:
@@ -151,28 +153,31 @@ class System(Chip):
         return faults
 
     def _make_room(self) -> bool:
-        """Process full logs of simulated time; whether their tiles go on in the same round."""
+        """Process full logs of simulated time; return True if their tiles continue in the same round."""
         if self.simulator:
             self.simulator.advance()
         return True
 
     def _held(self, tile: Tile, end: int) -> bool:
-        """Whether a tile could go on in this round: it has neither used up its quantum nor given it up."""
+        """Return True if a tile could continue in this round: its quantum is not used up or given up."""
         return tile.status is Status.RUNNING and tile.words[state.LIMIT] != 0 and tile.retired < end
 
     def quantum_end(self, tile: Tile, limit: int) -> int:
-        """Instructions after which the quantum of a tile ends in the next round."""
+        """Return the instruction count at which the quantum of a tile ends in the next round."""
         return min(limit, tile.retired + QUANTUM)
 
     def _run_tiles(self, scratch: Bytes, limit: int) -> list[tuple[int, str]]:
-        """Run one thread's part. Faults as (tile, text): an exception would keep the memories alive."""
+        """Run one thread's part.
+
+        Return faults as (tile, text): an exception would keep the memories alive.
+        """
         faults = []
 
         def go_on(tile: Tile, reason: int) -> bool:
             try:
                 return self._go_on(tile, self._reason(tile, reason), limit)
             except Fault as error:
-                self.engines.finish(tile)  # what was issued before the fault completes
+                self.engines.finish(tile)  # instructions issued before the fault complete
                 faults.append((tile.number, str(error)))
                 return False
 
@@ -199,7 +204,7 @@ class System(Chip):
 
 
 def _thread_count(options: RunOptions, machine: Machine) -> int:
-    """How many host threads run the tiles."""
+    """Return the number of host threads that run the tiles."""
     if (
         options["strict"] or options["field"] or not native.jit_enabled()
     ):  # interpreted, a word cannot be changed atomically

@@ -22,15 +22,15 @@ from tx8isa.tools.suggestions import hint
 from .system import System
 
 SPEC = "NAME, TILE:ADDRESS:FORMAT:SHAPE[:LAYOUT] or ddr:ADDRESS:FORMAT:SHAPE[:LAYOUT]"
-"""How a tensor is named."""
+"""The syntax of a tensor's name."""
 _MOST = 1 << 30
-"""Bytes of the largest tensor that is shown."""
+"""The most bytes of a tensor that is shown."""
 
 Array = np.ndarray[Any, Any]
 
 
 class TensorError(Tx8Error):
-    """A text that names no tensor of this chip."""
+    """A text that does not name a tensor of this chip."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class TensorView:
 
     @property
     def title(self) -> str:
-        """``DDR 0x280000000: 2x3 fp16, tensor``."""
+        """Return ``DDR 0x280000000: 2x3 fp16, tensor``."""
         memory = "DDR" if self.tile is None else f"tile {self.tile} SPM"
         shape = "x".join(map(str, self.shape)) or "scalar"
         return f"{memory} 0x{self.address:x}: {shape} {self.format.token}, {self.layout.token}"
 
     def read(self, system: System) -> Array:
-        """The values as they are in memory now; bf16 and tf32 as float32."""
+        """Return the values as they are in memory now; bf16 and tf32 as float32."""
         array = unpack(self._bytes(system), self.format, self.shape, self.layout)
         return array if array.dtype.isbuiltin == 1 else array.astype(np.float32)
 
@@ -63,13 +63,13 @@ class TensorView:
         return system.tiles[self.tile].spm.data[self.address : self.address + self.size]
 
     def lines(self, system: System) -> Iterator[str]:
-        """The title and the values; of a large tensor the first and last of each axis."""
+        """Yield the title and the values; of a large tensor the first and last of each axis."""
         yield self.title
         yield from np.array2string(self.read(system), separator=" ", max_line_width=100).splitlines()
 
 
 def find_tensor(text: str, image: Image, machine: Machine) -> TensorView:
-    """The tensor that ``text`` names as ``SPEC`` says; TensorError with what is allowed."""
+    """Return the tensor that ``text`` names as in ``SPEC``; TensorError with what is allowed."""
     for buffer in image.buffers:
         if buffer.name == text:
             offset = ddr_offset(buffer.address, image.windows)
@@ -90,13 +90,13 @@ def find_tensor(text: str, image: Image, machine: Machine) -> TensorView:
 
 
 def check_file(file: str) -> None:
-    """TensorError unless a file is called as one that holds an array."""
+    """Raise TensorError unless a file has the name of an array's file."""
     if not file.endswith(".npy"):
         raise TensorError(f"a tensor saved in '{file}', expected the name of a .npy file")
 
 
 def tensor_file_bytes(view: TensorView, system: System) -> bytes:
-    """A tensor in .npy form."""
+    """Return a tensor in .npy form."""
     data = io.BytesIO()
     np.lib.format.write_array(data, view.read(system), allow_pickle=False)
     return data.getvalue()

@@ -1,8 +1,8 @@
 """Traffic between tiles: DTE copies, waits for them, and barriers.
 
-Copies that were started are carried out between two rounds, in the order of the tiles and for each tile in
-the order of its program; then barriers that are complete release their tiles. While a round runs, a tile
-touches only its own entries here.
+Started copies are carried out between two rounds, in the order of the tiles and for each tile in the order of
+its program; then complete barriers release their tiles. While a round runs, a tile touches only its own
+entries here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sent:
 
 @cache
 def _facts(mnemonic: str) -> tuple[tuple[str, ...], int, int]:
-    """Names of the operands, bytes of the instruction, and number of a record."""
+    """Return the names of the operands, bytes of the instruction, and number of a record."""
     number = tables.numbers()[mnemonic]
     record = tables.records()[number]
     return tuple(operand.name for operand in record.operands), encoder(record).size, number
@@ -53,20 +53,20 @@ class Traffic:
     """Copies, packet counter updates and barriers of all tiles."""
 
     def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Area, made: MadeBytes | None = None) -> None:
-        """``made``: in a run without data, what copies would have written."""
+        """``made``: in a run without data, the bytes that copies would have written."""
         self.image, self.tiles, self.ddr = image, tiles, ddr.data
         self.everyone = (1 << len(tiles)) - 1
         """The set of tiles that programs may name."""
         self.port: Port | None = None
-        """The port to other chips; None for a chip that is alone."""
+        """The port to other chips; None for a single chip."""
         self.dte = Dte(tiles, ddr, made)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """For each tile: the copies and packet counter updates of this round."""
         self.sends = Sends(len(tiles))
-        """Copies that compiled code has noted; they come after those in ``started``."""
+        """Copies that compiled code has recorded; they come after the copies in ``started``."""
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
-        """For each tile: the register it polled last, if that may have been in vain."""
+        """For each tile: the register of its last poll, if that may have been in vain."""
 
     def start(self, tile: Tile, record: Instruction) -> None:
         """Execute the send, wait or barrier at a tile's program counter; Fault for illegal operands."""
@@ -118,7 +118,10 @@ class Traffic:
             observer.copy_done(tile, work.copy, not moved)
 
     def _destinations(self, tile: Tile, record: Instruction, values: dict[str, int]) -> list[int]:
-        """The tiles a copy goes to, this one when it names none; Fault when the chip has no such tile."""
+        """Return the tiles a copy goes to, this one when it names none.
+
+        Fault when the chip has no such tile.
+        """
         if "tiles" in values:
             members = values["tiles"]
             if members & ~self.everyone:
@@ -132,7 +135,7 @@ class Traffic:
         return [number]
 
     def later(self, tile: Tile, work: Sent | Update) -> None:
-        """Let what a tile has started be carried out between this round and the next.
+        """Add work of a tile to carry out between this round and the next.
 
         The quantum of a tile that has started very much ends, so that it cannot fill the host's memory.
         """
@@ -142,19 +145,21 @@ class Traffic:
             tile.words[state.LIMIT] = 0
 
     def take_sends(self, tile: Tile) -> None:
-        """Take over what a tile has noted; it notes nothing more in this round."""
+        """Take over the copies that a tile has recorded; it records no more in this round."""
         self.started[tile.number] += [Sent(copy, None) for copy in self.sends.take(tile.number)]
 
     @property
     def unwatched(self) -> bool:
-        """Whether rounds can end without Python: no observer needs their ends, and no copy is counted or
-        waits."""
+        """Return True if rounds can end without Python.
+
+        Then no observer needs their ends, and no copy is counted or waits.
+        """
         watched = any(observer.needs_rounds for observer in self.observers)
         counts = any(counters.enabled for counters in self.dte.counters)
         return not (watched or counts or any(self.started))
 
     def poll(self, tile: Tile, what: str, found: bool) -> None:
-        """Note that a program has read a register that other tiles change.
+        """Record that a program has read a register that other tiles change.
 
         If it may not have found what it waits for, its quantum ends, so that the other tiles run first.
         """
@@ -165,12 +170,12 @@ class Traffic:
                 observer.polled(tile)
 
     def looking_for(self, tile: Tile) -> str:
-        """The register that a tile polled last, if that was in vain, for messages."""
+        """Return the register that a tile polled last, if that was in vain, for messages."""
         what = self.polls[tile.number]
         return f"; its last poll was of {what}" if what else ""
 
     def fault(self, tile: Tile, text: str) -> Fault:
-        """A fault of the instruction that a tile is at."""
+        """Return a fault of the instruction that a tile is at."""
         return Fault(f"{place(self.image, tile, tile.pc)}: {text}")
 
     def _enter_barrier(self, tile: Tile, group: int) -> None:
@@ -184,7 +189,7 @@ class Traffic:
             observer.barrier_entered(tile, group)
 
     def carry_out_sends(self) -> bool:
-        """Carry out the copies that were started; whether there was anything to do."""
+        """Carry out the started copies; return True if there were some."""
         for tile in self.tiles:
             self.take_sends(tile)
         done = any(self.started)
@@ -198,11 +203,11 @@ class Traffic:
         return done
 
     def _away(self, tile: Tile) -> bool:
-        """Whether copies of a tile to other chips are not done."""
+        """Return True while copies of a tile to other chips are not done."""
         return self.port is not None and self.port.awaits(tile)
 
     def release_barriers(self) -> bool:
-        """Release the tiles of complete barriers; whether there was one."""
+        """Release the tiles of complete barriers; return True if there was one."""
         waiting = {t.number: t.group for t in self.tiles if t.status is Status.BARRIER}
         released = False
         for group in sorted(set(waiting.values())):
@@ -216,11 +221,11 @@ class Traffic:
         return released
 
     def deadlock(self) -> Fault:
-        """The fault of a program that can never go on: which tile waits where, and for what."""
+        """Return the fault of a hanging program: where each tile waits, and for what."""
         return Fault("the program can never go on: " + "; ".join(self.standstill()))
 
     def standstill(self) -> list[str]:
-        """For each tile that can never go on, where it waits and for what."""
+        """Return for each hanging tile the place where it waits, and for what."""
         for observer in self.observers:
             observer.never_goes_on(self.tiles)
         return [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]
@@ -232,7 +237,7 @@ class Traffic:
         return f"{place(self.image, tile, tile.pc - size)} {self.waits_for(tile)}"
 
     def waits_for(self, tile: Tile) -> str:
-        """What a tile that can never go on waits for."""
+        """Return what a hanging tile waits for."""
         if tile.status is not Status.BARRIER:
             what = self.polls[tile.number]
             return f"polls {what}, which no other tile will change" if what else "loops without progress"

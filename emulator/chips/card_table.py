@@ -1,8 +1,8 @@
-"""The table of cards in the memory of every chip, which tells a program what chips there are.
+"""The table of cards in the memory of every chip, which lists the chips for a program.
 
 An entry has 64 bytes: chip, number of good tiles, their set, and coordinates of the chip, 32 bits each; then
 the coordinates of 16 tiles, 16 bits each. Coordinates are ``x << 8 | y``; entries without a chip, and tiles
-that are not good, hold all ones. What it holds and where: spec; the order and the widths are proposed.
+that are not good, hold all ones. Contents and address: spec; the order and the widths are proposed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOTHING, _NO_TILE = 0xFFFF_FFFF, 0xFFFF
 
 
 def card_table(machine: Machine, chips: Chips) -> bytes:
-    """The table for the chips of a machine."""
+    """Return the table for the chips of a machine."""
     entries = [_entry(machine, chips, number) for number in range(chips.count)]
     return b"".join(entries).ljust(CARD_BYTES * MOST_CHIPS, b"\xff")
 

@@ -1,4 +1,4 @@
-"""The port of a chip: what its tiles have sent to other chips and is not confirmed yet."""
+"""The port of a chip: messages of its tiles to other chips that are not confirmed yet."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class _Copying:
     copy: Copy
     channel: Channel | None
     left: int
-    """Targets that have not confirmed it."""
+    """Targets that have not confirmed the copy."""
     error: bool = False
 
 
 class Departures:
-    """A ``Port``: keeps what leaves until its time has come, and copies until they are done."""
+    """A ``Port``: keeps messages until their time has come, and copies until they are done."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Departures:
         self._dte, self._time, self._observers, self._sanitizer = dte, time, observers, sanitizer
         self._tickets = [0] * len(dte.tiles)
         self._waiting: dict[tuple[int, int], Sent] = {}
-        """For each tile and ticket: what has not departed."""
+        """Messages that have not departed, by tile and ticket."""
         self._copying: dict[tuple[int, int], _Copying] = {}
         """Keyed by tile and ticket of each target that has not confirmed its copy."""
         self._positions: dict[tuple[int, int], int] = {}
-        """For each tile and ticket: where simulated time keeps a copy that has departed."""
+        """The position of a departed copy in simulated time, by tile and ticket."""
 
     def send(self, tile: Tile, copy: Copy, channel: Channel | None) -> None:
         """See ``Port``."""
@@ -79,7 +79,7 @@ class Departures:
         return bool(self._time.outstanding[tile.number])
 
     def depart(self, departure: Departure) -> Sent:
-        """The message that simulated time has let go."""
+        """Return the message that simulated time has released."""
         key = departure.tile, departure.ticket
         message = self._waiting.pop(key)
         if key in self._copying:
@@ -87,7 +87,7 @@ class Departures:
         return message
 
     def confirm(self, receipt: Receipt) -> None:
-        """A target has a copy, or has refused it."""
+        """Record that a target has received a copy, or has refused it."""
         key = receipt.origin.tile, receipt.origin.ticket
         copying = self._copying.pop(key)
         self._time.copy_finished(copying.tile.number, self._positions.pop(key))

@@ -1,4 +1,4 @@
-"""What the links between chips have carried: totals, as ``--stats`` prints them, and events of a trace."""
+"""The traffic of the links between chips: totals, as ``--stats`` prints them, and events of a trace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ChipsReport(msgspec.Struct, frozen=True):
 
 
 def link_uses(mesh: ChipMesh) -> list[LinkUse]:
-    """The links from chips that are emulated here that have carried anything."""
+    """Return the used links from chips that are emulated here."""
     return [
         LinkUse(chip.number, to, link.messages, link.bytes, link.busy / TICKS, link.waited / TICKS)
         for chip in mesh.chips
@@ -57,7 +57,7 @@ def link_uses(mesh: ChipMesh) -> list[LinkUse]:
 
 
 def chips_report(reports: Sequence[Report], uses: Iterable[LinkUse]) -> ChipsReport:
-    """The statistics of a run that is over; ``reports`` by chip, ``uses`` of all links."""
+    """Return the statistics of a finished run; ``reports`` by chip, ``uses`` of all links."""
     last = max(range(len(reports)), key=lambda number: reports[number].cycles)
     links = sorted(uses, key=lambda use: (-use.busy, use.source, use.target))  # the busiest first
     return ChipsReport(reports[last].cycles, reports[last].milliseconds, last, list(reports), links)
@@ -88,7 +88,7 @@ def describe_chips(report: ChipsReport) -> Iterator[str]:
 
 
 class LinkTracks:
-    """Writes what passes the links of a chip into its part of a trace, with a track for each direction."""
+    """Writes the passages over a chip's links into its part of a trace, with a track for each direction."""
 
     def __init__(self, part: PartOfTrace, microseconds: float) -> None:
         self._part, self._microseconds = part, microseconds
@@ -112,7 +112,7 @@ class LinkTracks:
 
 
 def links_name() -> str:
-    """The event that names the process whose tracks are links."""
+    """Return the event that names the process whose tracks are links."""
     name = '"name":"process_name","args":{"name":"links between chips"}'
     return f'{{"ph":"M","pid":{_LINKS_PROCESS},"tid":0,{name}}}'
 

@@ -1,10 +1,10 @@
-"""One of several chips. What it does depends on nothing but its program and the messages that come to it.
+"""One of several chips, whose behaviour depends only on its program and the messages that reach it.
 
-Simulated time orders everything between chips. A chip runs a round of its tiles, then lets time pass as far
-as no tile holds it back, and as far as no other chip may still send something (``bound``); what comes from
-others takes effect at its time, before the next round. A tile that polls in vain again and again
-holds back no time: it goes on only when something comes. So rounds, messages and their times
-follow one another in the same way however far the other chips are, and wherever they are emulated.
+Simulated time orders everything between chips. A chip runs a round of its tiles. Then it advances time as far
+as no tile holds it back and no other chip may still send something (``bound``). Messages from others take
+effect at their time, before the next round. A tile that polls in vain again and again holds back no time: it
+continues only when something arrives. So rounds, messages and their times follow one another in the same way
+however far the other chips are, and wherever they are emulated.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 _NOTHING = Pieces(0)
 _COPY, _UPDATE, _RECEIPT = range(3)
-"""Order in which messages that arrive at the same time take effect."""
+"""Order in which messages of the same arrival time take effect."""
 
 
 class Failure(NamedTuple):
-    """A fault of a chip. The one that a run ends with is the least of all."""
+    """A fault of a chip. A run ends with the least of all."""
 
     time: int
-    """When the round began in which it happened; the chip does nothing more."""
+    """The beginning of the round in which it happened; the chip does nothing more."""
     chip: int
     text: str
 
@@ -56,9 +56,9 @@ class Outgoing(NamedTuple):
 
     hops: list[tuple[Hop, Passage]]
     receipts: list[tuple[Receipt, int]]
-    """Receipts, with the times at which they arrive."""
+    """Receipts, with their arrival times."""
     worked: bool
-    """Whether anything has happened."""
+    """True if anything has happened."""
 
 
 class LinkedChip(System):
@@ -86,7 +86,7 @@ class LinkedChip(System):
         self.rounds = 0
         self.failure: Failure | None = None
         self._coming: list[tuple[int, int, int, int, int, Message]] = []
-        """Time, kind and origin of what takes effect here, and the message."""
+        """Time, kind and origin of messages that will take effect here, and the message."""
         self._load_table()
         self._disable_bad_tiles()
 
@@ -111,10 +111,10 @@ class LinkedChip(System):
             tile.status = Status.EXITED
         self.time.let_pass(tile.number for tile in bad)
 
-    # -- what comes --------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------------
 
     def receive(self, hop: Hop) -> None:
-        """A message has passed a link to this chip."""
+        """Take a message that has passed a link to this chip."""
         if hop.message.chip != self.number:
             self.links.pass_on(hop)
             return
@@ -123,7 +123,7 @@ class LinkedChip(System):
         heappush(self._coming, (time, kind, *hop.message.origin, hop.message))
 
     def confirm(self, receipt: Receipt, time: int) -> None:
-        """A receipt comes at a time."""
+        """Take a receipt that arrives at a time."""
         heappush(self._coming, (time, _RECEIPT, *receipt.origin, receipt))
 
     @property
@@ -134,35 +134,35 @@ class LinkedChip(System):
 
     @property
     def promise(self) -> int:
-        """The time before which the chip does nothing that others see, unless they send it something."""
+        """Return the promise (lookahead): until then the chip sends nothing unless something reaches it."""
         if self.failure:
             return self.failure.time
         return min(self._settled, self.links.next_time)
 
     @property
     def next_leaving(self) -> int:
-        """The time before which the chip puts nothing on a link without another round."""
+        """Return the time before which the chip puts nothing on a link without another round."""
         return min(self.time.next_departure, self.links.next_time)
 
     @property
     def _settled(self) -> int:
-        """The time before which nothing more of the chip itself comes to a link."""
+        """Return the time before which nothing more of the chip itself reaches a link."""
         time = self.time
         return min(time.next_deed, time.next_turn, time.next_departure, self._next_coming)
 
     @property
     def over(self) -> bool:
-        """Whether all tiles have exited and nothing is under way here."""
+        """Return True if all tiles have exited and nothing is under way here."""
         exited = all(tile.status is Status.EXITED for tile in self.tiles)
         return exited and min(self.promise, self.time.next_event) == HUGE
 
     @property
     def polls(self) -> bool:
-        """Whether there is a tile that looks for something again and again."""
+        """Return True if a tile polls again and again."""
         return any(tile.status is Status.RUNNING for tile in self.tiles)
 
     def step(self, bound: int, limit: int) -> Outgoing:
-        """Go on as far as nothing changes that from ``bound`` on may still come, by one round at most."""
+        """Advance as far as messages from ``bound`` on cannot change anything, by one round at most."""
         if self.failure:
             return Outgoing([], [], False)
         before = self.rounds, self.time.now, self.time.next_event, self.promise
@@ -180,9 +180,9 @@ class LinkedChip(System):
         return Outgoing(hops, receipts or [], bool(hops) or before != after)
 
     def _take_what_is_due(self, bound: int) -> list[tuple[Receipt, int]] | None:
-        """Let take effect what comes next, all of one time; the receipts for it and when they come.
+        """Apply the next messages, all of one time; return their receipts with arrival times.
 
-        None: nothing comes before others may send something, or before a tile may do something.
+        None: nothing is due before others may send something, or before a tile may do something.
         """
         due = self._next_coming
         if due >= min(bound, self.time.next_deed):
@@ -195,7 +195,7 @@ class LinkedChip(System):
         return receipts
 
     def _take(self, message: Message) -> list[tuple[Receipt, int]]:
-        """Let a message take effect now; the receipt for a copy, and when it comes."""
+        """Apply a message now; return the receipt of a copy, and its arrival time."""
         if isinstance(message, Receipt):
             self.departures.confirm(message)
             sender = self.tiles[message.origin.tile]
@@ -216,7 +216,7 @@ class LinkedChip(System):
         return [(Receipt(message.origin, not arrived), self.time.now + way)]
 
     def _note(self, message: Sent, tile: int, stream: int, pieces: Pieces, side: Side | None) -> None:
-        """Tell those who watch that something has come, as ``Sanitizer.came_from_afar``."""
+        """Tell observers that a message has arrived, as ``Sanitizer.came_from_afar``."""
         if self.sanitizer and message.stamp is not None:
             self.sanitizer.came_from_afar(message.stamp, tile, stream, pieces, side)
         if stream >= 0:
@@ -225,14 +225,14 @@ class LinkedChip(System):
     # -- rounds ------------------------------------------------------------------------------------------
 
     def run_round(self, limit: int) -> None:
-        """Run a round of the tiles that can go on, unless the chip has failed; it does at a fault."""
+        """Run a round of the tiles that can run, unless the chip has failed; a fault makes it fail."""
         if not self.failure:
             with self._failing():
                 self._run_round(limit)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """A fault inside the block is the end of what this chip does; the others go on to the same time."""
+        """Let a fault inside the block end this chip; the others advance to the same time."""
         try:
             yield
         except Fault as fault:
@@ -253,13 +253,13 @@ class LinkedChip(System):
         self.time.let_pass(tile.number for tile in passing)
 
     def _make_room(self) -> bool:
-        """Tiles with full logs go on in another round: time passes between rounds only."""
+        """Let tiles with full logs continue in another round: time passes between rounds only."""
         return False
 
     # -- standing still ----------------------------------------------------------------------------------
 
     def registers(self) -> bytes:
-        """A digest of what the tiles hold besides memory, without counts of instructions."""
+        """Return a digest of the tiles' state except memory and counts of instructions."""
         digest = hashlib.sha256()
         for tile in self.tiles:
             words = tile.words
@@ -269,7 +269,7 @@ class LinkedChip(System):
         return digest.digest()
 
     def memory(self) -> bytes:
-        """A digest of all memory that was ever written."""
+        """Return a digest of all memory that was ever written."""
         digest = hashlib.sha256()
         for area in self._written():
             digest.update(area.data)

@@ -19,7 +19,7 @@ _NEVER = -2
 
 
 class Departure(NamedTuple):
-    """Something that comes to the first link of its way to another chip."""
+    """A message that reaches the first link of its way to another chip."""
 
     tile: int
     ticket: int
@@ -29,7 +29,7 @@ class Departure(NamedTuple):
 
 
 class LinkedSimulator(Simulator):
-    """A ``Simulator`` between whose events come those of other chips."""
+    """A ``Simulator`` whose events are interleaved with those of other chips."""
 
     needs_rounds, may_wait = True, False
 
@@ -47,7 +47,7 @@ class LinkedSimulator(Simulator):
         self.departed = 0
         """Messages that have left for other chips."""
         self._polled = np.full(len(tiles), _NEVER, dtype=np.int64)
-        """For each tile: instructions before its last poll, if that was in vain once more."""
+        """For each tile: instructions before its last poll, if that was in vain again."""
         self.outstanding = np.zeros(len(tiles), dtype=np.int64)
         """For each tile: copies to other chips that are not done."""
 
@@ -57,9 +57,9 @@ class LinkedSimulator(Simulator):
         super().polled(tile)
 
     def only_polls(self, tile: Tile) -> bool:
-        """Whether the last that a tile has done is to poll in vain once more, and nothing else in between.
+        """Return True if a tile's last instruction was another poll in vain, and nothing came in between.
 
-        After the first time it may still go on: a register says what is there, not what is looked for.
+        After the first time it may still continue: a register holds a value, not what is looked for.
         """
         return bool(self._polled[tile.number] == tile.retired - 1)
 
@@ -70,11 +70,11 @@ class LinkedSimulator(Simulator):
         self.carried -= self.outstanding
 
     def advance(self) -> None:
-        """Note how far the tiles have come; time passes in ``reach``."""
+        """Record how far the tiles have come; time passes in ``reach``."""
         self._note_progress()
 
     def reach(self, bound: int) -> None:
-        """Simulate what comes before a time and is not held back by a tile that may still do something."""
+        """Simulate the events before a time that no running tile can still change."""
         self.chip[layout.H_BOUND] = bound
         self._process()
         self._hand_out_moments()
@@ -91,16 +91,16 @@ class LinkedSimulator(Simulator):
             self.departed += count
 
     def departures(self) -> list[Departure]:
-        """Take what has left since the last time."""
+        """Take the messages that have left since the last call."""
         self._take_departures()
         found, self._departures = self._departures, []
         return found
 
-    # -- when something can happen -----------------------------------------------------------------------
+    # -- times of future events --------------------------------------------------------------------------
 
     @property
     def now(self) -> int:
-        """Time of the last event."""
+        """Return the time of the last event."""
         return int(self.chip[layout.H_NOW])
 
     @now.setter
@@ -109,52 +109,52 @@ class LinkedSimulator(Simulator):
 
     @property
     def next_event(self) -> int:
-        """The time of the next event that is known."""
+        """Return the time of the next known event."""
         first = int(self.chip[self._places + layout.P_NEXT].min())
         return min(first, int(self.chip[layout.H_DDR_NEXT]))
 
     @property
     def next_deed(self) -> int:
-        """The time before which no tile whose log is worked off may do something."""
+        """Return the time before which no tile with a processed log may do something."""
         return max(int(self.chip[self._places + layout.P_HOLD].min()), self.now)
 
     @property
     def next_departure(self) -> int:
-        """The time before which nothing that is in the logs leaves for another chip."""
+        """Return the time before which nothing in the logs leaves for another chip."""
         return self.next_event if sum(self.tickets) > self.departed else layout.HUGE
 
     @property
     def next_turn(self) -> int:
-        """The time before which no tile whose log is not worked off may do something after it."""
+        """Return the time before which no tile with an unprocessed log may do something after it."""
         exited = np.array([tile.status is Status.EXITED for tile in self.tiles])
         return layout.HUGE if (exited | (self._heads[:, layout.T_AT] == 0)).all() else self.next_event
 
     def let_pass(self, tiles: Iterable[int]) -> None:
-        """After a round: let these tiles hold back nothing until they do something again."""
-        self.reach(1)  # from what they have just done it follows when each holds back what
+        """After a round: let these tiles hold back no time until they do something again."""
+        self.reach(1)  # the last instructions show when each tile holds back time
         self.chip[self._places[list(tiles)] + layout.P_HOLD] = layout.HUGE
 
     def fullest(self) -> int | None:
-        """The tile whose log must be worked off next, if there is one."""
+        """Return the tile whose log must be processed next, if there is one."""
         full = half_full(self._heads)
         return max(full, key=lambda number: (self.logs[number].used, -number)) if full else None
 
     def is_full(self, tile: Tile) -> bool:
-        """Whether the log of a tile has no room for another instruction."""
+        """Return True if the log of a tile has no room for another instruction."""
         head = self.logs[tile.number].head
         return bool(head[layout.T_AT] > head[layout.T_SIZE] - layout.LOG_MARGIN)
 
-    # -- what other chips do -----------------------------------------------------------------------------
+    # -- messages of other chips -------------------------------------------------------------------------
 
     def arrived_from_afar(self, tile: int, stream: int) -> None:
-        """Something for a stream has come now."""
+        """Record that a message for a stream has arrived now."""
         self.arrived[tile, stream] += 1
         place = self._places[tile]
         self.chip[place + layout.P_ARRIVED + stream] += 1
         self._wake(tile)
 
     def copy_finished(self, tile: int, position: int) -> None:
-        """The copy to another chip that is at a position in the state is known to be done now."""
+        """Record that the copy to another chip at a position in the state is done now."""
         self.outstanding[tile] -= 1
         self.carried[tile] += 1
         self.chip[position + layout.M_END] = self.now

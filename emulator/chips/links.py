@@ -1,7 +1,7 @@
-"""The links that leave a chip: each carries one message at a time, in the order in which they come to it.
+"""The links that leave a chip: each carries one message at a time, in the order in which they reach it.
 
-A message comes to the next chip after the latency, and its bytes follow at the rate of the link. Every chip
-on the way sends it on as soon as its first byte is there. Times are ticks.
+A message reaches the next chip after the latency, and its bytes follow at the rate of the link. Every chip
+on the way forwards it as soon as its first byte is there. Times are ticks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tx8isa.machine.description import Machine
 from .messages import Sent
 
 OWN = -1
-"""The entrance of what comes from the chip itself."""
+"""The entrance of messages from the chip itself."""
 _KILO = 1000
 
 
@@ -27,18 +27,18 @@ class Hop(NamedTuple):
     """A message that has passed a link."""
 
     time: int
-    """Time at which its first byte comes to the chip."""
+    """Time at which its first byte reaches the chip."""
     source: int
     """The neighbour that it comes from."""
     number: int
-    """How many have passed that link before it."""
+    """Number of messages that passed that link before it."""
     chip: int
     """The chip that it comes to."""
     message: Sent
 
 
 class Passage(NamedTuple):
-    """A message on a link: when its first byte left, when its last one did, and how long it had waited."""
+    """A message on a link: when its first byte left, when its last byte left, and how long it waited."""
 
     source: int
     chip: int
@@ -50,14 +50,14 @@ class Passage(NamedTuple):
 
 @dataclass
 class ChipLink:
-    """One direction between two chips, and what it has carried."""
+    """One direction between two chips, and its traffic so far."""
 
     free: int = 0
     """Time at which it can take the next message."""
     messages: int = 0
     bytes: int = 0
     busy: int = 0
-    """Ticks during which it carried something."""
+    """Ticks during which it carried messages."""
     waited: int = 0
     """Ticks that messages have waited for it."""
 
@@ -70,12 +70,12 @@ class Rates(NamedTuple):
     """Bytes in 1000 cycles."""
 
     def ticks(self, size: int) -> int:
-        """Ticks in which ``size`` bytes pass."""
+        """Return the ticks that ``size`` bytes take."""
         return size * _KILO * TICKS // self.kilocycle
 
 
 def rates(machine: Machine, chips: Chips) -> Rates:
-    """Latency and rate of the links of a machine."""
+    """Return latency and rate of the links of a machine."""
     return Rates(ticks(chips.latency.value), max(round(chip_link_rate(machine) * _KILO), 1))
 
 
@@ -87,24 +87,24 @@ class ChipLinks:
         self.links = {neighbour: ChipLink() for neighbour in chips.neighbours(number)}
         """The links of this chip, keyed by the chip that they lead to."""
         self._waiting: list[tuple[int, int, int, int, Sent]] = []
-        """Time, entrance, and what decides between messages of one time and entrance."""
+        """Time and entrance of each message, and its rank among messages of one time and entrance."""
 
     @property
     def next_time(self) -> int:
-        """Time at which the next message comes to a link; ``HUGE`` when none waits."""
+        """Return the time at which the next message reaches a link; ``HUGE`` when none waits."""
         return self._waiting[0][0] if self._waiting else HUGE
 
     def leave(self, message: Sent, time: int) -> None:
-        """A message of the chip itself comes to its link."""
+        """Put a message of the chip itself on its link."""
         _, tile, ticket = message.origin
         heappush(self._waiting, (time, OWN, tile, ticket, message))
 
     def pass_on(self, hop: Hop) -> None:
-        """A message for another chip has come from a neighbour."""
+        """Forward a message for another chip that came from a neighbour."""
         heappush(self._waiting, (hop.time, hop.source, hop.number, 0, hop.message))
 
     def forward(self, before: int) -> Iterator[tuple[Hop, Passage]]:
-        """Send everything that comes to a link before a time; nothing else can come before it."""
+        """Send all messages that reach a link before a time; no other can come before it."""
         while self.next_time < before:
             time, _, _, _, message = heappop(self._waiting)
             neighbour = self.chips.next_hop(self.number, message.chip)

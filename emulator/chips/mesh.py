@@ -1,7 +1,7 @@
 """A loaded program on several chips, all or some of them in this process.
 
-Each chip goes on as far as it can know what the others send: nothing of theirs arrives before their promise
-and the latency of the links between. The chip with the earliest promise can always go on.
+Each chip advances as far as it can know the messages of the others: none arrives before the sender's promise
+and the latency of the links between. The chip with the earliest promise can always advance.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Fact = TypeVar("Fact")
 
 
 class ChipMesh:
-    """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives what passes links.
+    """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives passages over links.
 
-    ``numbers`` are those of the chips that are emulated here, in ascending order; without it all are. Who
-    emulates the others is up to a subclass. ``pages`` as for ``Memories``: what chips share. ``memories``:
-    those of all chips after loading, for runs again and again; without them new ones are made.
+    ``numbers`` are the chips emulated here, in ascending order, by default all; a subclass decides who
+    emulates the others. ``pages`` as for ``Memories``: pages that chips share. ``memories``: memories of all
+    chips after loading, for repeated runs; without them new ones are made.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ChipMesh:
         for chip in self.chips:
             self._promises[chip.number] = chip.promise
         self._in_vain: dict[int, int] = {}
-        """By chip: the time to which it could go on, and did nothing; nothing has come to it since then."""
+        """By chip: the time to which it advanced without effect; nothing has reached it since then."""
         self._stood = StandingChips()
         self._moved = True
 
@@ -86,13 +86,13 @@ class ChipMesh:
         return max(chip.time.cycles for chip in self.chips)
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What a strict run has found so far, by chip."""
+        """Return the findings of a strict run so far, by chip."""
         return tuple(h for chip in self.chips if chip.sanitizer for h in chip.sanitizer.hazards())
 
     def run(self, max_instructions: int | None = None) -> None:
         """Run until every tile of every chip has exited; Fault as ``System.run``.
 
-        After a fault of a chip the others go on to its time, so that the first one is found.
+        After a fault of a chip the others advance to its time, so that the first fault is found.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
         try:
@@ -107,7 +107,7 @@ class ChipMesh:
             self._show(HUGE)
 
     def _go_on(self, limit: int) -> bool:
-        """Let every chip do a step; whether one has done anything."""
+        """Let every chip do a step; return True if one has done anything."""
         worked = False
         for chip in self.chips:
             bound = self._bound(chip)
@@ -125,12 +125,12 @@ class ChipMesh:
         return worked
 
     def _bound(self, chip: LinkedChip) -> int:
-        """The time before which nothing comes to a chip that is not on its way there."""
+        """Return the time before which only messages already on their way reach a chip."""
         others = int((self._promises + self._ways[:, chip.number]).min())
         return min(others, chip.next_leaving + 2 * chip.links.rates.latency)
 
     def _dispatch(self, outgoing: Outgoing) -> None:
-        """Bring what leaves a chip to where it goes."""
+        """Deliver the messages that leave a chip."""
         for hop, passage in outgoing.hops:
             self._forward(hop)
             if self._passed:
@@ -139,34 +139,34 @@ class ChipMesh:
             self._return(receipt, time)
 
     def _forward(self, hop: Hop) -> None:
-        """A message comes to the next chip of its way."""
+        """Deliver a message to the next chip of its way."""
         self._in_vain.pop(hop.chip, None)
         self._here[hop.chip].receive(hop)
         self._promises[hop.chip] = self._here[hop.chip].promise
 
     def _return(self, receipt: Receipt, time: int) -> None:
-        """A receipt comes to the sender of a copy."""
+        """Deliver a receipt to the sender of a copy."""
         chip = self._here[receipt.origin.chip]
         self._in_vain.pop(chip.number, None)
         chip.confirm(receipt, time)
         self._promises[chip.number] = chip.promise
 
     def _show(self, before: int) -> None:
-        """Show what was printed before a time."""
+        """Show the text printed before a time."""
         self._printed.show(before)
 
     # -- standing still ----------------------------------------------------------------------------------
 
     def _all_stand_still(self) -> bool:
-        """Whether nothing is under way elsewhere either."""
+        """Return True if nothing is under way elsewhere either."""
         return True
 
     def _of_all(self, fact: Fact) -> list[Fact]:
-        """A fact about the chips here, and those about the others."""
+        """Return a fact about the chips here, with the facts about the others."""
         return [fact]
 
     def _stand_still(self, limit: int) -> bool:
-        """Nothing is under way: whether the run is over; otherwise tiles that poll look again.
+        """Nothing is under way: return True if the run is over; otherwise let tiles that poll look again.
 
         Fault when one has happened, or when looking again changes nothing.
         """
@@ -195,12 +195,12 @@ class ChipMesh:
 def _keep(
     printed: PrintedTexts, time: LinkedSimulator, chip: int, numbers: Iterator[int], file: int, data: bytes
 ) -> None:
-    """Keep what a chip prints at its time."""
+    """Keep the text that a chip prints at its time."""
     printed.add(PrintedText(time.now, chip, next(numbers), file, data))
 
 
 def _ways(chips: Chips) -> np.ndarray:
-    """Least ticks from what one chip sends to what another one sees of it; none to itself."""
+    """Return the least ticks from a message of one chip to its effect on another; none to itself."""
     latency, numbers = ticks(chips.latency.value), range(chips.count)
     ways = np.array([[chips.distance(a, b) * latency for b in numbers] for a in numbers], dtype=np.int64)
     np.fill_diagonal(ways, HUGE // 2)

@@ -1,4 +1,4 @@
-"""What chips send each other. A message is plain data, so that chips need not be in one process."""
+"""Messages between chips. A message is plain data, so that chips need not be in one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.watch.strict.stamps import Stamp
 
 
 class MessageOrigin(NamedTuple):
-    """The sender of a message: a tile of a chip, and how much that tile had sent to other chips before."""
+    """The sender of a message: a tile of a chip, and the number of its earlier messages to other chips."""
 
     chip: int
     tile: int
@@ -31,11 +31,11 @@ class RemoteCopy:
     data: Bytes
     """The bytes of all pieces, one after another."""
     stamp: Stamp | None
-    """What orders the sender's accesses; only in a strict run."""
+    """Orders the sender's accesses; only in a strict run."""
 
     @property
     def size(self) -> int:
-        """Bytes that it takes on a link."""
+        """Bytes on a link."""
         return self.pieces.total
 
 
@@ -50,13 +50,13 @@ class RemoteUpdate:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes on a link."""
+        """Bytes on a link."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Says to a sender that its copy is in the target's memory, or was refused there.
+    """Confirms to a sender that its copy is in the target's memory, or was refused there.
 
     It takes the latency of the links and waits for none of them (proposed).
     """

@@ -1,7 +1,7 @@
-"""What the programs of several chips print, in the order of simulated time.
+"""Text that the programs of several chips print, in the order of simulated time.
 
-Chips run ahead of one another as far as they can, which is not the same in every emulation. So what one
-prints is kept until no chip can print anything earlier.
+Chips run ahead of one another as far as they can, which differs between emulations. So the text of a chip is
+kept until no chip can print anything earlier.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from emulator.chip.options import Show
 
 
 class PrintedText(NamedTuple):
-    """Something printed; texts of one time come in the order of their chips."""
+    """A printed text; texts of one time come in the order of their chips."""
 
     time: int
     chip: int
     number: int
-    """How much the chip has printed before it."""
+    """Number of texts that the chip has printed before it."""
     file: int
     data: bytes
 
@@ -35,7 +35,7 @@ class PrintedTexts:
         heappush(self._kept, text)
 
     def show(self, before: int) -> None:
-        """Show what was printed before a time; nothing earlier may come after it."""
+        """Show the text printed before a time; nothing earlier may come after it."""
         while self._kept and self._kept[0].time < before:
             text = heappop(self._kept)
             self._show(text.file, text.data)

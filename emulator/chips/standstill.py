@@ -1,4 +1,4 @@
-"""Chips that stand still: whether they do so for ever, and what is to be said about it."""
+"""Chips that stand still: whether for ever, and the message about it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from emulator.tile.fault import Fault
 from .linked_chip import Failure, LinkedChip
 
 _MOST_SHOWN = 8
-"""Tiles and links that the message about a deadlock names."""
+"""The most tiles and links that the message about a deadlock names."""
 
 
 class Stillness(NamedTuple):
     """Some of the chips when nothing is under way."""
 
     over: bool
-    """All tiles of theirs have exited."""
+    """All their tiles have exited."""
     polls: bool
-    """Some tile looks for something again and again."""
+    """Some tile polls again and again."""
     moved: bool
-    """Something has happened since they stood still before."""
+    """Something has happened since they last stood still."""
     now: int
     """The latest of their times."""
     failures: list[Failure]
 
     @classmethod
     def of(cls, chips: Sequence[LinkedChip], moved: bool) -> Stillness:
-        """That of these chips."""
+        """Return the stillness of these chips."""
         return cls(
             all(chip.over for chip in chips),
             any(chip.polls for chip in chips),
@@ -39,14 +39,17 @@ class Stillness(NamedTuple):
 
 
 class StandingChips:
-    """The state in which some chips stand still, to see whether they do so for ever."""
+    """The state in which some chips stand still, kept to detect that they do so for ever."""
 
     def __init__(self) -> None:
         self._registers: list[bytes] = []
         self._memory: list[bytes] = []
 
     def again(self, chips: Sequence[LinkedChip]) -> bool:
-        """Whether the chips were in their present state before; memory is compared if registers agree."""
+        """Return True if the chips were in their present state before.
+
+        Memory is compared if registers agree.
+        """
         registers = [chip.registers() for chip in chips]
         agrees, self._registers = registers == self._registers, registers
         memory = [chip.memory() for chip in chips] if agrees else []
@@ -55,7 +58,7 @@ class StandingChips:
 
 
 class Hindrance(NamedTuple):
-    """What the tiles of a chip wait for, and what its links have carried."""
+    """The reasons why the tiles of a chip wait, and the traffic of its links."""
 
     chip: int
     waits: list[str]
@@ -63,7 +66,7 @@ class Hindrance(NamedTuple):
 
     @classmethod
     def of(cls, chip: LinkedChip) -> Hindrance:
-        """That of a chip."""
+        """Return the hindrance of a chip."""
         waits = [f"chip {chip.number}: {text}" for text in chip.traffic.standstill()]
         links = [
             f"{chip.number} -> {to} has carried {link.messages}"
@@ -74,7 +77,7 @@ class Hindrance(NamedTuple):
 
 
 def deadlock(hindrances: Iterable[Hindrance]) -> Fault:
-    """The fault of a program that can never go on; ``hindrances`` of all chips."""
+    """Return the fault of a program that hangs for ever; ``hindrances`` of all chips."""
     ordered = sorted(hindrances)
     waits = [text for one in ordered for text in one.waits]
     links = [text for one in ordered for text in one.links]
@@ -83,6 +86,6 @@ def deadlock(hindrances: Iterable[Hindrance]) -> Fault:
 
 
 def _some(texts: Sequence[str]) -> str:
-    """The first of many texts."""
+    """Return the first of many texts."""
     more = len(texts) - _MOST_SHOWN
     return "; ".join(texts[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")

@@ -12,7 +12,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _LONGEST_NAME = 200
-"""Letters of an output's name in the name of its file; file systems allow some more."""
+"""The most letters of an output's name in its file's name; file systems allow some more."""
 
 
 def write_array(array: Array, file: IO[bytes]) -> None:
@@ -23,10 +23,10 @@ def write_array(array: Array, file: IO[bytes]) -> None:
 def random_arrays(
     wanted: Iterable[tuple[str, tuple[int, ...], Any]], given: Mapping[str, Array], seed: int
 ) -> dict[str, Array]:
-    """The given arrays, and random ones for the other names: (name, shape, dtype) of each input, in order.
+    """Return the given arrays, and random ones for the other (name, shape, dtype) inputs, in order.
 
     Numbers of NumPy's ``default_rng(seed)``, normally distributed with mean 0 and deviation 1, rounded to the
-    dtype (integers: toward zero). An input gets the same ones whether others are given or not.
+    dtype (integers: toward zero). An input gets the same numbers whether others are given or not.
     """
     generator = np.random.default_rng(seed)
     arrays = dict(given)
@@ -37,10 +37,10 @@ def random_arrays(
 
 
 def file_names(outputs: Iterable[str]) -> dict[str, str]:
-    """Name of the .npy file of each output, no two alike.
+    """Return the name of the .npy file of each output, no two alike.
 
-    Anything but ``[A-Za-z0-9_.-]`` becomes ``_``, long names are cut, and one that another output has gets a
-    number.
+    Anything but ``[A-Za-z0-9_.-]`` becomes ``_``, long names are cut, and a name that another output has gets
+    a number.
     """
     plain = {output: re.sub(r"[^A-Za-z0-9_.-]", "_", output)[:_LONGEST_NAME] for output in outputs}
     taken = {name for output, name in plain.items() if name == output}

@@ -1,7 +1,7 @@
-"""tx8emu on several chips: what is watched of them, what is printed and written.
+"""tx8emu on several chips: observers, printed text and written files.
 
-The chips of a run may be emulated by several ranks. Each finds what there is to say about its own chips, as
-plain data; one of them puts that together.
+The chips of a run may be emulated by several ranks. Each collects the findings about its own chips as plain
+data; one of them combines these.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from emulator.chips.ranks.mpi import MpiPost
 
 _FOR_ONE_CHIP = {"gdb": None, "explore": 0, "save_state": None, "load_state": None}
-"""Options that look at one chip, and what they are without being given."""
+"""Options that look at one chip, with their default values."""
 
 
 def check_options(options: argparse.Namespace, program: Program) -> None:
-    """Tx8Error for what cannot be done with several chips, or for a chip that is not there."""
+    """Raise Tx8Error for options that several chips do not allow, or for a chip that is not there."""
     if options.session:
         raise Tx8Error("--session runs in one process, also on several chips: start it without mpiexec")
     for name, default in _FOR_ONE_CHIP.items():
@@ -64,7 +64,7 @@ def check_options(options: argparse.Namespace, program: Program) -> None:
 
 
 def page_files(options: argparse.Namespace, chips: int) -> list[str]:
-    """The page of each chip: ``run.html`` becomes ``run.chip0.html`` and so on; none without pages."""
+    """Return the page of each chip: ``run.html`` becomes ``run.chip0.html`` and so on; none without pages."""
     form = options.report and report_form(options.report)
     page = options.html or (options.report if form == "html" else None)
     if not page:
@@ -74,28 +74,28 @@ def page_files(options: argparse.Namespace, chips: int) -> list[str]:
 
 
 class ChipFindings(NamedTuple):
-    """What there is to say about a chip after a run."""
+    """The findings about a chip after a run."""
 
     chip: int
     cycles: int
     hazards: Sequence[Hazard] | None
-    """None when they were not looked for."""
+    """The hazards; None when the run did not look for them."""
     more: bool
     gave_up: bool
-    """As the properties of ``Sanitizer``."""
+    """``more`` and ``gave_up``: as the properties of ``Sanitizer``."""
     report: Report | None
     executed: Sequence[str]
     page: bytes
     trace: Mapping[str, Any]
-    """The summary of its part of the trace."""
+    """The summary of the chip's part of the trace."""
     trace_error: str | None
     dumps: Sequence[str]
     files: Mapping[str, bytes]
-    """What is to be printed of its memory, and what belongs in files."""
+    """Contents of files with dumps, by their names; ``dumped`` has the printed lines."""
 
 
 class RunFindings(NamedTuple):
-    """What there is to say about some chips, or all of them. ``outputs`` are empty after a fault."""
+    """The findings about some chips, or all of them. ``outputs`` are empty after a fault."""
 
     outputs: dict[str, Array]
     chips: list[ChipFindings]
@@ -103,7 +103,7 @@ class RunFindings(NamedTuple):
 
     @classmethod
     def together(cls, parts: Sequence[RunFindings], names: Iterable[str]) -> RunFindings:
-        """The findings of all ranks; ``names``: those of outputs, in their order."""
+        """Join the findings of all ranks; ``names``: the outputs' names, in their order."""
         outputs = {name: array for part in parts for name, array in part.outputs.items()}
         return cls(
             {name: outputs[name] for name in names if name in outputs},
@@ -113,12 +113,12 @@ class RunFindings(NamedTuple):
 
     @property
     def hazards(self) -> Sequence[Hazard]:
-        """What a strict run has found, by chip."""
+        """The findings of a strict run, by chip."""
         return [hazard for chip in self.chips for hazard in chip.hazards or ()]
 
 
 class ChipsWatching:
-    """What watches the chips that are emulated here. The end of a ``with`` block drops the trace's parts."""
+    """The observers of the chips emulated here. The end of a ``with`` block drops the trace's parts."""
 
     def __init__(self, options: argparse.Namespace, program: Program, numbers: Sequence[int]) -> None:
         self._options, image, machine = options, program.image, program.machine
@@ -134,7 +134,7 @@ class ChipsWatching:
             if self._paths
         }
         self.parts: dict[int, PartOfTrace] = {}
-        """Of the trace, by chip."""
+        """Parts of the trace, by chip."""
         if options.trace:
             if not Path(options.trace).exists() or Path(options.trace).is_file():
                 check_target(Path(options.trace))
@@ -151,21 +151,21 @@ class ChipsWatching:
             part.abandon()
 
     def sinks(self, chip: int) -> Sequence[Sink]:
-        """The sinks that a chip must be started with."""
+        """Return the sinks that a chip must be started with."""
         page = self._pages.get(chip)
         found = (self._traces.get(chip), self._statistics.get(chip), page and page.sink)
         return [sink for sink in found if sink]
 
     @property
     def passed(self) -> Callable[[Passage], None] | None:
-        """The receiver of messages that pass links."""
+        """Return the receiver of messages that pass links."""
         return self._passed if self._tracks else None
 
     def _passed(self, passage: Passage) -> None:
         self._tracks[passage.source].add(passage)
 
     def findings(self, mesh: ChipMesh, outputs: dict[str, Array], fault: str, dumps: Dumps) -> RunFindings:
-        """What there is to say about the chips of a run that is over."""
+        """Return the findings about the chips of a finished run."""
         return RunFindings(outputs, [self._found(chip, fault, dumps) for chip in mesh.chips], link_uses(mesh))
 
     def _found(self, chip: LinkedChip, fault: str, dumps: Dumps) -> ChipFindings:
@@ -190,7 +190,7 @@ class ChipsWatching:
         )
 
     def collect(self, post: MpiPost, ranks: Sequence[int]) -> None:
-        """Bring the parts of the trace from all ranks to rank 0; ``ranks``: that of each chip."""
+        """Send the parts of the trace from all ranks to rank 0; ``ranks``: the rank of each chip."""
         for chip, rank in enumerate(ranks if self._options.trace else ()):
             if rank and rank == post.rank:
                 post.pour(self.parts[chip].pieces())
@@ -201,7 +201,7 @@ class ChipsWatching:
     # -- about all chips -----------------------------------------------------------------------------------
 
     def lines(self, found: RunFindings, as_json: bool) -> list[str]:
-        """The output of ``--stats``: all chips together, then the one that ends last."""
+        """Return the output of ``--stats``: all chips together, then the one that ends last."""
         report = _report(found)
         if report is None:
             return []
@@ -219,7 +219,7 @@ class ChipsWatching:
         return list(compare(self._against, report.chips[report.last_chip]).lines())
 
     def finish(self, found: RunFindings) -> list[str]:
-        """Write the files about a run that is over; messages about those that cannot be written."""
+        """Write the files about a finished run; return messages about those that cannot be written."""
         errors = []
         for chip, path in zip(found.chips, self._paths, strict=False):
             errors += _tried(partial(write_whole, path, chip.page))
@@ -249,13 +249,13 @@ class ChipsWatching:
 
 
 def _report(found: RunFindings) -> ChipsReport | None:
-    """The statistics of all chips together; None if nothing counted."""
+    """Return the statistics of all chips together; None if nothing counted."""
     reports = [chip.report for chip in found.chips if chip.report]
     return chips_report(reports, found.links) if reports else None
 
 
 def _tried(write: Callable[[], None]) -> list[str]:
-    """Try to write something; gives the errors."""
+    """Try to write something; return the errors."""
     try:
         write()
     except Tx8Error as error:
@@ -264,7 +264,7 @@ def _tried(write: Callable[[], None]) -> list[str]:
 
 
 def show_hazards_of_chips(found: RunFindings, program: str) -> None:
-    """Print what ``--strict`` has found to standard error."""
+    """Print the findings of ``--strict`` to standard error."""
     from emulator.watch.strict.hazards import show_hazards
 
     more, gave_up = (any(getattr(chip, name) for chip in found.chips) for name in ("more", "gave_up"))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @run_of_tool()
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point; exit statuses are those in the help text."""
+    """Run the command; the help text lists the exit statuses."""
     from emulator.chips.ranks.launch import launched
 
     found = launched()
@@ -113,7 +113,7 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
 
 
 def _check_numbers(options: argparse.Namespace, program: Program, team: Team | None) -> None:
-    """Leave with a usage error for a tile or a chip that is not there."""
+    """Exit with a usage error for a tile or a chip that is not there."""
     from emulator.chips.ranks.placement import placed
 
     tiles = program.machine.tiles
@@ -127,7 +127,7 @@ def _check_numbers(options: argparse.Namespace, program: Program, team: Team | N
 
 
 def _run_session(options: argparse.Namespace) -> int:
-    """Run a program as a script says."""
+    """Run a program as the script of a session says."""
     from emulator import native
     from emulator.cli.session import run_script
     from emulator.cli.warm import announce
@@ -183,7 +183,7 @@ def _tell(
     files: dict[str, Path],
     watching: ChipsWatching,
 ) -> int:
-    """Print and write what a run on several chips has given; the exit status."""
+    """Print and write the findings of a run on several chips; return the exit status."""
     from emulator.cli.chips import show_hazards_of_chips
     from emulator.cli.dumps import write_files
 
@@ -208,21 +208,21 @@ def _tell(
 
 
 def _print_cycles(options: argparse.Namespace, fault: str, cycles: int | None) -> None:
-    """Print the time of a run with ``--cycles-only``, where no other option says what is to be shown."""
+    """Print the cycles of a run with ``--cycles-only`` if no other option asks for output."""
     shown = options.stats or options.against or options.json or options.trace
     if options.cycles_only and not fault and not (shown or options.html or options.report):
         print_out(f"{cycles:,} cycles")
 
 
 def _told(errors: Iterable[str], status: int) -> int:
-    """Print errors that come after the results of a run; the exit status, which was another one before."""
+    """Print errors that come after the results of a run; return the exit status, given the one before."""
     for text in errors:
         status = max(status, tell(error_line("tx8emu", text), 1))
     return status
 
 
 def _left_out(system: System) -> bool:
-    """Whether a strict run has found more hazards than it tells."""
+    """Return True if a strict run has found more hazards than it reports."""
     checked = system.sanitizer
     return bool(checked and (checked.more or checked.gave_up))
 
@@ -243,7 +243,7 @@ def _print_verdict(
 
 
 def _loaded(options: argparse.Namespace) -> Program:
-    """The program, on its machine or the one given, with the figures that --issue and --timing say."""
+    """Load the program, for its machine or the given one, with the figures of --issue and --timing."""
     from emulator.cli.inputs import chosen_entry
     from emulator.program import Program, load, on_chips
     from tx8isa.machine.description import load_machine
@@ -261,7 +261,7 @@ def _loaded(options: argparse.Namespace) -> Program:
 
 
 def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:
-    """The machine with the program, at its beginning or in a saved state."""
+    """Return the machine with the program, at its beginning or in a saved state."""
     from emulator.cli.inputs import read_inputs
     from emulator.debug.snapshot.commands import saved_state
 
@@ -271,7 +271,7 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
 
 
 def _run_options(options: argparse.Namespace) -> RunOptions:
-    """How a program is run, except for who watches."""
+    """Return the options of a run, except its observers."""
     return {
         "serial": options.serial,
         "threads": options.threads,
@@ -286,7 +286,7 @@ def _run_options(options: argparse.Namespace) -> RunOptions:
 
 
 def _hazards(options: argparse.Namespace, system: System) -> Sequence[Hazard] | None:
-    """Print what ``--strict`` finds; None without it."""
+    """Print the findings of ``--strict``; None without it."""
     sanitizer = system.sanitizer
     if sanitizer is None:
         return None
@@ -298,7 +298,7 @@ def _hazards(options: argparse.Namespace, system: System) -> Sequence[Hazard] | 
 
 
 def _differences(options: argparse.Namespace, program: Program) -> Sequence[Difference] | None:
-    """Print what ``--explore`` finds; None without it."""
+    """Print the findings of ``--explore``; None without it."""
     if not options.explore:
         return None
     from emulator.cli.inputs import read_inputs
@@ -321,7 +321,7 @@ def _differences(options: argparse.Namespace, program: Program) -> Sequence[Diff
 
 
 def _views(options: argparse.Namespace) -> Views:
-    """The views of the run that the options ask for, besides its outputs."""
+    """Return the views of the run that the options ask for, besides its outputs."""
     from emulator.cli.watching import Views, earlier_run
 
     form = options.report and report_form(options.report)
@@ -332,12 +332,12 @@ def _views(options: argparse.Namespace) -> Views:
 
 
 def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:
-    """Run the program, or let a debugger run it; prints and returns the fault, if there is one."""
+    """Run the program, or let a debugger run it; print and return the fault, if there is one."""
     return _reported(options, partial(_run_or_debug, system, options, saver))
 
 
 def _reported(options: argparse.Namespace, run: Callable[[], None]) -> str:
-    """Run; prints and returns the fault, if there is one."""
+    """Run; print and return the fault, if there is one."""
     from emulator.tile.fault import Fault
 
     try:
@@ -375,7 +375,7 @@ def _show(file: int, data: bytes) -> None:
 
 
 def _show_on_stderr(file: int, data: bytes) -> None:
-    """What the program prints, where standard output is for data."""
+    """Show the program's output on standard error, because standard output is for data."""
     _show(2, data)
 
 

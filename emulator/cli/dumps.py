@@ -1,4 +1,4 @@
-"""What tx8emu prints or writes of the memories after a run: hex dumps, raw bytes, tensors."""
+"""Dumps of the memories after a run, printed or written: hex dumps, raw bytes, tensors."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Dumps:
         self._ranges = [ddr_range(text) for text in options.dump_ddr]
 
     def check(self, system: System) -> None:
-        """Tx8Error when a range of DDR is not mapped."""
+        """Raise Tx8Error when a range of DDR is not mapped."""
         for address, size in self._ranges:
             system.ddr_range(address, size)
         for view, _ in self._tensors:
             view.read(system)
 
     def lines(self, system: System) -> Iterator[str]:
-        """The lines to print; dumps that go to files are written on the way."""
+        """Yield the lines to print; dumps that go to files are written on the way."""
         options = self._options
         if options.dump_spm == "-":
             chosen = [tile for tile in system.tiles if options.tile in (None, tile.number)]
@@ -51,7 +51,7 @@ class Dumps:
                 yield from view.lines(system)
 
     def files(self, system: System) -> dict[str, bytes]:
-        """What belongs in files, by their names."""
+        """Return the contents of files, by their names."""
         options = self._options
         found = {file: tensor_file_bytes(view, system) for view, file in self._tensors if file is not None}
         if options.dump_spm and options.dump_spm != "-":

@@ -1,4 +1,4 @@
-"""The arrays that a run gets: those of --input, and random ones."""
+"""The arrays of a run's inputs: those of --input, and random ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .options import make_parser
 
 
 def read_inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
-    """The arrays of --input, and with --random random ones for the other inputs."""
+    """Return the arrays of --input, and with --random random ones for the other inputs."""
     given = _given(options.input, program)
     shapes = program.image.shapes  # random arrays have the usual sizes, or those of the given ones
     sizes = usual_sizes(shapes) | (known_sizes(shapes, program.inputs, given) if shapes else {})
@@ -50,7 +50,10 @@ def _given(arguments: Iterable[str], program: Program) -> dict[str, Array]:
 
 
 def chosen_entry(options: argparse.Namespace, program: Program) -> Program:
-    """The network that ``--entry`` names; all for a session, whose steps choose; Tx8Error without one."""
+    """Return the network that ``--entry`` names.
+
+    All for a session, whose steps choose; Tx8Error without one.
+    """
     if options.entry is not None:
         return program.of_entry(options.entry)
     if program.entries and not options.session:

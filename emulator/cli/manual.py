@@ -27,7 +27,7 @@ in words that the page of the chip explains (isa.md in the documents), and See n
 
 
 def show(pattern: str | None) -> None:
-    """Print the entries a name or glob selects, or all; a terminal that is too short for them gets a pager.
+    """Print the entries that a name or glob selects, or all; through a pager on a terminal that is too short.
 
     ManualError when there is no such instruction.
     """
@@ -42,7 +42,7 @@ def show(pattern: str | None) -> None:
 
 
 def lines(pattern: str | None) -> Iterator[str]:
-    """The manual, or the part a name or glob selects, line by line."""
+    """Yield the lines of the manual, or of the part that a name or glob selects."""
     if pattern is None:
         yield _HEAD
     engine, scalar = manual.find("*" if pattern is None else pattern)

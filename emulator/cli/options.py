@@ -36,7 +36,7 @@ documents: python -m tx8 prints where they are."""
 
 
 class _Instructions(argparse.Action):
-    """Like ``--help``: print and leave, whatever else there is."""
+    """Like ``--help``: print and exit, whatever else there is."""
 
     def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, option: Any = None) -> None:
         from .manual import show
@@ -46,7 +46,7 @@ class _Instructions(argparse.Action):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser; its help text shows examples and exit statuses."""
+    """Make the parser; its help text shows examples and exit statuses."""
     parser = ToolParser("tx8emu", "Run a program image on an emulated TX81 chip.", _EPILOG)
     parser.add_argument("program", help="program image made by tx8as or tx8cc")
     group = parser.add_argument_group
@@ -88,7 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_leaving(parser: argparse._ArgumentGroup) -> None:
-    """Options like ``--help``, after which the tool ends."""
+    """Add options like ``--help``, after which the tool ends."""
     add = parser.add_argument
     add(
         "--instructions",
@@ -104,7 +104,7 @@ def _add_leaving(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_views(parser: argparse._ArgumentGroup) -> None:
-    """Options that show what the run did."""
+    """Add options that show events of the run."""
     add = parser.add_argument
     add(
         "--stats",
@@ -149,7 +149,7 @@ def _add_views(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_states(parser: argparse._ArgumentGroup) -> None:
-    """Options about saved states, sessions and what runs there."""
+    """Add options about saved states and sessions."""
     add = parser.add_argument
     add("--entry", metavar="NAME", help="which network runs, of a program that has several")
     add("--save-state", metavar="FILE", help="run as far as --at says, write the state to FILE and stop")
@@ -168,7 +168,7 @@ def _add_states(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_rules(parser: argparse._ArgumentGroup) -> None:
-    """Options that choose between rules of the machine."""
+    """Add options that choose between rules of the machine."""
     add = parser.add_argument
     add(
         "--on-exception",
@@ -221,13 +221,13 @@ def _number(text: str) -> int:
 
 
 def tensor_file(text: str, names: Collection[str]) -> tuple[str, str | None]:
-    """A tensor and the .npy file it is saved in; None to print it. ``names`` are those of buffers."""
+    """Split a tensor and the .npy file to save it in; None to print it. ``names`` are the buffers' names."""
     found = None if text in names else named_file(text, names)
     return found if found else (text, None)
 
 
 def prints(options: argparse.Namespace) -> str:
-    """An option, of those given, that prints to standard output; empty when there is none."""
+    """Return a given option that prints to standard output; empty when there is none."""
     given = {
         "--stats": options.stats,
         "--against": options.against,
@@ -239,7 +239,7 @@ def prints(options: argparse.Namespace) -> str:
 
 
 def beside_cycles(options: argparse.Namespace) -> str:
-    """An option, of those given, that is about data, so not for ``--cycles-only``; empty without one."""
+    """Return a given option about data, which ``--cycles-only`` excludes; empty without one."""
     names = ("output_dir", "dump_spm", "dump_ddr", "dump_tensor", "strict", "explore", "session")
     given = {name: getattr(options, name) for name in (*names, "save_state", "load_state")}
     found = next((name for name, value in given.items() if value), "" if options.gdb is None else "gdb")
@@ -265,14 +265,14 @@ _OF_A_RUN = (
 
 
 def beside_session(options: argparse.Namespace) -> str:
-    """An option, of those given, that is about a single run; empty when there is none."""
+    """Return a given option about a single run; empty when there is none."""
     parser = make_parser()
     found = next((name for name in _OF_A_RUN if getattr(options, name) != parser.get_default(name)), "")
     return f"--{found.replace('_', '-')}" if found else ""
 
 
 def ddr_range(text: str) -> tuple[int, int]:
-    """Address and length of ``--dump-ddr``; leaves with status 2 when the text says neither."""
+    """Parse address and length of ``--dump-ddr``; exit with status 2 for another text."""
     address, colon, size = text.partition(":")
     try:
         if not colon:

@@ -1,4 +1,4 @@
-"""The files that a run of tx8emu writes: none is written over a file that it reads, or over another one."""
+"""The files that a run of tx8emu writes; none replaces a file that it reads, or another one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import tensor_file
 def output_files(
     options: argparse.Namespace, outputs: Collection[str], pages: Collection[str] = ()
 ) -> dict[str, Path]:
-    """The file of each output; empty without --output-dir. ``pages``: other files that are written.
+    """Return the file of each output; empty without --output-dir. ``pages``: other files that are written.
 
     Tx8Error when any file that the options ask for would replace another one of the run.
     """
@@ -29,13 +29,13 @@ def output_files(
 def files_written(
     options: argparse.Namespace, outputs: Collection[str], pages: Collection[str]
 ) -> list[Path]:
-    """All files that a run writes."""
+    """Return all files that a run writes."""
     found = (path for _, path in _written(options, outputs, pages))
     return [Path(path) for path in found if path is not None and path != "-"]
 
 
 def files_of_run(options: argparse.Namespace, outputs: Collection[str]) -> list[Role]:
-    """All files that a run reads or writes."""
+    """Return all files that a run reads or writes."""
     return [*_inputs(options), *_written(options, outputs)]
 
 
@@ -57,7 +57,7 @@ def _written(
 
 
 def output_folder(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """The folder of --output-dir, which is there inside the block; see ``made_folder``."""
+    """Return the folder of --output-dir, which exists inside the block; see ``made_folder``."""
     return made_folder(Path(options.output_dir)) if options.output_dir else nullcontext()
 
 

@@ -1,4 +1,4 @@
-"""The progress line: how far a long run has come, on a terminal, removed at the end."""
+"""The progress line of a long run on a terminal, removed at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def show_progress(system: System, file: TextIO | None) -> None:
-    """Show on ``file``, if it is a terminal, how far a run has come; the program's output goes above it."""
+    """Show the progress of a run on ``file``, if it is a terminal; the program's output goes above it."""
     if file is None or not file.isatty():
         return
     progress = Progress(system.image.nodes, lambda: system.cycles, system.machine.engines.clock.value, file)
@@ -77,7 +77,7 @@ class Progress(Observer):
         self._bar.refresh()
 
     def _done(self, tiles: Sequence[Tile]) -> int:
-        """Nodes that the slowest tile has finished."""
+        """Return the number of nodes that the slowest tile has finished."""
         if self._starts is None:
             first: dict[str, int] = {}
             for address in sorted(self._nodes):
@@ -105,7 +105,7 @@ class Progress(Observer):
 
 
 def short(number: float) -> str:
-    """A count in three or four figures: ``12.3 M``."""
+    """Return a count in three or four figures: ``12.3 M``."""
     for unit, letter in _UNITS:
         if number >= unit:
             return f"{number / unit:.1f} {letter}"
@@ -113,7 +113,7 @@ def short(number: float) -> str:
 
 
 def _make_bar(nodes: int, file: TextIO, elapsed: float) -> Any:
-    """A line that writes itself; with a bar and an estimate of the rest when there are nodes to count."""
+    """Return a line that writes itself; with a bar and an estimate of the rest when there are nodes."""
     from tqdm.std import tqdm  # here and not above: only long runs on a terminal need it
 
     tqdm.monitor_interval = 0  # no thread of its own

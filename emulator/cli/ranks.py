@@ -1,4 +1,4 @@
-"""tx8emu as one of several ranks: rank 0 speaks for all, and a failure of any is one line."""
+"""tx8emu as one of several ranks: only rank 0 prints, and a failure of any rank is one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Guarded = Callable[[Callable[[], int], Report], int]
 
 
 def run_as_rank(launched: Launched, run: Callable[[Team], int], guarded: Guarded, report: Report) -> int:
-    """Run a rank of several; the exit status."""
+    """Run a rank of several; return the exit status."""
     heard = io.StringIO()
     if launched.rank:
         sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO()), heard
@@ -51,6 +51,6 @@ def run_as_rank(launched: Launched, run: Callable[[Team], int], guarded: Guarded
 
 
 def _last(heard: io.StringIO) -> str:
-    """The last line that a silent rank has printed, without the name of the command."""
+    """Return the last line of a silent rank, without the name of the command."""
     lines = heard.getvalue().strip().splitlines()
     return lines[-1].removeprefix("tx8emu: error: ") if lines else ""

@@ -28,7 +28,7 @@ Files = dict[str, str]
 
 
 _MOST_BYTES = 1 << 32
-"""Of an output of all runs of a step: the largest tensor that there is."""
+"""The most bytes of an output of all runs of a step: the largest tensor that there is."""
 
 
 class ScriptError(Tx8Error):
@@ -36,9 +36,9 @@ class ScriptError(Tx8Error):
 
 
 class Runs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Runs of the program. ``each`` are arrays with an axis in front, along which every run takes its part.
+    """Runs of the program. ``each`` are arrays with a leading axis, along which every run takes its part.
 
-    ``outputs`` are written when all runs are done; those of several runs get an axis in front. ``entry`` is
+    ``outputs`` are written when all runs are done; outputs of several runs get a leading axis. ``entry`` is
     the network that runs, by default the first.
     """
 
@@ -60,17 +60,17 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def kinds(self) -> list[str]:
-        """The fields that are given."""
+        """Return the fields that are given."""
         return [name for name in self.__struct_fields__ if getattr(self, name) not in (None, False)]
 
     def reads(self, number: int) -> list[Role]:
-        """The files that the step of this number reads."""
+        """Return the files that the step of this number reads."""
         given = [] if self.run is None else [self.run.inputs, self.run.each]
         arrays = [role for files in given for role in _roles(f"an input of step {number}", files)]
         return [(f"the states of step {number}", self.load), *arrays]
 
     def writes(self, number: int) -> list[Role]:
-        """The files that the step of this number writes."""
+        """Return the files that the step of this number writes."""
         outputs = None if self.run is None else self.run.outputs
         return [
             (f"'save' of step {number}", self.save),
@@ -80,7 +80,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A session: what its states are at first, what every run reads, constants to be replaced, and steps."""
+    """A session: first values of states, arrays that every run reads, constants to replace, and steps."""
 
     steps: list[Step]
     state: Files = {}
@@ -89,7 +89,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_script(path: str) -> Script:
-    """The script in a file; ScriptError says where it is wrong."""
+    """Read the script of a file; ScriptError names the wrong place."""
     try:
         script: Script = msgspec.json.decode(read_bytes(path), type=Script)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -104,7 +104,7 @@ def read_script(path: str) -> Script:
 
 
 def run_script(options: argparse.Namespace, program: Program, run: RunOptions) -> int:
-    """Run a script; the exit status of the command."""
+    """Run a script; return the exit status of the command."""
     script = read_script(options.session)
     _check_files(script, options)
     with ProgramSession(program, max_instructions=options.max_instructions, **run) as session:
@@ -123,9 +123,9 @@ def run_script(options: argparse.Namespace, program: Program, run: RunOptions) -
 
 
 def _check_files(script: Script, options: argparse.Namespace) -> None:
-    """Tx8Error when a step would replace a file that something else reads, or that another step writes.
+    """Raise Tx8Error when a step would replace a file that another step, or something else, reads or writes.
 
-    A step may read what a step before has written.
+    A step may read a file that an earlier step has written.
     """
     inputs: list[Role] = [("the program", options.program), ("the script", options.session)]
     inputs.append(("the machine description", options.machine))
@@ -181,7 +181,7 @@ def _run(session: ProgramSession, runs: Runs, where: str) -> None:
 
 
 def _room(result: Array, count: int, what: str) -> Array:
-    """An array for a result of every run; ScriptError when it would be larger than any tensor."""
+    """Return an array for a result of every run; ScriptError when it is larger than any tensor."""
     if count * result.nbytes > _MOST_BYTES:
         found = f"{count} runs of {result.nbytes} bytes"
         raise ScriptError(f"{what}: {found}; at most {_MOST_BYTES} are kept in one step: use several steps")
@@ -189,7 +189,7 @@ def _room(result: Array, count: int, what: str) -> Array:
 
 
 def _count(each: Mapping[str, Array], repeat: int | None, where: str) -> int:
-    """How often a step runs the program."""
+    """Return the number of runs of a step."""
     counts = {name: array.shape[0] if array.ndim else 0 for name, array in each.items()}
     if repeat is not None:
         counts["repeat"] = repeat
@@ -200,7 +200,7 @@ def _count(each: Mapping[str, Array], repeat: int | None, where: str) -> int:
 
 
 def _check_names(files: Files, arrays: Mapping[str, Array], missing: str) -> None:
-    """ScriptError for a name that is not there."""
+    """Raise ScriptError for a name that is not there."""
     wrong = next((name for name in files if name not in arrays), None)
     if wrong is not None:
         raise ScriptError(f"{missing} '{wrong}'; there are: {', '.join(arrays) or 'none'}")

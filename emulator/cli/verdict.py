@@ -1,4 +1,4 @@
-"""``tx8emu --json``: what became of a run as one JSON object. The records here are its schema."""
+"""``tx8emu --json``: the result of a run as one JSON object. The records here are its schema."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class HazardData(msgspec.Struct, frozen=True):
     fix: str
     count: int
     also: tuple[int, ...]
-    """The other tiles that have it, at the same instructions."""
+    """The other tiles with the same hazard, at the same instructions."""
 
 
 class DifferenceData(msgspec.Struct, frozen=True):
-    """An order with another result, and the instruction whose order mattered, if that was looked for."""
+    """An order with another result, and the instruction whose order mattered, if it was searched for."""
 
     order: str
     where: str
@@ -74,15 +74,15 @@ class Verdict(msgspec.Struct, frozen=True):
     hazards: tuple[HazardData, ...] | None
     """Null without ``--strict``."""
     hazards_left_out: bool
-    """Whether there were more than are kept, or the rest of the run was not checked."""
+    """True if there were more than are kept, or the rest of the run was not checked."""
     orders: int
-    """How many ``--explore`` ran."""
+    """Number of orders that ``--explore`` ran."""
     differences: tuple[DifferenceData, ...] | None
     """Null without ``--explore``."""
 
 
 def output_data(name: str, array: np.ndarray[Any, Any]) -> OutputData:
-    """The summary of an output."""
+    """Return the summary of an output."""
     values = array.astype(np.float64).reshape(-1)
     finite = values[np.isfinite(values)]
     least, most, mean = (
@@ -104,7 +104,7 @@ def verdict(
     orders: int,
     differences: Sequence[Difference] | None,
 ) -> str:
-    """The object as a line of text."""
+    """Return the object as a line of text."""
     found = Verdict(
         program=program,
         status=status,
@@ -123,7 +123,7 @@ def _site(site: Site) -> SiteData:
 
 
 def hazards_data(found: Sequence[Hazard]) -> tuple[HazardData, ...]:
-    """Hazards as data, those of several tiles together; ``tx8cc --json`` has the same."""
+    """Return hazards as data, those of several tiles together; ``tx8cc --json`` has the same."""
     return tuple(_hazard(hazard, sorted(set(tiles))) for hazard, tiles in grouped(found))
 
 

@@ -17,7 +17,7 @@ from tx8isa.tools.command_line import note
 
 
 def all_jobs() -> list[Callable[[], object]]:
-    """A job for everything that is compiled: kernels of each format and kind, and what executes programs."""
+    """Return a job for everything that is compiled: kernels of each format and kind, and program loops."""
     from emulator.chip.copies import copies_kernel
     from emulator.chip.host_threads import rounds_kernel
     from emulator.core.float_unit import unit_kernel
@@ -40,7 +40,7 @@ def all_jobs() -> list[Callable[[], object]]:
 
 
 def warm(file: TextIO | None) -> str:
-    """Fill the cache, with a line of progress on ``file`` if that is a terminal; what was done, in a line."""
+    """Fill the cache, with a line of progress on ``file`` if it is a terminal; return a summary."""
     from tqdm.std import tqdm
 
     from emulator.native import ahead, store
@@ -55,7 +55,7 @@ def warm(file: TextIO | None) -> str:
 
 
 class Warm(argparse.Action):
-    """Like ``--help``: fill the cache and leave, whatever else there is."""
+    """Like ``--help``: fill the cache and exit, whatever else there is."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from emulator.native import jit_enabled, store
@@ -70,7 +70,7 @@ class Warm(argparse.Action):
 
 
 def announce(verbose: bool) -> Callable[[str, float | None], None]:
-    """What to do when a kernel is compiled: with -v say so each time, else once, and only on a terminal."""
+    """Return the report of compiled kernels: with -v each one, else a single line on a terminal."""
     said: list[str] = []
 
     def announce(name: str, seconds: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What watches a run and the files that this gives: statistics, page, trace. Both command lines use it."""
+"""The observers of a run and their files: statistics, page, trace. Both command lines use them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Views:
-    """The views of a run that are wanted besides its outputs, as the options of these names; None if not.
+    """The views of a run besides its outputs, as the options of these names; None if not wanted.
 
-    ``title`` is what page and trace call the program. ``page`` and ``data`` are the files of ``--report``,
-    ``against`` the statistics of an earlier run, with which this one is compared.
+    ``title`` is the program's name in page and trace. ``page`` and ``data`` are the files of ``--report``,
+    ``against`` has the statistics of an earlier run, with which this one is compared.
     """
 
     title: str
@@ -43,9 +43,9 @@ def earlier_run(path: str | None) -> Report | None:
 
 
 class Watching:
-    """The sinks of one run. Tx8Error when a file that is wanted cannot be made.
+    """The sinks of one run. Tx8Error when a file cannot be made.
 
-    The end of a ``with`` block drops a trace that is not complete.
+    The end of a ``with`` block drops an incomplete trace.
     """
 
     def __init__(self, views: Views, image: Image, machine: Machine) -> None:
@@ -79,19 +79,19 @@ class Watching:
 
     @property
     def sinks(self) -> Sequence[Sink]:
-        """The sinks that the run must be started with."""
+        """Return the sinks that the run must be started with."""
         page = None if self._page is None else self._page.sink
         wanted = None if self.statistics is None else self.statistics.range
         return [sink for sink in (self._trace, self.statistics, wanted, page) if sink is not None]
 
     def lines(self, system: System, as_json: bool) -> list[str]:
-        """The output of ``--stats`` about a run that is over."""
+        """Return the output of ``--stats`` about a finished run."""
         from emulator.watch.stats.output import lines
 
         return [] if self.statistics is None else list(lines(self.statistics, system.tiles, as_json))
 
     def compared(self, system: System) -> list[str]:
-        """The output of ``--against`` about a run that is over."""
+        """Return the output of ``--against`` about a finished run."""
         if self._against is None or self.statistics is None:
             return []
         from emulator.watch.stats.compare import compare
@@ -100,9 +100,9 @@ class Watching:
         return list(compare(self._against, make_report(self.statistics, system.tiles)).lines())
 
     def finish(self, system: System, fault: str) -> list[str]:
-        """Write the files of a run that is over; messages about those that cannot be written.
+        """Write the files of a finished run; return messages about those that cannot be written.
 
-        ``fault``: what stopped the run, if anything did. The outputs of the run are out by then, so that
+        ``fault``: the fault that stopped the run, if any. The outputs of the run are written by then, so that
         nothing is lost.
         """
         found = system.sanitizer.hazards() if system.sanitizer else None

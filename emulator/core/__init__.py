@@ -1,4 +1,4 @@
 """The kernel core: program text, the compiled loop over predecoded words, and its translation.
 
-It stops for whatever only Python can do (``memory.stop``).
+The loop stops for everything that only Python can do (``memory.stop``).
 """

@@ -1,4 +1,4 @@
-"""Loads and stores of the kernel core: where their bytes are, and what is noted about them. Compiled."""
+"""Loads and stores of the kernel core: the place of their bytes, and what is recorded. Compiled."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def note_load(s: Any, address: int) -> None:
 
 
 MAINTENANCE = 0x80
-"""What a check is called for: a fence or maintenance of the cache, with the bits CLEANS, DROPS and ENTIRE."""
+"""The reason for a check: a fence or maintenance of the cache, with the bits CLEANS, DROPS and ENTIRE."""
 CLEANS, DROPS, ENTIRE = 1, 2, 4
 
 

@@ -1,6 +1,6 @@
-"""The program text as the kernel core runs it: the bytes as fetched, and their decoded words.
+"""The program text as the kernel core runs it: the fetched bytes, and their decoded words.
 
-Both are copies: what a program writes over its own text in DDR is executed after a fence.i of that tile.
+Both are copies: a program's writes to its own text in DDR take effect after a fence.i of that tile.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .translate import Translation
 
 _LARGEST = 1 << 30
 _CONTROL = 8 // PARCEL
-"""Place of the control word in an engine instruction."""
+"""Position of the control word in an engine instruction."""
 _LONGEST = 4 * 63
 """Bytes of the longest instruction that a header word can announce."""
 
 _PLACES = np.array([state.PLAIN, state.CODE_WORDS, state.CODE_BASE, state.TEXT, state.FLOAT_UNIT])
-"""Positions of the words that say which program a tile runs, and never change while it runs."""
+"""Positions of the words that describe a tile's program, and never change while it runs."""
 
 
 class CodeError(Tx8Error):
@@ -45,7 +45,7 @@ class CodeError(Tx8Error):
 class Code:
     """``words[i]`` belongs to the instruction at core address ``base + PARCEL*i``; ``text`` are the bytes.
 
-    One more word after the last is not an instruction, so that the loop need not look for the end.
+    One more word after the last is not an instruction, so that the loop need not check for the end.
     """
 
     base: int
@@ -59,12 +59,15 @@ class Code:
         object.__setattr__(self, "translation", Translation(self.words))
 
     def index(self, address: int) -> int | None:
-        """The index of the word at a core address; None where no instruction can begin."""
+        """Return the index of the word at a core address; None if no instruction can begin there."""
         at, odd = divmod(address - self.base, PARCEL)
         return at if not odd and 0 <= at < self.words.size - 1 else None
 
     def word(self, address: int) -> int | None:
-        """The undecoded instruction at a core address; None where the program lacks one of its bytes."""
+        """Return the undecoded instruction at a core address.
+
+        None where the program lacks one of its bytes.
+        """
         at = address - self.base
         word = int.from_bytes(self.text[at : at + 4].tobytes(), "little") if at >= 0 else 0
         size = rvc.length(word)
@@ -72,15 +75,15 @@ class Code:
         return word & (1 << 8 * size) - 1 if inside else None
 
     def missing(self, address: int) -> int:
-        """Where ``word`` is None: the address that cannot be fetched, the instruction's or after it."""
+        """Return the address that cannot be fetched where ``word`` is None: the instruction's or after it."""
         begins = any(first <= address <= first + length - PARCEL for first, length in self.runs)
         return address + PARCEL if begins else address
 
     def scalar(self, address: int) -> tuple[Scalar, dict[str, int]]:
-        """The scalar instruction that the compiled loop stopped at, and its field values.
+        """Return the scalar instruction that the compiled loop stopped at, and its field values.
 
-        Of a compressed instruction it is the one that it stands for. A program that polls a register stops
-        at the same instruction again and again, so each is decoded once.
+        A compressed instruction is returned as the full one. A program that polls a register stops at the
+        same instruction again and again, so each is decoded once.
         """
         if address not in self._scalars:
             self._scalars[address] = self._decoded_scalar(address)
@@ -98,7 +101,7 @@ class Code:
         return {}
 
     def size(self, address: int) -> int:
-        """Bytes of the instruction at a core address, also where its word is marked."""
+        """Return the bytes of the instruction at a core address, also where its word is marked."""
         if address not in self._sizes:
             at = address - self.base
             found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
@@ -114,7 +117,7 @@ class Code:
 
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
-        """(address, bytes) of the executable segments, one after another without a gap joined to one."""
+        """(address, bytes) of the executable segments; adjacent ones are joined."""
         runs: list[tuple[int, int]] = []
         for address, size in sorted(self.spans):
             if runs and sum(runs[-1]) == address:
@@ -124,12 +127,12 @@ class Code:
 
     @cached_property
     def float_unit(self) -> int:
-        """Address of the floating-point unit, 0 when no instruction needs it."""
+        """Return the address of the floating-point unit, 0 when no instruction needs it."""
         return unit_kernel() if np.isin(self.words & 0xFF, float_operations()).any() else 0
 
     @cached_property
     def expected_slots(self) -> list[int]:
-        """The kernels' slots of the engine instructions in the text."""
+        """Return the kernels' slots of the engine instructions in the text."""
         places = np.flatnonzero(self.words & 0xFF == ENGINE)
         halves = self.text.view("<u2")
         low, high = (halves[places + _CONTROL + half].astype(np.int64) for half in (0, 1))
@@ -138,23 +141,23 @@ class Code:
 
     @cached_property
     def reads_clock(self) -> bool:
-        """Whether an instruction reads simulated time."""
+        """True if an instruction reads simulated time."""
         return reads_clock(self.words)
 
     @cached_property
     def _values(self) -> Words:
-        """The values of the words ``_PLACES`` of a tile that runs this program."""
+        """Return the values of the words ``_PLACES`` of a tile that runs this program."""
         plain, text = self.words.ctypes.data, self.text.ctypes.data
         return np.array([plain, self.words.size - 1, self.base, text, self.float_unit], dtype=np.int64)
 
     def install(self, words: Words) -> None:
-        """Let a tile, given by the words of its state, run this program."""
+        """Make a tile, given by the words of its state, run this program."""
         words[_PLACES] = self._values
         words[state.CODE] = self.translation.dispatch.ctypes.data
 
 
 def check_machine(image: Image, machine: Machine) -> None:
-    """Tx8Error when an image was laid out for another machine."""
+    """Raise Tx8Error when an image was laid out for another machine."""
     if tuple(image.windows) != ddr_windows(machine):
         name = image.machine if isinstance(image.machine, str) else image.machine.get("name")
         raise Tx8Error(
@@ -169,7 +172,7 @@ def check_machine(image: Image, machine: Machine) -> None:
 
 
 def load_code(image: Image, machine: Machine) -> Code:
-    """The executable segments of an image in one array; gaps between them hold no instructions."""
+    """Load the executable segments of an image into one array; gaps between them hold no instructions."""
     segments = [segment for segment in image.segments if "x" in segment.flags]
     for segment in segments:
         _check_window(segment, machine)
@@ -191,7 +194,7 @@ def load_code(image: Image, machine: Machine) -> Code:
 
 
 def fetch_again(code: Code, read: Callable[[int, int], Bytes | None]) -> Code:
-    """The code as memory holds it now, the same object when nothing has changed.
+    """Return the code as memory holds it now, the same object when nothing has changed.
 
     ``read(address, size)`` gives bytes as the kernel core sees them.
     """

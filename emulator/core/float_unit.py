@@ -1,10 +1,10 @@
 """The floating-point unit of the kernel core: one compiled function for all F and D operations.
 
 The loop of ``core`` calls it with a predecoded word (``predecode``, FLOAT) and the address of the tile's
-state. It is compiled by itself, and only for programs that hold such an instruction.
+state. It is compiled by itself, and only for programs with such an instruction.
 
-The bodies of the records are exact and know all modes and flags. Where an operation of the host is sure to
-give the same, it is used instead. IEEE 754 fixes what the host computes, so no bit depends on the host.
+The bodies of the records are exact and know all modes and flags. An operation of the host is used instead if
+it is sure to give the same. IEEE 754 fixes the results of the host, so no bit depends on the host.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class HostOperation(NamedTuple):
     """An operation of the host that gives the result of an instruction, as text for the loop of ``core``.
 
     x, y, z are binary64 operands, p, q, r binary32 ones, a, b words of registers. ``found`` is computed
-    first; where ``right`` holds then, ``value`` is the result. A binary32 instruction is only tried on
-    operands that are NaN-boxed (``boxed``). Operations that differ in ``found`` alone share their code.
+    first; if ``right`` holds then, ``value`` is the result. A binary32 instruction is only tried on
+    operands that are NaN-boxed (``boxed``). Operations that differ only in ``found`` share their code.
     """
 
     found: str
     right: str = "True"
     value: str = "found"
     mode: int = DYN
-    """The rounding mode it is right for; DYN: any."""
+    """The rounding mode that it is right for; DYN: any."""
     inexact: bool = False
-    """Right only with "inexact" set already: nothing here finds out whether it would be."""
+    """Right only with "inexact" set already: nothing here finds out if it would be."""
     boxed: bool = False
 
 
@@ -123,7 +123,7 @@ def on_host(record: Scalar, mode: int) -> bool:
 
 
 _GROUP = 8
-"""Records that share a function: each call in one costs it two stores at its start, taken or not."""
+"""Records per function: each call in one costs it two stores at its start, taken or not."""
 
 _HEAD = f"""
 def unit(word, address):

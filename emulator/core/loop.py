@@ -102,7 +102,7 @@ _LOOP_TAIL = """        elif op == {float}:
         return leave(s64(code[index]) & 255)
     return reason
 """
-"""What the loop does not execute; after it, the state gets the program counter and the count."""
+"""Ends at operations outside the loop; then the state gets the program counter and the count."""
 
 _LEAVE_HEAD = """
 def leave(op):
@@ -186,7 +186,7 @@ def _jump(target: str) -> list[str]:
 
 
 UNCHECKED, HAZARDS, DATA = 0, 1, 2
-"""What is checked at loads and stores: nothing; what ``state.CORE_CHECK`` does; that no data are missing."""
+"""Checks of loads and stores: none; ``state.CORE_CHECK``; that no data are missing."""
 
 
 def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: int = FULL) -> list[str]:
@@ -238,7 +238,7 @@ def _counted(what: str) -> str:
 
 
 _LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "float": stop.FLOAT}
-"""Why the loop is left, by kind of instruction. ``leave`` finds it out afterwards: as constants in the loop
+"""Reasons to leave the loop, by kind of instruction. ``leave`` finds them out: as constants in the loop
 these would occupy registers at every instruction."""
 
 

@@ -1,10 +1,9 @@
 """``--explore N``: the same program in N other orders that the queues permit, and differing results.
 
-In every order each decision is random: which of the entries that may begin is executed next, over all
-workers, and whether one is executed as soon as an instruction was issued, although nothing waits for it yet.
-One of the orders is that of serial mode. When the memories differ at the end, bisection finds the first
-decision that makes them differ: decisions up to some number are those of the order, all later ones are the
-usual ones.
+In every order each decision is random: the next entry to execute among those that may begin, over all
+workers, and whether one is executed right after an instruction was issued, although nothing waits for it yet.
+One of the orders is serial mode. When the memories differ at the end, bisection finds the first decision that
+makes them differ: decisions up to some number are those of the order, all later ones are the usual ones.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Outcome:
     memories: tuple[object, ...]
     """DDR, then the SPM of each tile, as ``snapshot.memory`` saves them."""
     decisions: tuple[int, ...]
-    """How many were made, by tile."""
+    """Numbers of decisions, by tile."""
     last: tuple[tuple[int, int, int], ...]
     """For each tile: counter, record and worker of the instruction that the last decision executed."""
 
@@ -44,7 +43,7 @@ class Outcome:
         return self.fault == other.fault and self.memories == other.memories
 
     def difference(self, other: Outcome) -> str:
-        """Where two outcomes differ."""
+        """Return the difference of two outcomes as text."""
         if self.fault != other.fault:
             return (
                 f"the usual order ends with {self.fault or 'no fault'}, this one with {other.fault or 'none'}"
@@ -68,7 +67,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """One line."""
+        """The difference as one line."""
         pair = ""
         if self.hazard is not None:
             pair = f"; the first pair whose order mattered: {self.hazard.text}"
@@ -78,10 +77,10 @@ class Difference:
 
 
 def explore(start: Start, orders: int, seed: int, limit: int | None = None) -> Iterator[Difference]:
-    """Run ``orders`` other orders; yields those whose result differs from that of the usual one, the first by
-    chance with the reason, which takes some twenty runs more.
+    """Run ``orders`` other orders; yield those whose result differs from the usual order's.
 
-    ``limit`` is that of ``System.run``. Faults are part of a result, so none is raised.
+    The first has the reason too, if it can be found, which takes some twenty runs more. ``limit`` is that of
+    ``System.run``. Faults are part of a result, so none is raised.
     """
     explorer, explained = _Explorer(start, limit), False
     for number in range(orders):
@@ -106,7 +105,7 @@ def explore(start: Start, orders: int, seed: int, limit: int | None = None) -> I
 def show_orders(
     start: Start, orders: int, seed: int, limit: int | None, program: str, quiet: bool = False
 ) -> list[Difference]:
-    """Explore, print the orders that differ, and the count unless ``quiet``; those that differ."""
+    """Explore, print the orders that differ, and the count unless ``quiet``; return the differences."""
     found = []
     for difference in explore(start, orders, seed, limit):
         found.append(difference)
@@ -130,7 +129,7 @@ class _Explorer:
         self._hazards: tuple[Hazard, ...] | None = None
 
     def run(self, system: System, seed: int | None, limits: tuple[int, ...]) -> Outcome:
-        """The outcome of a run in which the first decisions of each tile, ``limits`` many, are random."""
+        """Return the outcome of a run whose first ``limits`` decisions of each tile are random."""
         words = np.zeros((self.tiles, _WORDS), np.int64)
         if seed is not None:
             for tile, row, limit in zip(system.tiles, words, limits, strict=True):
@@ -148,7 +147,7 @@ class _Explorer:
         return Outcome(fault, memories, decisions, tuple(map(tuple, words[:, last].tolist())))
 
     def random_run(self, seed: int, limits: tuple[int, ...]) -> Outcome:
-        """A run in a random order, with kernels that exist already, so that no decision depends on them."""
+        """Run in a random order, with kernels that exist already, so that no decision depends on them."""
         system = self.start(False, False)
         system.engines.slots = system.slots = self.slots
         for tile in system.tiles:
@@ -177,11 +176,11 @@ class _Explorer:
         return Difference(order, where, site, self._hazard(site))
 
     def _hazard(self, site: Site) -> Hazard | None:
-        """The hazard that an instruction is part of."""
+        """Return the hazard that an instruction is part of."""
         return next((h for h in self._found() if site in (h.at, h.other)), None)
 
     def any_hazard(self) -> Hazard | None:
-        """The first hazard of the program."""
+        """Return the first hazard of the program."""
         return next(iter(self._found()), None)
 
     def _found(self) -> tuple[Hazard, ...]:

@@ -71,7 +71,7 @@ on_compile: Callable[[str, float | None], None] | None = None
 
 
 class Missing(Exception):
-    """The cache lacks a kernel, where none is to be compiled."""
+    """The cache lacks a kernel, and none may be compiled."""
 
 
 _cached_only = ContextVar("cached only", default=False)

@@ -1,4 +1,4 @@
-"""Kernels compiled side by side, in processes that end when all are in the cache.
+"""Compiles kernels side by side, in processes that end when all are in the cache.
 
 Compiling is Python's work, so threads would take turns.
 """
@@ -23,16 +23,16 @@ _AT_ONCE = 1000
 
 
 def possible() -> bool:
-    """Whether processes can help: more than one processor, a cache to write to, and no other thread.
+    """Return True if processes can help: several processors, a cache to write to, and no other thread.
 
-    Only the thread that forks goes on in the new process; what others have locked stays locked there.
+    Only the thread that forks continues in the new process; locks of other threads stay locked there.
     """
     several = len(os.sched_getaffinity(0)) > 1
     return several and threading.active_count() == 1 and store.is_kept()
 
 
 def prepare(jobs: Sequence[Job]) -> None:
-    """Make ready what jobs compile, side by side where the cache lacks some of it and that is possible."""
+    """Compile the kernels of jobs, side by side where the cache lacks some of them and that is possible."""
     if len(jobs) < 2 or not native.jit_enabled() or not possible():
         return
     with native.cached_only():
@@ -50,8 +50,8 @@ def prepare(jobs: Sequence[Job]) -> None:
 def run_all(jobs: Sequence[Job], done: Callable[[], None] | None = None) -> None:
     """Run jobs that leave their results in the cache, in one process for each processor.
 
-    ``done`` is called after each. A job that fails is left out: who needs its result computes it again, and
-    sees why it fails.
+    ``done`` is called after each. A job that fails is left out: its result is computed again when it is
+    needed, and the failure shows then.
     """
     from .direct import compile  # noqa: F401 - imported once, not in each process
 
@@ -82,7 +82,7 @@ def _run_some(jobs: Sequence[Job], done: Callable[[], None] | None) -> None:
 
 
 def _child(jobs: Sequence[Job], numbers: int, finished: tuple[int, int]) -> int:
-    """Start a process that runs one job after another; its number."""
+    """Start a process that runs one job after another; return its number."""
     child = os.fork()
     if child:
         return child

@@ -1,4 +1,4 @@
-"""What a function refers to, read from its code object."""
+"""References of a function to other objects, read from its code object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class References:
     """A code object, the code of functions inside it included."""
 
     text: str
-    """All of the code that has a meaning: no file, no line numbers, no names of local variables."""
+    """All of the code that has a meaning, without file, line numbers and names of local variables."""
     names: tuple[str, ...]
     """Names loaded from the globals or from builtins."""
     attributes: frozenset[tuple[str, str]]
@@ -37,7 +37,7 @@ class References:
 
 
 def references(code: CodeType) -> References:
-    """What ``code`` refers to; computed once per code object."""
+    """Return the references of ``code``; computed once per code object."""
     found = _known.get(code)
     if found is None:
         found = _known[code] = _read(code)
@@ -45,7 +45,7 @@ def references(code: CodeType) -> References:
 
 
 def global_value(function: FunctionType, name: str, kernel: str) -> Any:
-    """What ``name`` means inside ``function``."""
+    """Return the object that ``name`` means inside ``function``."""
     if name in function.__globals__:
         return function.__globals__[name]
     if hasattr(builtins, name):

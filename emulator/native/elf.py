@@ -1,4 +1,4 @@
-"""The undefined symbols of a relocatable ELF64 object: their names, and other names for them."""
+"""Reads and renames the undefined symbols of a relocatable ELF64 object."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 
 def undefined_symbols(data: bytes) -> list[str]:
-    """Names the object refers to and does not define, in the order of its symbol table."""
+    """Return names the object refers to and does not define, in the order of its symbol table."""
     return [data[start : data.index(b"\0", start)].decode() for start in _undefined(data)]
 
 
 def renamed(data: bytes, names: dict[str, str]) -> bytes:
-    """The object with undefined symbols called by other names of the same length."""
+    """Return the object with undefined symbols renamed to names of the same length."""
     changed = bytearray(data)
     for start in _undefined(data):
         old = data[start : data.index(b"\0", start)].decode()
@@ -27,7 +27,7 @@ def renamed(data: bytes, names: dict[str, str]) -> bytes:
 
 
 def _undefined(data: bytes) -> list[int]:
-    """Offsets of the names of undefined symbols in the object."""
+    """Return the offsets of the names of undefined symbols in the object."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     offset = struct.unpack_from("<Q", data, 40)[0]

@@ -1,4 +1,4 @@
-"""The name of a kernel in the cache: a hash of everything its machine code depends on.
+"""Names a kernel in the cache by a hash of everything its machine code depends on.
 
 Numba's own cache looks at one source file; a change in an imported function keeps stale code (numba#9483).
 Here the hash runs over code objects, from the kernel through every function it reaches, so the meaning of an
@@ -28,7 +28,7 @@ from .primitives.names import PRIMITIVES
 from .target import target
 
 LIBRARIES = ("math", "numpy")
-"""Modules that machine code knows itself; of others a kernel may read integers, as ``module.NAME``."""
+"""Modules that machine code knows itself; of other modules a kernel may read integers (``module.NAME``)."""
 
 
 def kernel_key(function: Callable[..., int], name: str, arguments: int, compact: bool = False) -> str:
@@ -59,7 +59,7 @@ def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: s
 
 
 _answers: dict[tuple[Any, ...], str] = {}
-"""Keys by question: every chip asks for its loops, and to describe what they reach takes milliseconds."""
+"""Keys by question: every chip asks for its loops, and their description takes milliseconds."""
 
 
 def _identity(value: Any) -> Any:

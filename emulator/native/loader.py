@@ -1,4 +1,4 @@
-"""From relocatable machine code to a callable address, with llvmlite alone."""
+"""Loads relocatable machine code at a callable address, with llvmlite alone."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ class LoadedCode(NamedTuple):
 
 
 loaded: list[LoadedCode] = []
-"""All code that ``load_object`` has loaded: who measures where time goes finds its functions by it."""
+"""All code that ``load_object`` has loaded: profilers find its functions here."""
 
 _ALLOCATION = {"tx8_Allocate": "malloc", "tx8_Free": "free"}
-"""The functions of Numba's run time that code without exceptions uses (a slice copied over itself), by the
-names of ``build.own_name``. Only a raised exception reaches the others, which abort."""
+"""Functions of Numba's run time that code without exceptions uses, by the names of ``build.own_name``.
+
+A slice copied over itself needs them. Only a raised exception reaches the others, which abort.
+"""
 
 
 @cache
 def initialize() -> None:
-    """Make LLVM ready to produce and load code for this host."""
+    """Prepare LLVM to produce and load code for this host."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
@@ -43,7 +45,7 @@ def _libc(name: str) -> int:
 
 
 def load_object(kernel: Compiled, name: str) -> int:
-    """Address of the kernel's C function; ``name`` is what messages call the kernel.
+    """Return the address of the kernel's C function; ``name`` is the kernel's name in messages.
 
     Each object gets an engine of its own: Numba numbers its symbols per process, so two objects made by two
     processes may use one name for different code.

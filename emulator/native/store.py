@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: one sealed file per kernel, in a folder that is the user's alone."""
+"""Compiled kernels on disk: one sealed file per kernel, in a folder of the user's own."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ class Compiled:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Compiled:
-        """The kernel of ``to_bytes``."""
+        """Return the kernel of ``to_bytes``."""
         header, _, code = data.partition(b"\n")
         fields = json.loads(header)
         return cls(fields["entry"], tuple(fields["runtime"]), code)
 
 
 def folder() -> Path:
-    """The folder in which kernels are kept."""
+    """Return the folder in which kernels are kept."""
     return cache_folder(KERNELS.folder)
 
 
 def is_kept() -> bool:
-    """Whether this user may write where kernels are kept, or where that folder would be made."""
+    """Return True if this user may write to the folder of kernels, or to the place where it would be made."""
     place = folder()
     there = next(path for path in (place, *place.parents) if path.exists())
     return there.is_dir() and os.access(there, os.W_OK)
 
 
 def load(key: str) -> Compiled | None:
-    """The kernel stored under ``key``; None when there is none, or none that can be trusted."""
+    """Return the kernel stored under ``key``; None without one, or without one that can be trusted."""
     data = _sealed().read(f"{key}.o")
     return None if data is None else Compiled.from_bytes(data)
 
 
 def save(key: str, kernel: Compiled) -> None:
-    """Store a kernel; a folder that cannot be written is reported to the log, and the run goes on."""
+    """Store a kernel; an unwritable folder is reported to the log, and the run continues."""
     _sealed().write(f"{key}.o", [kernel.to_bytes()])
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def target() -> tuple[str, str]:
-    """Name and feature string of the processor, in LLVM's spelling; NUMBA_CPU_* choose another one."""
+    """Return name and features of the processor, in LLVM's spelling; NUMBA_CPU_* choose another one."""
     import llvmlite.binding as llvm
 
     name = os.environ.get("NUMBA_CPU_NAME")
@@ -20,5 +20,5 @@ def target() -> tuple[str, str]:
 
 @cache
 def has_feature(feature: str) -> bool:
-    """Whether the target certainly has an LLVM feature such as ``f16c``."""
+    """Return True if the target certainly has an LLVM feature such as ``f16c``."""
     return f"+{feature}" in target()[1].split(",")

@@ -1,4 +1,4 @@
-"""Refuse typed code whose numbers would differ from plain Python's, or that raises.
+"""Refuses typed code whose numbers would differ from plain Python's, or that raises.
 
 Numba promotes silently: binary32 with binary64 or an integer becomes binary64, two narrow unsigned words
 become one unsigned 64-bit word, an integer variable that is also assigned a float becomes a float. In plain
@@ -48,7 +48,7 @@ def _problem(statement: Any, typemap: dict[str, Any]) -> str | None:
     value, target = statement.value, typemap[statement.target.name]
     if isinstance(target, types.UnicodeType):
         return "a kernel has no strings"
-    if isinstance(value, ir.Var):  # what is left of a phi node
+    if isinstance(value, ir.Var):  # the rest of a phi node
         return _converted(typemap[value.name], target)
     if not isinstance(value, ir.Expr):
         return None

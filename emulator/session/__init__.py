@@ -1,7 +1,7 @@
 """Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
 
-``session.py`` is the way in; ``entry.py`` is one network of a program, ``kept.py`` has what stays.
-``runs.py`` has runs without a state, from the reset state each, which begin fast.
+``session.py`` is the entry; ``entry.py`` is one network of a program, ``kept.py`` has the bytes that persist.
+``runs.py`` has fast repeated runs without a state, each from the reset state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One chip of a session: its memories, and what stays in them from step to step."""
+"""One chip of a session: its memories, and the bytes that persist from step to step."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class SessionChip:
         self._keeping = self._all_kept()
 
     def saved(self, state: str) -> Bytes:
-        """The bytes of a state after the last complete step."""
+        """Return the bytes of a state after the last complete step."""
         return self._kept[state].saved
 
     def set_state(self, state: str, data: Bytes) -> None:
-        """Give a state other bytes."""
+        """Set the bytes of a state."""
         self._kept[state].set(data)
 
     def replace(self, constant: str, data: Bytes) -> None:
-        """Give a constant other bytes."""
+        """Replace the bytes of a constant."""
         if constant not in self._replaced:
             self._replaced[constant] = self._keep(self.constants[constant])
             self._keeping = self._all_kept()
         self._replaced[constant].set(data)
 
     def end(self, complete: bool) -> None:
-        """Bring the memories to what the next step begins with; that of one not complete left nothing."""
+        """Prepare the memories for the next step; an incomplete step leaves nothing."""
         self._keeping.follow(KEEP if complete else PUT_BACK)
         self.memories.reset()
         self._keeping.follow(AFTER_RESET)

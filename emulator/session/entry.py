@@ -1,4 +1,4 @@
-"""One network of a session: its inputs and outputs, what is bound to them, and the chip that runs it."""
+"""One network of a session: its inputs and outputs, the arrays bound to them, and its chip."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ class SessionEntry:
         """Outputs that every step fills."""
 
     def bindings(self, arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Arrays as inputs and as outputs; SessionError for an unknown name or an array that cannot be bound,
-        InputError for one of another shape or type."""
+        """Split arrays into inputs and outputs.
+
+        SessionError for an unknown name or an array that cannot be bound, InputError for another shape or
+        type.
+        """
         bound: dict[str, Array] = {}
         results: dict[str, Array] = {}
         for name, array in arrays.items():
@@ -56,7 +59,7 @@ class SessionEntry:
         return bound, results
 
     def arrays(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        """The array of every input; InputError or SessionError when one is missing or does not fit."""
+        """Return the array of every input; InputError or SessionError when one is missing or does not fit."""
         arrays = {**self.bound, **self.checked(given)}
         missing = [name for name in self.inputs if name not in arrays]
         if missing:
@@ -64,7 +67,7 @@ class SessionEntry:
         return arrays
 
     def checked(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        """Inputs that are given, as arrays; errors as for ``arrays``."""
+        """Return given inputs as arrays; errors as for ``arrays``."""
         arrays = {}
         for name, value in given.items():
             if name in self.states:
@@ -76,9 +79,9 @@ class SessionEntry:
         return arrays
 
     def fill(self, arrays: Mapping[str, Array], lengths: Sizes) -> None:
-        """Write the inputs of a step, and the sizes; SizeError if they disagree, or nothing says one.
+        """Write the inputs of a step, and the sizes; SizeError if they disagree, or none is known.
 
-        ``lengths`` are those of the states that grow.
+        ``lengths`` are the lengths of growing states.
         """
         sizes = self._program.sizes_of(arrays, [tensor.buffer for tensor in self.inputs.values()], lengths)
         for name, array in arrays.items():
@@ -86,13 +89,13 @@ class SessionEntry:
         place_sizes(self._program.image, sizes, self._memories.ddr_area)
 
     def outputs_of_step(self) -> dict[str, Buffer]:
-        """The outputs with the shapes that they have after a step; states by the names of their inputs."""
+        """Return the outputs with their shapes after a step; states by the names of their inputs."""
         outputs = sized_outputs(self._program.image, self._program.outputs, self._memories.ddr_area)
         names = {present.name: past.name for past, present in self._program.states}
         return {names.get(buffer.name, buffer.name): buffer for buffer in outputs}
 
     def read(self) -> dict[str, Array]:
-        """The outputs that are not states, after a step."""
+        """Return the outputs that are not states, after a step."""
         outputs = sized_outputs(self._program.image, self._program.outputs, self._memories.ddr_area)
         shapes = {buffer.name: buffer.shape for buffer in outputs}
         results = {}
@@ -104,7 +107,10 @@ class SessionEntry:
         return results
 
     def _check(self, tensor: BoundTensor, array: Array) -> None:
-        """InputError or SizeError unless an array fits; that an output has the right size shows at a step."""
+        """Raise InputError or SizeError unless an array fits.
+
+        A step shows if an output has the right size.
+        """
         shapes, buffer = self._program.image.shapes, tensor.buffer
         if shapes is None or (buffer.kind, buffer.name) not in shapes.extents:
             tensor.check(array)
@@ -115,14 +121,14 @@ class SessionEntry:
             check_array(replace(buffer, shape=array.shape) if fits else buffer, array)
 
     def _sized(self, tensor: BoundTensor, shape: tuple[int, ...]) -> BoundTensor:
-        """The buffer with the shape that it has in a step."""
+        """Return the buffer with its shape in a step."""
         if shape == tensor.buffer.shape:
             return tensor
         return self._tensor(replace(tensor.buffer, shape=shape))
 
 
 def named(name: str, tensors: Mapping[str, BoundTensor], what: str) -> BoundTensor:
-    """The tensor of a name; SessionError when the program has none."""
+    """Return the tensor of a name; SessionError when the program has none."""
     if name not in tensors:
         known = f"{', '.join(tensors) or 'none'}{hint(name, tensors)}"
         raise SessionError(f"the program has no {what} '{name}'; known: {known}")

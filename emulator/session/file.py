@@ -15,19 +15,19 @@ from tx8isa.tools.files import write_whole
 VERSION = 1
 _MAGIC = b"TX8STEPS"
 _HEADER = struct.Struct("<8sIIQ")
-"""Magic, version, CRC-32 and bytes of what follows."""
+"""Magic, version, CRC-32 and bytes of the rest."""
 _BESIDE = 1 << 20
-"""Bytes of a file besides the states, at most."""
+"""The most bytes of a file besides the states."""
 
 
 class StateFileError(Tx8Error):
-    """A file that holds no states of a session, or those of another program."""
+    """A file without states of a session, or with those of another program."""
 
 
 class SavedStates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The states of a session: the program's digest, complete steps, and the bytes of each state by name.
 
-    ``lengths`` are those of states that grow, by the names of their dimensions.
+    ``lengths`` are the lengths of growing states, by the names of their dimensions.
     """
 
     program: str
@@ -37,7 +37,7 @@ class SavedStates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def write(path: str | Path, saved: SavedStates) -> int:
-    """Write states, whole or not at all; the bytes of the file. Tx8Error when that is not possible."""
+    """Write states, whole or not at all; return the bytes of the file. Tx8Error when that is not possible."""
     payload = msgspec.msgpack.encode(saved)
     data = _HEADER.pack(_MAGIC, VERSION, zlib.crc32(payload), len(payload)) + payload
     write_whole(path, data)
@@ -45,10 +45,10 @@ def write(path: str | Path, saved: SavedStates) -> int:
 
 
 def read(path: str | Path, program: str, sizes: Mapping[str, int], most: Mapping[str, int]) -> SavedStates:
-    """The states in a file, of the program with this digest and of these sizes in bytes.
+    """Read the states in a file, of the program with this digest and of these sizes in bytes.
 
-    ``most`` are the largest lengths of states that grow. StateFileError when the file holds none, or others;
-    OSError when it cannot be read.
+    ``most`` are the largest lengths of growing states. StateFileError for a file without states, or with
+    others; OSError when it cannot be read.
     """
     room = sum(sizes.values()) + _BESIDE
     with Path(path).open("rb") as file:
@@ -68,7 +68,7 @@ def read(path: str | Path, program: str, sizes: Mapping[str, int], most: Mapping
 
 
 def _payload(header: bytes, payload: bytes, name: str, most: int) -> bytes:
-    """The bytes after the header; StateFileError when a file is none, or damaged."""
+    """Return the bytes after the header; StateFileError for another file, or a damaged one."""
     if not header.startswith(_MAGIC):
         found = header[: len(_MAGIC)].hex(" ") or "nothing"
         raise StateFileError(

@@ -35,7 +35,7 @@ _LOCAL, _OTHER_CHIP, _COORDINATE = (1 << 40) - 1, 1 << 39, 0xFF
 
 
 def _registers() -> dict[int, tuple[str, int]]:
-    """Name and bits of each register by offset, except dma_status and cmd_valid."""
+    """Return name and bits of each register by offset, except dma_status and cmd_valid."""
     found = {
         SRC: ("src low", _WORD),
         SRC + 4: ("src high", _HIGH),
@@ -60,7 +60,7 @@ def _registers() -> dict[int, tuple[str, int]]:
 
 
 def _destination(number: int) -> tuple[int, int]:
-    """Offsets of the low address and of the user id of a destination."""
+    """Return the offsets of the low address and of the user id of a destination."""
     if number == 0:
         return DST, USER_ID
     return MORE_DST + 8 * (number - 1), MORE_USER_ID + 4 * (number - 1)
@@ -81,7 +81,7 @@ class DteWindow:
         self.channels = [[Channel(block) for block in range(self.blocks)] for _ in traffic.tiles]
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
-        """A register; None where there is none of that size. Fault for the reserved block."""
+        """Return a register; None if there is none of that size. Fault for the reserved block."""
         if size != 4 or offset % 4:
             return None
         if offset >= self.blocks * self.windows.dte_stride:
@@ -99,7 +99,7 @@ class DteWindow:
         return channel.registers.get(register, _RESET.get(register, 0)) if register in _REGISTERS else None
 
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
-        """Write a register; False where there is none of that size. Fault for a value it does not take."""
+        """Write a register; False if there is none of that size. Fault for a value it does not take."""
         if size != 4 or offset % 4:
             return False
         if offset >= self.blocks * self.windows.dte_stride:
@@ -150,7 +150,7 @@ class _Description:
             self.levels = 1
 
     def copy(self) -> Copy:
-        """The copy; Fault when it cannot be done."""
+        """Return the copy; Fault when it cannot be done."""
         self._check_mode()
         strided = DST_LOOPS if self.out_slice else SRC_LOOPS
         loops = [self._loop(strided, level) if level < self.levels else (0, 1) for level in range(3)]
@@ -207,7 +207,7 @@ class _Description:
         )
 
     def _target_away(self, name: str, address: int, strides: Levels, span: int, user_id: int) -> Target:
-        """A target on another chip; Fault when there is no such tile."""
+        """Return a target on another chip; Fault when there is no such tile."""
         port, tiles = self.window.traffic.port, len(self.window.traffic.tiles)
         if port is None:
             raise self._fault(f"{name}: 0x{address:x} is on another card (bit 39); one chip is emulated")

@@ -1,4 +1,4 @@
-"""The registers of a tile's streams, and the words by which tiles send packet counter updates."""
+"""The registers of a tile's streams, and the words for packet counter updates between tiles."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class StreamWindow:
         return True
 
     def _checked_config(self, tile: Tile, stream: int, value: int) -> int:
-        """A value for STREAM_CFG; Fault when it is not a legal one."""
+        """Check a value for STREAM_CFG; Fault when it is not a legal one."""
         length = value & COUNT_MASK
         if value & ~_CONFIG_BITS or length > MAX_PACKET or (value >> 31 and not length):
             found = f"STREAM_CFG of stream {stream}: found 0x{value:x}"
@@ -105,12 +105,12 @@ class StreamWindow:
 
 
 def _with_word(old: int, byte: int, value: int) -> int:
-    """A pair of 32-bit words with the low (byte 0) or the high one (byte 4) replaced."""
+    """Replace the low (byte 0) or the high word (byte 4) in a pair of 32-bit words."""
     return old & ~(_WORD << 8 * byte) | value << 8 * byte
 
 
 class PacketUpdates:
-    """The packet counter update word of a tile itself, or (``remote``) those of all tiles."""
+    """The packet counter update word of a tile itself, or (``remote``) of all tiles."""
 
     def __init__(self, traffic: Traffic, remote: bool) -> None:
         self.traffic, self.remote = traffic, remote
@@ -144,7 +144,7 @@ class PacketUpdates:
         return True
 
     def _chip(self, tile: Tile, port: Port, number: int) -> tuple[int, int]:
-        """The chip and the tile of a number that names one of another chip; Fault when there is none."""
+        """Split a number into another chip and its tile; Fault when there is none."""
         tiles, (chip, of_chip) = len(self.traffic.tiles), divmod(number, 1 << CHIP_SHIFT)
         if not has_tile(port, tiles, chip, of_chip):
             why = refused_tile(port, tiles, f"chip {chip}", chip, of_chip)

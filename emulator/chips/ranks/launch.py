@@ -1,4 +1,4 @@
-"""What the launcher of MPI programs says of a process, before MPI is loaded."""
+"""Facts about a process from the launcher of MPI programs, before MPI is loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 _VARIABLES = (
-    ("PMI_RANK", "PMI_SIZE"),  # MPICH and what comes from it
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH and its descendants
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
 )
 
@@ -20,7 +20,7 @@ class Launched(NamedTuple):
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Launched | None:
-    """What mpiexec says of this process; None when it is alone."""
+    """Return mpiexec's facts about this process; None when it is alone."""
     for rank, size in _VARIABLES:
         words = environment.get(rank, ""), environment.get(size, "")
         if all(word.isdecimal() for word in words) and int(words[1]) > 1:

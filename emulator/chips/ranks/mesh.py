@@ -1,4 +1,4 @@
-"""The chips of one rank. There is no global step: each rank goes on as far as it knows what others send."""
+"""The chips of one rank. There is no global step: each rank advances as far as it knows others' messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Fact = TypeVar("Fact")
 
 
 class RankMesh(ChipMesh):
-    """``ranks``: that of each chip; each has one. ``options`` as for ``ChipMesh``."""
+    """The chips of one rank.
+
+    ``ranks``: the rank of each chip; each has one. ``options`` as for ``ChipMesh``.
+    """
 
     def __init__(
         self, image: Image, machine: Machine, post: Post, ranks: Sequence[int], **options: Any
@@ -29,17 +32,17 @@ class RankMesh(ChipMesh):
         self._outlook = Outlook(ranks)
         self._others = [rank for rank in range(post.size) if rank != post.rank]
         self._sendings: list[Sending] = []
-        """What was sent to other ranks, and not told to any yet."""
+        """Messages to other ranks that no letter has reported yet."""
         self._hops: dict[int, list[Hop]] = {rank: [] for rank in self._others}
         self._receipts: dict[int, list[tuple[Receipt, int]]] = {rank: [] for rank in self._others}
-        """By rank: what is sent with the next letter."""
+        """Receipts for the next letter, by rank."""
         self._received = [0] * post.size
-        """Hops and receipts, by the rank that they came from."""
+        """Numbers of received hops and receipts, by the rank that they came from."""
         self._letters_sent, self._letters_received = [0] * post.size, [0] * post.size
         self._told: tuple[list[int], list[int]] | None = None
-        """Promises and receptions of which the others know."""
+        """Promises and numbers of received messages that the others know."""
         self._idle: dict[int, Idle] = {}
-        """In rank 0: what the ranks have said since they all stood still."""
+        """In rank 0: the reports of idle ranks since all stood still."""
         self._promises = self._outlook.times
 
     def _go_on(self, limit: int) -> bool:
@@ -49,7 +52,7 @@ class RankMesh(ChipMesh):
         self._write_letters()
         return worked
 
-    # -- what leaves -------------------------------------------------------------------------------------
+    # -- departures --------------------------------------------------------------------------------------
 
     def _forward(self, hop: Hop) -> None:
         rank = self._ranks[hop.chip]
@@ -78,7 +81,7 @@ class RankMesh(ChipMesh):
             super()._show(before)
 
     def _write_letters(self) -> None:
-        """Tell the other ranks what has changed, if anything has."""
+        """Send the other ranks the changes, if there are any."""
         promises = [chip.promise for chip in self.chips]
         state = promises, list(self._received)
         printed = [] if self._post.rank == 0 else self._printed.take()
@@ -95,7 +98,7 @@ class RankMesh(ChipMesh):
             self._letters_sent[rank] += 1
         self._sendings = []
 
-    # -- what comes --------------------------------------------------------------------------------------
+    # -- arrivals ----------------------------------------------------------------------------------------
 
     def _take(self, sender: int, item: Item) -> None:
         if isinstance(item, Idle):
@@ -122,8 +125,8 @@ class RankMesh(ChipMesh):
     def _all_stand_still(self) -> bool:
         """Wait until a letter comes, or no rank has anything to do.
 
-        No rank has when each has said so after as many letters as the others say that they have sent it:
-        what makes one go on again comes in a letter.
+        No rank has anything to do when each has said so after as many letters as the others report to have
+        sent it: only a letter makes a rank continue.
         """
         self._say_idle()
         while not self._nobody_goes_on():
@@ -145,7 +148,7 @@ class RankMesh(ChipMesh):
             self._post.send(0, idle)
 
     def _nobody_goes_on(self) -> bool:
-        """In rank 0: whether all ranks are idle; if so it tells them."""
+        """In rank 0: return True, after telling the ranks, if all are idle."""
         if len(self._idle) < self._post.size:
             return False
         ranks = range(self._post.size)

@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-if TYPE_CHECKING:  # so that a rank can say who it is before it loads the rest
+if TYPE_CHECKING:  # so that a rank can identify itself before it loads the rest
     from .letters import Item
 
 Fact = TypeVar("Fact")
 
 _TAG = 1
 _TRIES, _SHORT, _LONG = 200, 20e-6, 1e-3
-"""How often a rank looks for an item before it sleeps, and how long it sleeps, at first and at most."""
+"""Looks for an item before a rank sleeps; seconds of the shortest and the longest sleep."""
 
 
 def _wait(ready: Callable[[], bool]) -> None:
-    """Wait, and leave the processor to others, such as the ranks that are waited for: MPI would not."""
+    """Wait, and yield the processor to others, such as the awaited ranks, which MPI would not do."""
     tries, pause = 0, _SHORT
     while not ready():
         tries += 1
@@ -64,7 +64,7 @@ class MpiPost:
         return facts
 
     def to_first(self, fact: Fact) -> list[Fact]:
-        """In rank 0 the facts of all ranks, by rank; nothing elsewhere. Every rank must call it."""
+        """Return the facts of all ranks in rank 0, by rank; nothing elsewhere. Every rank must call it."""
         self.meet()
         return self._communicator.gather(fact) or []
 
@@ -79,6 +79,6 @@ class MpiPost:
         self._communicator.send("", 0, _TAG)
 
     def poured(self, sender: int) -> Iterator[str]:
-        """In rank 0: the pieces that a rank sends."""
+        """In rank 0: yield the pieces that a rank sends."""
         while piece := self._communicator.recv(source=sender, tag=_TAG):
             yield piece

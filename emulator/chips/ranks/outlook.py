@@ -1,9 +1,9 @@
-"""What a rank knows of the chips of all ranks: before which time nothing comes from them.
+"""A rank's knowledge of the chips of all ranks: the times before which nothing comes from them.
 
-A rank knows the promises of other ranks as they were when these wrote their last letters. A promise holds
-unless something is sent to the chip, so what a rank has sent counts as well until its receiver has said that
-it is there: then it is part of the receiver's promises. So at every moment, whichever letters are still under
-way, a chip does nothing before the earliest of these times and the latency of the links between.
+A rank knows the promises of other ranks as of their last letters. A promise holds unless something is sent to
+the chip. So a message in flight counts as well until its receiver has reported it; then it is part of the
+receiver's promises. So at every moment, whichever letters are still under way, a chip does nothing before the
+earliest of these times plus the latency of the links between.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .letters import Sending
 
 
 class _Way:
-    """What is on the way from one rank to another, as far as a third one knows."""
+    """The messages in flight from one rank to another, as far as a third one knows."""
 
     def __init__(self) -> None:
         self._sendings: deque[Sending] = deque()
         self._first = self._received = 0
-        """How many were sent before the first of these, and how many were received."""
+        """The number sent before the first of these, and the number received."""
 
     def add(self, sending: Sending) -> None:
         self._sendings.append(sending)
@@ -40,7 +40,7 @@ class _Way:
 
 
 class Outlook:
-    """``ranks``: that of each chip."""
+    """The outlook of a rank. ``ranks``: the rank of each chip."""
 
     def __init__(self, ranks: Sequence[int]) -> None:
         self._promised = np.zeros(len(ranks), dtype=np.int64)
@@ -48,22 +48,22 @@ class Outlook:
         self._ways = {(a, b): _Way() for a in self._chips for b in self._chips if a != b}
 
     def promised(self, rank: int, promises: Sequence[int]) -> None:
-        """The chips of a rank promise these times, in their order."""
+        """Record the promises of a rank's chips, in their order."""
         self._promised[self._chips[rank]] = promises
 
     def sent(self, rank: int, sending: Sending) -> None:
-        """A rank has sent something."""
+        """Record a message of a rank."""
         self._ways[rank, sending.rank].add(sending)
 
     def received(self, rank: int, counts: Sequence[int]) -> None:
-        """A rank has received so much, by sender."""
+        """Record the numbers of messages that a rank has received, by sender."""
         for sender, count in enumerate(counts):
             if sender != rank:
                 self._ways[sender, rank].receive(count)
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """By chip: before this time it does nothing, unless something is sent to it that was not sent yet."""
+        """Return, by chip, the time before which it does nothing unless a new message is sent to it."""
         times = self._promised.copy()
         for way in self._ways.values():
             for sending in way:

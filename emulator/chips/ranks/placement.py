@@ -1,4 +1,4 @@
-"""Which rank emulates which chip: by a rule, or as a list says."""
+"""Assigns chips to ranks: by a rule, or by a list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BLOCK, CYCLIC = "block", "cyclic"
 
 
 def placed(text: str, chips: int, ranks: int) -> list[int]:
-    """The rank of each chip; Tx8Error for a number of ranks, or a list, that does not fit the chips.
+    """Return the rank of each chip; Tx8Error for ranks or a list that do not fit the chips.
 
     ``block``: neighbouring numbers are on one rank. ``cyclic``: they are on different ones. Otherwise the
     text is a list, ``0,0,0,1``: the rank of chip 0, of chip 1 and so on.

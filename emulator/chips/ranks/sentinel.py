@@ -1,19 +1,19 @@
-"""Watches the ranks of a host: when one dies, it says so in one line and ends the others.
+"""Watches the ranks of a host: when one dies, it prints one line and ends the others.
 
 It runs as a program of its own, outside the group of processes that mpiexec ends, and needs nothing but the
 standard library. Each argument is a rank, its process, and two open files, such as ``1:4711:5:6``. These are
-the ends of two pipes whose other ends the rank alone holds. A pipe has no name in any folder: only processes
-of the same user, and root, can open its ends.
+the read ends of two pipes whose write ends only the rank holds. A pipe has no name in any folder: only
+processes of the same user, and root, can open its ends.
 
-On the first pipe a rank says in lines which shared memory it has mapped, what it does, why it gives up, and
+On the first pipe a rank writes lines: the shared memory it has mapped, its present work, why it gives up, and
 that it leaves in order when all do: ``maps {PATH: INODE}``, ``does TEXT``, ``failed LINE`` and ``bye``.
-Nothing is written to the second pipe, which ends before mpiexec can know of the death, while the host says
-later that a process has ended: then the other ranks, which mpiexec ends, may seem to have died first.
+Nothing is written to the second pipe. It ends before mpiexec can know of the death, while the host reports
+the end of a process later: by then the other ranks, which mpiexec ends, may seem to have died first.
 
-Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. Then it says under which
-name each of them grows, which are whole and get their names now, and which have them: ``grows [NAME,
-TARGET]``, ``whole [NAME, ...]`` and ``kept NAME``, all in JSON. When it dies between, announced files get
-their names here if they are whole, or are removed. So are segments of shared memory that MPI has left.
+Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. Then it reports the name
+under which each of them grows, the complete ones that get their names now, and those that have them: ``grows
+[NAME, TARGET]``, ``whole [NAME, ...]`` and ``kept NAME``, all in JSON. When it dies between, announced files
+get their names here if they are complete, or are removed. So are segments of shared memory that MPI has left.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _GRACE = 2.0
-"""Seconds in which mpiexec ends the other ranks; then they are ended here."""
+"""Seconds for mpiexec to end the other ranks; then they are ended here."""
 _PIECE = 1 << 16
-"""Bytes of a pipe that are read at a time."""
+"""The most bytes of a pipe that are read at a time."""
 _SEGMENT = re.compile(r"/dev/shm/(mpich_shm|ucx_shm_posix)_\w+")
-"""Shared memory of MPICH and its transports, under the names that they give it."""
+"""Names of shared memory of MPICH and its transports."""
 
 
 class Watched(NamedTuple):
-    """A rank, its process, and the ends that are read of its two pipes."""
+    """A rank, its process, and the read ends of its two pipes."""
 
     rank: int
     process: int
@@ -49,7 +49,7 @@ class Watched(NamedTuple):
 
 
 class UnfinishedFiles:
-    """The files that ranks write, under the names that they have now and those they will have."""
+    """The files that ranks write, with their present and their final names."""
 
     def __init__(self) -> None:
         self._announced: dict[int, list[str]] = {}
@@ -57,7 +57,7 @@ class UnfinishedFiles:
         self._whole: set[str] = set()
 
     def note(self, kind: str, rank: int, said: Any) -> None:
-        """Take what a rank says of its files; what it did not announce at first is ignored."""
+        """Take a rank's report about its files; files that it did not announce at first are ignored."""
         if kind == "writes":
             self._announced.setdefault(rank, list(said))
         elif kind == "grows":
@@ -70,7 +70,7 @@ class UnfinishedFiles:
             self._growing.pop(said, None)
 
     def tidy(self) -> None:
-        """Give the files their names if they are whole, or remove them."""
+        """Give complete files their names, and remove the others."""
         for name, target in self._growing.items():
             with suppress(OSError):  # a file that has its name already, or a folder that is gone
                 if _is_own_file(Path(name).lstat()):
@@ -78,7 +78,7 @@ class UnfinishedFiles:
 
 
 def mapped_segments(process: int) -> dict[str, int]:
-    """The inodes, by path, of the segments of MPI that a process has mapped and that still have a name."""
+    """Return the inodes, by path, of MPI's named segments that a process has mapped."""
     found: dict[str, int] = {}
     with suppress(OSError):
         for line in Path(f"/proc/{process}/maps").read_text().splitlines():
@@ -89,7 +89,7 @@ def mapped_segments(process: int) -> dict[str, int]:
 
 
 def remove_segments(segments: Mapping[str, int]) -> None:
-    """Remove those that are still there; what is none, or has got the name since, stays."""
+    """Remove the segments that are still there, unless the name now belongs to another file."""
     for path, inode in segments.items():
         with suppress(OSError):
             status = Path(path).lstat()
@@ -104,7 +104,7 @@ class Sentinel:
         self._names = {each.rank: f"process {each.process}" for each in ranks}
         self._processes = {each.rank: each.process for each in ranks}
         self._handles: dict[int, int] = {}
-        """By rank: a handle of its process, which never becomes that of another one."""
+        """By rank: a handle of its process, which never becomes another process's."""
         self._messages = {each.rank: each.messages for each in ranks}
         self._lives = {each.rank: each.life for each in ranks}
         """By rank: the ends of its pipes."""
@@ -115,12 +115,12 @@ class Sentinel:
         """Shared memory that ranks have mapped, and that nobody else removes when they are killed."""
         self._ready = select.epoll()  # which tells of deaths in their order: mpiexec ends the other ranks
         self._left: set[int] = set()
-        """Ranks that have done all they had to do; they exit when all have."""
+        """Ranks that have finished their work; they exit when all have."""
         self._gone = {each.rank for each in ranks if not self._meet(each)}
         """Ranks that had ended before they were watched, so that their order is not known."""
 
     def watch(self) -> str | None:
-        """Wait until all ranks have left; what is to be said when one has not done so in order."""
+        """Wait until all ranks have left; return the line about one that has not done so in order."""
         while self._left != self._names.keys():
             ready = [handle for handle, _ in self._ready.poll(0 if self._gone else None)]
             line = self._hear()
@@ -136,11 +136,11 @@ class Sentinel:
         return None
 
     def _watched(self) -> list[tuple[int, int]]:
-        """Ranks, and what tells of their ends."""
+        """Return ranks, with the handles that show their ends."""
         return [*self._handles.items(), *self._lives.items()]
 
     def _hear(self) -> str | None:
-        """Take the lines that are there; the line of the first rank that gives up."""
+        """Read the lines that are there; return the line of the first rank that gives up."""
         failed = []
         for rank in list(self._messages):
             for line in self._lines(rank):
@@ -152,7 +152,7 @@ class Sentinel:
         return failed[0] if failed else None
 
     def _lines(self, rank: int) -> Iterator[str]:
-        """The lines that a rank has written since the last time."""
+        """Yield the lines that a rank has written since the last call."""
         with suppress(BlockingIOError):
             while data := os.read(self._messages[rank], _PIECE):
                 *lines, self._begun[rank] = (self._begun[rank] + data).split(b"\n")
@@ -170,12 +170,12 @@ class Sentinel:
             self._files.note(kind, rank, json.loads(rest))
 
     def _died(self, *ranks: int) -> str:
-        """The line about a rank that has died; of several one has, and mpiexec has ended the others."""
+        """Return the line about a dead rank; of several one has died, and mpiexec has ended the others."""
         names = " or ".join(f"rank {rank} ({self._names[rank]})" for rank in ranks)
         return f"tx8emu: error: {names} has died, and the run with it"
 
     def _meet(self, each: Watched) -> bool:
-        """Watch a rank, also one whose process is not yet taken away; whether it is still alive."""
+        """Watch a rank, even one whose process is not reaped yet; return True if it is still alive."""
         os.set_blocking(each.messages, False)
         for pipe in (each.messages, each.life):
             self._ready.register(pipe, select.EPOLLIN)
@@ -196,7 +196,7 @@ class Sentinel:
         os.close(handle)
 
     def end(self) -> None:
-        """End the ranks that are left when mpiexec has not done so after a while; then tidy up after them."""
+        """End the remaining ranks when mpiexec has not done so after a while; then tidy up after them."""
         for rank, handle in self._handles.items():
             if not has_ended(handle):
                 self._segments |= mapped_segments(self._processes[rank])
@@ -221,17 +221,17 @@ class Sentinel:
 
 
 def has_ended(handle: int) -> bool:
-    """Whether the process of a handle has ended, or that which holds the other end of a pipe."""
+    """Return True if the process of a handle, or the process at the other end of a pipe, has ended."""
     return bool(select.select([handle], [], [], 0)[0])
 
 
 def _is_own_file(status: os.stat_result) -> bool:
-    """Whether something is a file, no link or pipe, and belongs to this user."""
+    """Return True for a file, not a link or pipe, that belongs to this user."""
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def main(arguments: list[str]) -> int:
-    """Watch the ranks that the arguments say."""
+    """Watch the ranks in the arguments."""
     sentinel = Sentinel([Watched(*map(int, each.split(":"))) for each in arguments])
     line = sentinel.watch()
     if line:

@@ -22,7 +22,7 @@ from .mpi import MpiPost
 from .sentinel import Watched
 
 _HIGH = 512
-"""The least number of a file that is to be closed before those of MPI, if the host allows as many."""
+"""The least number of an open file that is closed before MPI's files, if the host allows as many."""
 
 
 class RanksError(Tx8Error):
@@ -32,9 +32,9 @@ class RanksError(Tx8Error):
 class Team:
     """All ranks, seen from one of them. RanksError when MPI is not installed.
 
-    A rank calls ``begin`` once, when it is ready to run, or ``give_up`` if it never will be; then all know of
-    it. It calls ``leave`` after what the ranks do together, and ``end`` when it exits; the sentinel of its
-    host ends all others when a rank exits without that.
+    A rank calls ``begin`` once, when it is ready to run, or ``give_up`` if it never will be; then all know
+    it. It calls ``leave`` after the common work, and ``end`` when it exits; the sentinel of its host ends all
+    others when a rank exits without ``end``.
     """
 
     def __init__(self, launched: Launched) -> None:
@@ -58,16 +58,19 @@ class Team:
         self._sentinel, self._lifeline = _find_sentinel(host, self.rank)
         files.journal = self
         self.begun = self.over = False
-        """Whether all ranks were ready to run; whether none needs another one any more."""
+        """``begun``: all ranks were ready to run. ``over``: none needs another one any more."""
 
     def take_chips(self, ranks: Sequence[int], written: Sequence[Path]) -> None:
-        """``ranks``: that of each chip; ``written``: all files that the run writes."""
+        """Set ``ranks``, the rank of each chip, and ``written``, all files that the run writes."""
         own = ", ".join(str(chip) for chip, rank in enumerate(ranks) if rank == self.rank)
         self._say(f"does chips {own}")
         self._say(f"writes {_names(written)}")
 
     def begin(self) -> None:
-        """All ranks are ready; RanksError when some have given up, with the reason of the first."""
+        """Wait until all ranks are ready.
+
+        RanksError when some have given up, with the reason of the first.
+        """
         found = [(rank, text) for rank, text in enumerate(self.post.of_all("")) if text]
         if found:
             self.over = True
@@ -75,7 +78,7 @@ class Team:
         self.begun = True
 
     def give_up(self, text: str) -> None:
-        """This rank does not run, for a reason that the others get to know."""
+        """Tell the others that this rank does not run, and why."""
         self.post.of_all(text)
         self.over = True
 
@@ -85,31 +88,33 @@ class Team:
         os._exit(status)
 
     def leave(self) -> None:
-        """The end of what ranks do together: no rank needs another one any more."""
+        """End the common work: no rank needs another one any more."""
         self.post.meet()
         self.over = True
 
     def end(self) -> None:
-        """This rank exits in order, when all others do: mpiexec would end those that still work if one is
-        killed that has nothing left to do."""
+        """Exit in order, when all other ranks do.
+
+        mpiexec would end the ranks that still work if a rank with nothing left to do is killed.
+        """
         self._say("bye")
         self.post.meet()
         self._mpi.Finalize()
 
     def grows(self, name: Path, target: Path) -> None:
-        """A file is written under a name, and will have another one."""
+        """Report that a file is written under a temporary name for its target."""
         self._say(f"grows {_names([name, target])}")
 
     def whole(self, names: Sequence[Path]) -> None:
-        """These growing files are whole, and get their names now."""
+        """Report that these growing files are complete, and get their names now."""
         self._say(f"whole {_names(names)}")
 
     def kept(self, name: Path) -> None:
-        """A growing file has its name, or is removed."""
+        """Report that a growing file has its name, or is removed."""
         self._say(f"kept {json.dumps(str(name.absolute()))}")
 
     def _say(self, line: str) -> None:
-        with suppress(BrokenPipeError):  # without a sentinel a rank that dies is named by mpiexec alone
+        with suppress(BrokenPipeError):  # without a sentinel only mpiexec names a dead rank
             _write(self._sentinel, line)
 
 
@@ -120,12 +125,12 @@ def _write(pipe: int, line: str) -> None:
 
 
 def _names(paths: Sequence[Path]) -> str:
-    """Paths for the sentinel, which works in another folder."""
+    """Return paths for the sentinel, which works in another folder."""
     return json.dumps([str(path.absolute()) for path in paths])
 
 
 def _find_sentinel(host: Any, rank: int) -> tuple[int, int]:
-    """The ends of two pipes to the sentinel of this host, which its first rank starts.
+    """Return the ends of two pipes to the sentinel of this host, which its first rank starts.
 
     A pipe has no name. The first rank opens the other ends by the processes that have made them, which the
     host permits to the user of these processes and to root. The second pipe is held as long as this process
@@ -143,8 +148,10 @@ def _find_sentinel(host: Any, rank: int) -> tuple[int, int]:
 
 
 def _with_high_number(handle: int) -> int:
-    """The open file under a high number: of the files of a process that ends, Linux closes the highest
-    first."""
+    """Move an open file to a high number.
+
+    Of the files of a process that ends, Linux closes the highest first.
+    """
     high = min(_HIGH, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     moved = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, high)
     os.close(handle)
@@ -152,7 +159,7 @@ def _with_high_number(handle: int) -> int:
 
 
 def _start_sentinel(ranks: Sequence[Watched]) -> str:
-    """Start the sentinel of these ranks; what is wrong when it cannot hear one of them."""
+    """Start the sentinel of these ranks; return the reason when it cannot hear one of them."""
     with ExitStack() as opened:
         arguments, pipes = [], []
         for each in ranks:
@@ -171,7 +178,7 @@ def _start_sentinel(ranks: Sequence[Watched]) -> str:
 
 
 def _opened(process: int, pipe: int) -> int:
-    """The end of a pipe of a process, to be read; an ended pipe when the process has ended. OSError."""
+    """Open the read end of a process's pipe; an ended pipe when the process has ended. OSError."""
     try:
         return os.open(f"/proc/{process}/fd/{pipe}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

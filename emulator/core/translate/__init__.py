@@ -2,11 +2,11 @@
 
 The compiled loop of ``core`` executes a program word by word. Where a tile spends its time (the places at
 which its quanta end), the loops around are translated: the source by which the kernel core executes a word is
-specialised to that word and given to LLVM. So an instruction is described once, in its record, and how its
-kind works once, in ``core/loop.py``; nothing here knows single instructions.
+specialised to that word and given to LLVM. So an instruction is described once, in its record, and the
+treatment of its kind once, in ``core/loop.py``; nothing here knows single instructions.
 
 Registers, memory, counts and stops are the same as without translation. The words of a program stay as they
-are; a copy of them, which the loop reads, has the address of the translation where one can be entered.
+are; a copy of them, which the loop reads, has the addresses of translations at their entrances.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from .region import Layout
 
 EARNED = 4
-"""Instructions that may be translated for each quantum that ended outside translations. Translating them
-takes about as long as such a quantum."""
+"""Instructions that may be translated for each quantum that ended outside translations.
+
+Translating them takes about as long as such a quantum.
+"""
 ENOUGH = 64
-"""Instructions that are enough to translate the first part of a larger loop."""
+"""Instructions that suffice to translate the first part of a larger loop."""
 LARGEST_PROGRAM = 1 << 21
 """Parcels, gaps between segments included. Larger programs are interpreted: analysing them takes too long."""
 
@@ -46,7 +48,7 @@ FIXED = (
 )
 """Words of the state that are the same in all tiles of a chip, and never change."""
 _OF_A_CHIP = (state.DDR, state.DDR_MARKS)
-"""Those that differ between chips with the same program."""
+"""The words among these that differ between chips with the same program."""
 
 
 def enabled() -> bool:
@@ -60,9 +62,9 @@ class Translation:
     def __init__(self, words: Words) -> None:
         self.words = words
         self.dispatch = words
-        """What the loop reads: ``words``, or a copy with entrances."""
+        """The words that the loop reads: ``words``, or a copy with entrances."""
         self.several_chips = False
-        """Whether tiles of several chips run it."""
+        """True if tiles of several chips run it."""
         self.covered: set[int] = set()
         self._quanta = 0
         self._functions: list[Any] = []

@@ -1,4 +1,4 @@
-"""What surrounds the blocks of a translated function: its variables, its entrances and its end."""
+"""The code around the blocks of a translated function: its variables, its entrances and its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.native.direct.vocabulary import DECLARATIONS
 
 ENTRY = "region"
 FLUSH, RELOAD = "; registers to the state", "; registers from the state"
-"""Placeholders of lines that are only known when all blocks are written."""
+"""Placeholders for lines that are only known when all blocks are written."""
 
 
 def is_register(place: int) -> bool:

@@ -67,7 +67,7 @@ class Region(Statements):
         super().__init__()
         self.layout, self.blocks, self.known = layout, blocks, known
         self.used: dict[int, bool] = {}
-        """For each place: a register that is used, and whether it is written."""
+        """The registers used, by place: True if the register is written."""
         self._block = self._index = self._done = 0
         self._after = ""
         """Label after the instruction that is being written, if it has one."""

@@ -1,7 +1,7 @@
-"""Which words are translated together: the blocks that can be reached from a place, up to a size.
+"""Chooses the words that are translated together: blocks reachable from a place, up to a size.
 
 A block begins where control can come from elsewhere and ends before the next one; branches inside are left to
-the side. What is found here decides speed alone: jumps that lead out of the blocks leave the translation.
+the side. The choice affects only speed: jumps that lead out of the blocks leave the translation.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Layout(NamedTuple):
     kinds: list[str]
     leaders: frozenset[int]
     calls: dict[int, list[int]]
-    """Where functions begin that are called by name, and where those calls return to."""
+    """The beginnings of functions that are called by name, and the returns of those calls."""
     starts: Sequence[bool]
-    """Where instructions begin, when one follows the other from the beginning of the text."""
+    """True for words that are instructions when one follows the other from the beginning of the text."""
 
 
 @cache

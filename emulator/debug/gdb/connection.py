@@ -10,18 +10,18 @@ from pathlib import Path
 from tx8isa.tools.command_line import note
 
 PACKET_BYTES = 0x4000
-"""Longest packet, as the client is told."""
+"""The longest packet, as the client is told."""
 _MOST_WAITING = 4 * PACKET_BYTES
-"""Bytes that a client may send ahead: any byte of a packet may be escaped."""
+"""The most bytes that a client may send ahead: any byte of a packet may be escaped."""
 _MOST_DAMAGED = 4
-"""Damaged packets in a row that are asked for again."""
+"""The most damaged packets in a row that are requested again."""
 _INTERRUPT, _BEGIN, _END, _ESCAPE, _FLIP = 0x03, b"$", b"#", 0x7D, 0x20
 _SPECIAL = b"#$}*"
-"""Bytes that a packet holds only escaped."""
+"""Bytes that must be escaped in a packet."""
 _CHECKSUM_DIGITS = 2
 _CONNECTIONS, _CONNECTIONS_OF_VERSION_6 = Path("/proc/net/tcp"), Path("/proc/net/tcp6")
 _ESTABLISHED = "01"
-"""The state of a connection there that no end has closed."""
+"""The state of a connection in that file which no end has closed."""
 
 
 class ClientLost(Exception):
@@ -35,7 +35,7 @@ def warn(text: str) -> None:
 
 
 def user_of(client: socket.socket) -> int | None:
-    """The user whose process is at the other end of a connection on this host; None when it has gone.
+    """Return the user whose process has the other end of a connection on this host; None when it has gone.
 
     The kernel lists every end of such a connection, with addresses as words of the host.
     """
@@ -57,14 +57,17 @@ class Connection:
     def __init__(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.acknowledges = True
-        """Whether each side confirms what it received; the client may end that."""
+        """True while each side confirms received packets; the client may end that."""
         self._connection = connection
         self._waiting = bytearray()
         self._sent = b""
         self._damaged = 0
 
     def receive(self) -> bytes:
-        """The next packet, unescaped. ClientLost. Interrupts are ignored, as the program has stopped."""
+        """Return the next packet, unescaped.
+
+        ClientLost. Interrupts are ignored, as the program has stopped.
+        """
         while True:
             packet = self._packet()
             if packet is not None:
@@ -72,7 +75,7 @@ class Connection:
             self._read()
 
     def interrupted(self) -> bool:
-        """Whether the client wants the program to stop; does not wait. ClientLost."""
+        """Return True if the client wants the program to stop, without waiting. ClientLost."""
         if select.select([self._connection], [], [], 0)[0]:
             self._read()
         self._skip_acknowledgements()
@@ -90,7 +93,7 @@ class Connection:
         self._write(self._sent)
 
     def _packet(self) -> bytes | None:
-        """The packet that the waiting bytes begin with, or None as long as it is not complete."""
+        """Return the packet that the waiting bytes begin with, or None until it is complete."""
         self._skip_acknowledgements()
         while self._waiting[:1] == bytes([_INTERRUPT]):
             del self._waiting[0]

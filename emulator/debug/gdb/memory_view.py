@@ -1,4 +1,4 @@
-"""Memory as the debugger sees it: that of the selected tile's kernel core, and DDR in the engines' view."""
+"""Memory as the debugger sees it: the selected tile's kernel core's, and DDR in the engines' view."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tx8isa.errors import Tx8Error
 
 
 def bytes_at(system: System, tile: Tile, address: int, size: int) -> Bytes | None:
-    """A view of the bytes, or None where not all of them are memory: device registers, or nothing.
+    """Return a view of the bytes, or None where not all of them are memory: device registers, or nothing.
 
-    Device registers are not read: reading them has effects.
+    Device registers are not read, because reading them has effects.
     """
     found = system.memories.core_bytes(tile.number, address, size)
     if found is None and address >= system.machine.windows.ddr_engine:
@@ -36,7 +36,7 @@ def store(system: System, tile: Tile, address: int, data: bytes) -> bool:
 
 
 def place_of(system: System, tile: Tile, address: int, size: int) -> int | None:
-    """The place of an address, whichever window it is in: an SPM offset, or a DDR offset + ``queues.DDR``."""
+    """Return an address, in whichever window, as an SPM offset, or a DDR offset + ``queues.DDR``."""
     found = bytes_at(system, tile, address, size)
     if found is None:
         return None

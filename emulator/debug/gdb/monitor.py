@@ -37,7 +37,7 @@ class Usage(Exception):
 class Monitor:
     """The commands.
 
-    ``copies`` are the ones that the DTE has not carried out, ``files`` what the run reads and writes.
+    ``copies`` are those that the DTE has not carried out, ``files`` the ones that the run reads and writes.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Monitor:
         """The files that tensors were saved in."""
 
     def answer(self, line: str) -> str:
-        """The text for a command line."""
+        """Return the text for a command line."""
         name, *arguments = line.split() or ["help"]
         commands: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
             "queues": self._queues,
@@ -129,7 +129,7 @@ class Monitor:
             raise Usage(str(error)) from None
 
     def _save(self, view: TensorView, file: str) -> None:
-        """Save a tensor; Tx8Error for a file of the run, and for one that is there and was not saved here."""
+        """Save a tensor; Tx8Error for a file of the run, and for one that exists and was not saved here."""
         check_file(file)
         check_outputs([("the tensor", file)], self._files)
         if os.path.lexists(file) and identity(file) not in self._saved:
@@ -149,7 +149,7 @@ class Monitor:
 
 
 def status(tile: Tile) -> str:
-    """The status of a tile, in a few words."""
+    """Return the status of a tile, in a few words."""
     if tile.status is Status.BARRIER:
         return f"{tile.status.value} of tiles 0x{tile.group:x}"
     if tile.status is Status.EXITED:
@@ -159,7 +159,7 @@ def status(tile: Tile) -> str:
 
 
 def _side(side: Side, tile: int, ddr: int) -> str:
-    """Where a copy reads or writes; ``ddr``: where the engines see DDR."""
+    """Return the place where a copy reads or writes; ``ddr``: address of DDR in the engines' view."""
     return f"DDR 0x{ddr + side.start:x}" if side.in_ddr else f"tile {tile} SPM 0x{side.start:x}"
 
 

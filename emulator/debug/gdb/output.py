@@ -1,4 +1,4 @@
-"""The program's output, shown once even if the program goes back and writes it again."""
+"""The program's output, shown once even if the program is put back and writes it again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Output:
         self._shown = [0 for _ in system.tiles]
 
     def show(self) -> None:
-        """Show what is new."""
+        """Show the new output."""
         for tile in self.system.tiles:
             known = self._shown[tile.number] - self._written[tile.number]
             self._written[tile.number] += len(tile.output)
@@ -23,18 +23,18 @@ class Output:
         self.system.show_output()
 
     def written(self) -> tuple[int, ...]:
-        """For each tile: the pieces that were written, for ``go_back``."""
+        """Return the numbers of written pieces by tile, for ``go_back``."""
         return tuple(self._written)
 
     def go_back(self, written: tuple[int, ...]) -> None:
-        """The program is back where it had written ``written`` pieces."""
+        """Set the numbers of written pieces after the program was put back."""
         self._written = list(written)
 
     def forget(self) -> None:
-        """The program was changed: what it writes from here on was not shown yet."""
+        """Treat later output as not shown yet, because the program was changed."""
         self._shown = list(self._written)
 
     @property
     def behind(self) -> bool:
-        """Whether the program has yet to write output again that was shown."""
+        """Return True if the program has yet to repeat output that was shown."""
         return self._written != self._shown

@@ -1,4 +1,4 @@
-"""The instructions that wait in a tile's queues, for ``monitor`` and for watchpoints."""
+"""The waiting instructions in a tile's queues, for ``monitor`` and for watchpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Range:
 
 @dataclass(frozen=True)
 class PendingInstruction:
-    """An instruction that was issued and not executed; ``number`` counts those of its worker."""
+    """An instruction that was issued and not executed; ``number`` counts its worker's instructions."""
 
     worker: int
     number: int
@@ -40,7 +40,7 @@ class PendingInstruction:
 
 
 def pending(tile: Tile) -> Iterator[PendingInstruction]:
-    """The instructions that wait, by worker in program order."""
+    """Yield the waiting instructions, by worker in program order."""
     for worker in range(tile.workers):
         block = tile.block(worker)
         if block[queues.PENDING]:
@@ -50,7 +50,7 @@ def pending(tile: Tile) -> Iterator[PendingInstruction]:
 
 
 def is_pending(tile: Tile, entry: PendingInstruction) -> bool:
-    """Whether an instruction that was pending a moment ago still is."""
+    """Return True if an instruction that was pending a moment ago still is."""
     block = tile.block(entry.worker)
     inside = block[queues.OLDEST] <= entry.number < block[queues.NEXT]
     return bool(inside and block[queues.entry_at(entry.number) + queues.E_LIVE])
@@ -76,7 +76,7 @@ def _ranges(tile: Tile, words: np.ndarray) -> tuple[Range, ...]:
 
 
 def describe(tile: Tile, entry: PendingInstruction) -> str:
-    """The instruction as assembly spells it, addresses as the engines see them."""
+    """Return the instruction as assembly, with addresses in the engines' view."""
     record, values = entry.record, _addresses(tile, entry)
     texts = operand_texts(record, values)
     shown = ", ".join(f"{record.operands[at].name}={text}" for at, text in texts.items())
@@ -84,7 +84,7 @@ def describe(tile: Tile, entry: PendingInstruction) -> str:
 
 
 def _addresses(tile: Tile, entry: PendingInstruction) -> list[int]:
-    """Operand values; the queues hold DDR addresses as offsets, which the ranges distinguish from SPM."""
+    """Return operand values; the queues hold DDR as offsets, which the ranges distinguish from SPM."""
     values = list(entry.fields)
     ranges = list(entry.ranges)
     for index, operand in enumerate(entry.record.operands):

@@ -28,32 +28,32 @@ _DOUBLE = (
     '<field name="double" type="ieee_double"/></union>'
 )
 _NO_SYSTEM = "<osabi>none</osabi>\n"
-"""Without it GDB takes the program for one of Linux, and does not leave single steps to the server."""
+"""Without this GDB takes the program for one of Linux, and does not leave single steps to the server."""
 _READ_ONLY = 3
 """Bits 11:10 of the number of a register that cannot be written."""
 
 
 @cache
 def csrs() -> tuple[str, ...]:
-    """The control and status registers in the order of their GDB numbers."""
+    """Return the control and status registers in the order of their GDB numbers."""
     others = sorted(CSRS, key=lambda name: CSRS[name])
     return (*_FLOAT_CSRS, *(name for name in others if name not in _FLOAT_CSRS))
 
 
 def general() -> range:
-    """Numbers of the registers that are sent together: all but the CSRs."""
+    """Return the numbers of the registers that are sent together: all but the CSRs."""
     return range(_FIRST_CSR)
 
 
 def size(number: int) -> int:
-    """Bytes of a register; 0 when there is none with the number."""
+    """Return the bytes of a register; 0 when there is none with the number."""
     if not 0 <= number < _FIRST_CSR + len(csrs()):
         return 0
     return _NARROW if _FIRST_CSR <= number < _FIRST_CSR + len(_FLOAT_CSRS) else _WIDE
 
 
 def read(system: System, tile: Tile, number: int) -> bytes:
-    """The value of a register, which must exist."""
+    """Return the value of a register, which must exist."""
     if number < PC:
         value = tile.register(number)
     elif number == PC:
@@ -68,7 +68,7 @@ def read(system: System, tile: Tile, number: int) -> bytes:
 
 
 def write(tile: Tile, number: int, data: bytes) -> str:
-    """Set a register; the reason why that is not possible, or an empty text."""
+    """Set a register; return the reason why that is not possible, or an empty text."""
     value = int.from_bytes(data, "little")
     if number < PC:
         tile.set_register(number, s64(value))
@@ -87,7 +87,7 @@ def write(tile: Tile, number: int, data: bytes) -> str:
 
 
 def description() -> str:
-    """The target description."""
+    """Return the target description."""
     cpu = [_register(name, "code_ptr" if name == "ra" else "int64") for name in REGISTER_NAMES]
     cpu.append(_register("pc", "code_ptr"))
     floats = [_register(name, "riscv_double") for name in FLOAT_REGISTER_NAMES]

@@ -23,8 +23,8 @@ _HOST = "127.0.0.1"
 def debug(system: System, port: int, max_instructions: int | None = None, files: Sequence[Role] = ()) -> None:
     """Run a program to its end, controlled by a debugger at a port of this host; 0 is any free port.
 
-    Everything else is as in ``System.run``, with one host thread until the debugger has left. ``files`` are
-    those of the run, which the debugger may not write over. Tx8Error when the port cannot be used.
+    Everything else is as in ``System.run``, with one host thread until the debugger has left. The debugger
+    may not overwrite ``files``, those of the run. Tx8Error when the port cannot be used.
     """
     limit = UNLIMITED if max_instructions is None else max_instructions
     with _listen(port) as listener:
@@ -49,7 +49,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _accepted(listener: socket.socket) -> socket.socket:
-    """The first connection of this user or of root: a debugger writes files with the rights of this one."""
+    """Accept the first connection of this user or of root: a debugger writes files with these rights."""
     while True:
         client, _ = listener.accept()
         user = user_of(client)

@@ -35,11 +35,11 @@ _FEATURES = (
 _BREAKPOINTS = ("0", "1")
 _ANY_THREAD = ("0", "-1")
 _MOST_TEXT = PACKET_BYTES // 2 - 16
-"""Bytes of text in one packet, two digits for each."""
+"""The most bytes of text in one packet, two digits for each."""
 
 
 class Ending(Enum):
-    """How a session ended."""
+    """The end of a session."""
 
     DETACHED = "the program runs on"
     KILLED = "the program is to end here"
@@ -47,7 +47,7 @@ class Ending(Enum):
 
 
 class Malformed(Exception):
-    """A packet that this server cannot follow; ``str`` says why."""
+    """A packet that this server cannot follow; ``str`` tells why."""
 
 
 class Session:
@@ -60,7 +60,7 @@ class Session:
         self.ended: Ended | None = None
         self._tile = self.system.tiles[0]
         self._going: Tile | None = None
-        """The only tile that goes on with ``c`` and ``s``; None: all do."""
+        """The only tile that continues with ``c`` and ``s``; None: all do."""
         self._last = Stop(0)
         self._ending: Ending | None = None
         self._commands: dict[str, Callable[[str, bytes], bytes]] = {
@@ -222,10 +222,9 @@ class Session:
         return self._go(_split(text)) if text.startswith("Cont;") else _UNKNOWN
 
     def _plain(self, kind: str, text: str, data: bytes) -> bytes:
-        """The packets before vCont: ``c [addr]``, ``C sig[;addr]``, and the same with ``s``.
+        """Answer the packets before vCont: ``c [addr]``, ``C sig[;addr]``, and the same with ``s``.
 
-        They apply to the thread that ``Hc`` chose; without one to all, of which the last one to stop is
-        stepped.
+        They apply to the thread that ``Hc`` chose; without one to all, and the last one to stop is stepped.
         """
         signal, _, address = text.partition(";") if kind in "CS" else ("", "", text)
         tile = self._going or self.system.tiles[self._last.tile]
@@ -238,7 +237,7 @@ class Session:
         return self._go(parts if self._going else [*parts, ("c", "")])
 
     def _back(self, text: str, data: bytes) -> bytes:
-        """``bs`` and ``bc``."""
+        """Answer ``bs`` and ``bc``."""
         tile = self._going or self.system.tiles[self._last.tile]
         if text == "s":
             return self._stopped(self.reverse.step_back(tile))
@@ -269,7 +268,7 @@ class Session:
         return self._stop_reply(found)
 
     def _dies(self, what: str) -> bool:
-        """Whether a tile goes on with the signal of the fault it has stopped with."""
+        """Return True if a tile continues with the signal of the fault it has stopped with."""
         return what[:1] in ("C", "S") and self._last.fatal and _hex(what[1:]) == self._last.signal
 
     def _stop_reply(self, last: Stop) -> bytes:
@@ -317,7 +316,7 @@ class Session:
         return self._transfer(text) if name == "Xfer" else _UNKNOWN
 
     def _transfer(self, text: str) -> bytes:
-        """Part of a document: ``Xfer:features:read:target.xml:0,ffb``."""
+        """Return a part of a document: ``Xfer:features:read:target.xml:0,ffb``."""
         kind, _, rest = text.removeprefix("Xfer:").partition(":read:")
         annex, _, window = rest.partition(":")
         if (kind, annex) == ("features", "target.xml"):
@@ -357,7 +356,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _pair(text: str) -> tuple[int, int]:
-    """``addr,length``."""
+    """Parse ``addr,length``."""
     first, _, second = text.partition(",")
     address, size = _hex(first), _hex(second)
     if address < 0 or size < 0:
@@ -366,7 +365,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def _point(text: str) -> tuple[str, int, int]:
-    """``type,addr,kind`` of a breakpoint or watchpoint."""
+    """Parse ``type,addr,kind`` of a breakpoint or watchpoint."""
     kind, _, rest = text.partition(",")
     if kind not in (*_BREAKPOINTS, *(str(int(known)) for known in Kind)):
         raise Malformed(f"a breakpoint of type '{kind}', expected 0..4")
@@ -374,7 +373,7 @@ def _point(text: str) -> tuple[str, int, int]:
 
 
 def _split(text: str) -> list[tuple[str, str]]:
-    """The parts of a vCont packet: what to do, and the thread or nothing."""
+    """Split a vCont packet into parts: the action, and the thread or nothing."""
     pairs = [part.partition(":") for part in text.split(";")[1:]]
     return [(what, thread) for what, _, thread in pairs]
 

@@ -1,7 +1,7 @@
-"""What the numbers of a saved state can be: those that a run can have reached.
+"""The numbers that a saved state can have: those that a run can reach.
 
 A file with a checksum that fits can still hold others. A tile that has executed more instructions than any
-limit, or whose queues count instructions that are not there, would go on without end.
+limit, or whose queues count instructions that are not there, would run without end.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def expect(what: str, found: int, low: int, high: int) -> None:
 
 
 def check_words(tile: Tile) -> None:
-    """Raise SnapshotError when a word of the tile's state is none that a run leaves."""
+    """Raise SnapshotError when a word of the tile's state has a value that no run leaves."""
     for what, at, high in _most(tile):
         expect(f"tile {tile.number}, {what}", int(tile.words[at]), 0, high)
 
 
 def _most(tile: Tile) -> Iterator[tuple[str, int, int]]:
-    """Words of the state that are at least 0: what they are, their position, their largest value."""
+    """Yield words of the state that are at least 0: their meaning, their position, their largest value."""
     worker = tile.workers - 1
     yield "register x0", state.X, 0
     yield "instructions executed", state.RETIRED, MOST
@@ -104,7 +104,7 @@ def check_entry(tile: Tile, head: Words) -> None:
 
 
 def _check_range(tile: Tile, words: list[int]) -> None:
-    """The bytes that an instruction reads or writes are in DDR or in SPM, as many as it marks at most."""
+    """Check that the bytes of an instruction are in DDR or in SPM, and no more than it marks at most."""
     first, reach = words[queues.R_FIRST], words[queues.R_REACH]
     origin, size = (queues.DDR, state.DDR_BYTES) if first >= queues.DDR else (0, state.SPM_BYTES)
     last = origin + (int(tile.words[size]) - 1 | _LINE)

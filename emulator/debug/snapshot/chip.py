@@ -1,6 +1,6 @@
 """Snapshots: the state of a chip in the middle of a run.
 
-``save`` and ``restore`` work in memory, ``write`` and ``read`` with files. A system that was restored goes on
+``save`` and ``restore`` work in memory, ``write`` and ``read`` with files. A restored system continues
 exactly as the saved one: memories, registers, counts, output and simulated time are the same.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["Snapshot", "SnapshotError", "program_digest", "put_back", "read", "r
 
 
 def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
-    """The state of a system that does not run at the moment: loaded, interrupted by a pause, or ended.
+    """Save the state of a system that does not run at the moment: loaded, interrupted by a pause, or ended.
 
     ``earlier`` is a snapshot of the same system, whose digests of program and machine are reused.
     HostMemoryError when the host does not say which pages of DDR were touched.
@@ -55,7 +55,7 @@ def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
 
 
 def restore(system: System, snapshot: Snapshot) -> None:
-    """Put a system into a saved state; SnapshotError when it is that of another program, machine or emulator.
+    """Put a system into a saved state; SnapshotError for a state of another program, machine or emulator.
 
     The previous state of the system is lost. After an error it must not be used.
     """
@@ -114,7 +114,7 @@ def check(snapshot: Snapshot, image: Image, machine: Machine) -> None:
 
 
 def program_digest(image: Image) -> str:
-    """What two images have in common when they are the same program."""
+    """Return a digest that is equal for images of the same program."""
     digest = hashlib.sha256(repr((image.entry, sorted(image.tile_entries.items()))).encode())
     for segment in image.segments:
         digest.update(repr((segment.address, segment.size, segment.flags, len(segment.data))).encode())
@@ -127,7 +127,7 @@ def _machine(machine: Machine) -> str:
 
 
 def _emulator() -> int:
-    """Checksum of what the numbers in a snapshot mean: records, words of the state and of the queues."""
+    """Return a checksum of the meaning of a snapshot's numbers: records, words of state and queues."""
     words = repr(
         [(name, value) for of in (state, queues) for name, value in vars(of).items() if name.isupper()]
     )
@@ -156,7 +156,7 @@ def _save_time(system: System) -> SavedTime | None:
 
 
 def _restore_time(system: System, snapshot: Snapshot) -> None:
-    """Restore simulated time; a run without it may go on from a snapshot that has it."""
+    """Restore simulated time; a run without it may continue from a snapshot that has it."""
     if system.simulator is None:
         return
     if snapshot.simulated is None:
@@ -215,7 +215,7 @@ def _restore_tile(system: System, tile: Tile, saved: TileState) -> None:
         raise SnapshotError(f"tile {number} has the status {saved.status}")
     tile.status, tile.group, tile.exit_code = Status[saved.status], saved.group, saved.exit_code
     if tile.status is Status.TIMING and system.simulator is None:
-        tile.status = Status.RUNNING  # it reads time again, which is there without a simulation
+        tile.status = Status.RUNNING  # it reads time again, which needs no simulation
     check_barrier(tile, len(system.tiles))
     tile.moment = None
     tile.pmu, tile.csrs, tile.output = dict(saved.pmu), dict(saved.csrs), list(saved.output)
@@ -232,7 +232,7 @@ def _restore_tile(system: System, tile: Tile, saved: TileState) -> None:
 
 
 def _restore_code(system: System, tile: Tile, text: bytes | None, codes: dict[bytes, Code]) -> None:
-    """Let a tile run the program text that it had; tiles with the same text share it."""
+    """Give a tile the program text that it had; tiles with the same text share it."""
     code = system.code
     if text is not None:
         _as_many(text, code.text.size, "bytes of code")

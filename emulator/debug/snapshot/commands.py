@@ -25,7 +25,7 @@ _WHOLE_RUNS = ("strict", "explore", "gdb")
 
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Leave with a usage error when options do not go together."""
+    """Exit with a usage error when options do not go together."""
     if options.at is not None and not options.save_state:
         parser.error("argument --at: it says where --save-state FILE is to save")
     if options.save_state and options.at is None and options.max_instructions is None:
@@ -42,12 +42,12 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
 
 
 def saved_state(options: argparse.Namespace, machine: Machine) -> Snapshot | None:
-    """The state to go on from; SnapshotError when the file holds none that the machine can have."""
+    """Return the state to continue from; SnapshotError for a file without one that the machine can have."""
     return read(options.load_state, machine) if options.load_state else None
 
 
 def saver(options: argparse.Namespace, image: Image) -> Saver | None:
-    """The saver for ``--save-state``; SnapshotError for a wrong --at, OSError for a wrong file."""
+    """Return the saver for ``--save-state``; SnapshotError for a wrong --at, OSError for a wrong file."""
     if not options.save_state:
         return None
     _check_file(Path(options.save_state))
@@ -59,7 +59,7 @@ def saver(options: argparse.Namespace, image: Image) -> Saver | None:
 
 
 def _pause(at: str, image: Image) -> tuple[Pause, str]:
-    """A number of instructions, or a label, and its name in messages."""
+    """Parse a number of instructions, or a label; return it with its name in messages."""
     try:
         count = int(at, 0)
     except ValueError:
@@ -119,7 +119,7 @@ class Saver:
             system.ended()
 
     def status(self, status: int) -> int:
-        """The exit status of a run that ended with ``status``; says when nothing was saved."""
+        """Return the exit status of a run that ended with ``status``; report when nothing was saved."""
         if self.saved:
             return status
         text = f"{self.path}: not written: the run ended before it came to {self.place}"

@@ -1,8 +1,8 @@
 """Snapshots as files: a header, and the records of ``types`` in MessagePack, compressed.
 
-The header is the magic, the version of the format, CRC-32 and length of what follows, and the length of
-the records before they were compressed. They are checked before anything else of a file is used, and no
-memory is taken for lengths that the machine or this host cannot have.
+The header has the magic, the version of the format, CRC-32 and length of the rest, and the length of the
+records before compression. They are checked before anything else of a file is used, and no memory is taken
+for lengths that the machine or this host cannot have.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _HEADER = struct.Struct("<8sIIQQ")
 _FASTEST = 1
 """Level of zlib: the data are mostly zeros, for which higher levels gain little."""
 _BESIDE_MEMORIES = 256 << 20
-"""Bytes of a state beside the memories, at most: queues, registers, changed program texts, printed output."""
+"""The most bytes of a state besides the memories: queues, registers, changed program texts, output."""
 _CHUNK = 1 << 20
 """Bytes of a file that are read at a time."""
 
 
 def write(path: str | Path, snapshot: Snapshot) -> int:
-    """Write a snapshot, whole or not at all; its bytes. Tx8Error when that is not possible."""
+    """Write a snapshot, whole or not at all; return its bytes. Tx8Error when that is not possible."""
     data = encode(snapshot)
     write_whole(path, data)
     return len(data)
 
 
 def read(path: str | Path, machine: Machine | None = None) -> Snapshot:
-    """The snapshot in a file, of the TX81 without a machine.
+    """Read the snapshot in a file; without a machine it is the TX81's.
 
-    SnapshotError when it holds no whole one, or one larger than that of any run on the machine; OSError when
+    SnapshotError when the file holds no complete one, or one larger than any run on the machine; OSError when
     it cannot be read. No more is read of a file than its header promises.
     """
     with Path(path).open("rb") as file:
@@ -51,7 +51,7 @@ def read(path: str | Path, machine: Machine | None = None) -> Snapshot:
 
 
 def _up_to(file: BinaryIO, size: int) -> bytes:
-    """The next bytes of a file, fewer at its end."""
+    """Return the next bytes of a file, fewer at its end."""
     parts: list[bytes] = []
     while size > 0 and (part := file.read(min(size, _CHUNK))):
         parts.append(part)
@@ -60,20 +60,20 @@ def _up_to(file: BinaryIO, size: int) -> bytes:
 
 
 def most_bytes(machine: Machine) -> int:
-    """The records of a state at most: all memories, numbers of their pieces, and ``_BESIDE_MEMORIES``."""
+    """Return the most bytes of a state: all memories, numbers of their pieces, and ``_BESIDE_MEMORIES``."""
     memories = machine.ddr.bytes + machine.tiles * machine.spm.bytes
     return memories + memories // 8 + _BESIDE_MEMORIES
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The bytes of a file; the same for the same state."""
+    """Return the bytes of a file; the same for the same state."""
     records = msgspec.msgpack.encode(snapshot)
     payload = zlib.compress(records, _FASTEST)
     return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(payload), len(payload), len(records)) + payload
 
 
 def decode(data: bytes, name: str, machine: Machine | None = None) -> Snapshot:
-    """The contrary of ``encode``; ``name`` stands for the file in messages. SnapshotError as ``read``."""
+    """Decode the bytes of ``encode``; ``name`` is the file's in messages. SnapshotError as ``read``."""
     _, checksum, size, unpacked = _checked(data, name, machine)
     payload = data[_HEADER.size :]
     if len(payload) < size:
@@ -89,7 +89,7 @@ def decode(data: bytes, name: str, machine: Machine | None = None) -> Snapshot:
 
 
 def _records(payload: bytes, size: int, name: str) -> bytes:
-    """The records, of which not one byte more than promised is ever unpacked."""
+    """Unpack the records, and never a byte more than the header promises."""
     unpacker = zlib.decompressobj()
     found = unpacker.decompress(payload, size + 1)
     if len(found) != size or not unpacker.eof or unpacker.unused_data:
@@ -99,7 +99,7 @@ def _records(payload: bytes, size: int, name: str) -> bytes:
 
 
 def _checked(data: bytes, name: str, machine: Machine | None) -> tuple[int, int, int, int]:
-    """Version, checksum, and the lengths packed and unpacked, from a header that can be true."""
+    """Return version, checksum, and the lengths packed and unpacked, from a plausible header."""
     if not data.startswith(_MAGIC):
         found = data[: len(_MAGIC)].hex(" ") or "nothing"
         raise SnapshotError(f"{name}: not a saved state: it starts with {found}, expected {_MAGIC.hex(' ')}")
@@ -117,7 +117,7 @@ def _checked(data: bytes, name: str, machine: Machine | None) -> tuple[int, int,
 
 
 def _check_size(size: int, promise: str, machine: Machine) -> None:
-    """SnapshotError for more bytes than a state of the machine can have, or than this host has memory."""
+    """Raise SnapshotError for more bytes than a state of the machine has, or than this host has memory."""
     if size > most_bytes(machine):
         raise SnapshotError(f"{promise}; one of machine {machine.name} has at most {most_bytes(machine)}")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,8 +1,8 @@
-"""Instructions of a saved state: their operands are those of instructions that were issued.
+"""Checks the instructions of a saved state: their operands must be those of issued instructions.
 
-A kernel does not check where its operands point to; that is done when an instruction is issued. So the
-instructions of a file are checked by the same rules, from their operands alone, and what the rules make of
-them must be what the file says.
+A kernel does not check the addresses of its operands; that is done when an instruction is issued. So the
+instructions of a file are checked by the same rules, from their operands alone, and the results must be what
+the file says.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_instructions(tile: Tile) -> None:
 
 @cache
 def _dispatchers() -> tuple[issue.Dispatch, issue.Dispatch]:
-    """The functions that evaluate extents and rules."""
+    """Return the functions that evaluate extents and rules."""
     return (
         tables.write_dispatcher(tables.extents(), queues.ARGUMENTS),
         tables.write_dispatcher(tables.rules(), queues.ARGUMENTS),
@@ -48,9 +48,9 @@ def _dispatchers() -> tuple[issue.Dispatch, issue.Dispatch]:
 
 
 class Issued:
-    """Instructions of a tile are issued again, into queues of their own.
+    """Issues instructions of a tile again, into queues of their own.
 
-    ``place`` says in messages where they are; without it they are in the queue of their engine.
+    ``place`` is their place in messages; without it they are in the queue of their engine.
     """
 
     def __init__(self, tile: Tile, place: str = "") -> None:
@@ -61,7 +61,7 @@ class Issued:
         self.scratch[queues.RETURNED] = self.results.ctypes.data
 
     def check(self, entry: Words) -> None:
-        """SnapshotError for an entry of a queue whose operands are refused, or give another entry."""
+        """Raise SnapshotError for an entry of a queue whose operands are refused, or give another entry."""
         number, ranges = int(entry[queues.E_RECORD]), int(entry[queues.E_RANGES])
         record = tables.records()[number]
         count = len(record.operands)
@@ -74,7 +74,7 @@ class Issued:
             raise self._refusal(record, "byte ranges or a kernel that are not those of its operands")
 
     def again(self, number: int, fields: Sequence[int], firsts: Sequence[int]) -> Words:
-        """The entry of an instruction: its record, operands, and the first bytes of its ranges.
+        """Return the entry of an instruction: its record, operands, and the first bytes of its ranges.
 
         It is valid until the next one is made. SnapshotError when the operands are refused.
         """
@@ -92,7 +92,7 @@ class Issued:
         return made
 
     def check_values(self, number: int, fields: Sequence[int]) -> None:
-        """SnapshotError for an operand that an instruction of the DTE cannot have.
+        """Raise SnapshotError for an operand that an instruction of the DTE cannot have.
 
         An address in DDR may have become an offset.
         """
@@ -102,7 +102,7 @@ class Issued:
                 raise self._wrong_value(tables.records()[number], position, value)
 
     def _operands(self, number: int, fields: Sequence[int], firsts: Sequence[int]) -> list[int]:
-        """The operands as the program gave them: addresses in DDR, which became offsets."""
+        """Return the operands as the program gave them: DDR addresses, which became offsets."""
         base = int(self.tile.words[state.ENGINE_DDR])
         row = get(self.table, number * tables.HEADER + tables.RANGE_ROWS) * tables.ROW
         given = list(fields)
@@ -114,7 +114,7 @@ class Issued:
         return given
 
     def _fits(self, number: int, position: int, value: int) -> bool:
-        """Whether a value is one that an operand can have."""
+        """Return True if an operand can have a value."""
         row = get(self.table, number * tables.HEADER + tables.OPERAND_ROWS) * tables.ROW
         row += position * tables.ROW
         operand = tables.records()[number].operands[position]

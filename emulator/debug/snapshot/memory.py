@@ -1,4 +1,4 @@
-"""The pieces of the memories of a chip that differ from the state after loading."""
+"""The pieces of a chip's memories that differ from the state after loading."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def save_spm(spm: Scratchpad, reset: int) -> Blocks:
-    """The lines that do not hold the reset byte throughout."""
+    """Return the lines that do not hold the reset byte throughout."""
     lines = spm.data.reshape(-1, LINE_BYTES)
     words = lines.view(np.uint64)
     changed = np.flatnonzero((words != np.uint64(reset * 0x0101010101010101)).any(axis=1))
@@ -47,7 +47,7 @@ def restore_spm(spm: Scratchpad, reset: int, blocks: Blocks) -> None:
 
 
 def save_ddr(system: System) -> Blocks:
-    """The pages that differ from what the program's file loaded there, zeros where it loaded nothing."""
+    """Return the pages that differ from the program's file, or from zeros where it loads nothing."""
     numbers, data = [np.empty(0, np.int64)], []
     for first, found, loaded in _resident(system):
         changed = np.flatnonzero((found != loaded).any(axis=1))
@@ -69,7 +69,7 @@ def restore_ddr(system: System, blocks: Blocks) -> None:
 
 
 def _checked(blocks: Blocks, count: int, size: int, what: str) -> tuple[Numbers, npt.NDArray[np.uint8]]:
-    """Numbers and bytes of the pieces of a memory with ``count`` of them."""
+    """Return numbers and bytes of the pieces of a memory with ``count`` of them."""
     if len(blocks.numbers) % _ENTRY or len(blocks.numbers) // _ENTRY * size != len(blocks.data):
         raise SnapshotError(f"the pieces of {what} are not whole")
     numbers = np.frombuffer(blocks.numbers, np.int64)
@@ -82,7 +82,7 @@ def _checked(blocks: Blocks, count: int, size: int, what: str) -> tuple[Numbers,
 
 
 def _resident(system: System) -> Iterator[tuple[int, Bytes, Bytes]]:
-    """(number of the first page, pages as they are, as they were loaded) of DDR that was ever touched.
+    """Yield (number of the first page, present pages, pages as loaded) of DDR that was ever touched.
 
     Both are [page, byte]. A last page that is not mapped as a whole comes alone, and is shorter.
     """
@@ -99,7 +99,7 @@ def _resident(system: System) -> Iterator[tuple[int, Bytes, Bytes]]:
 
 
 def _loaded(system: System, start: int, size: int) -> Bytes:
-    """The contents of a range of DDR after loading."""
+    """Return the contents of a range of DDR after loading."""
     found = np.zeros(size, np.uint8)
     for segment in system.image.segments:
         at = system.memories.offset(segment.address)
@@ -111,7 +111,7 @@ def _loaded(system: System, start: int, size: int) -> Bytes:
 
 
 def _touched(memory: Bytes) -> list[tuple[int, int]]:
-    """[first, end) of the ranges that have ever been touched: those the host has pages for."""
+    """Return [first, end) of the ranges that were ever touched: those the host has pages for."""
     host = mmap.PAGESIZE
     found, at, pages = [], 0, -(-memory.size // host)
     try:

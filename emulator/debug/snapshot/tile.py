@@ -1,8 +1,7 @@
 """Words, queues and registers of a tile in a snapshot.
 
-Host addresses are not kept: a tile has those of the system it is restored in. Of the queues only the
-instructions that wait are kept, and of these the words that are still read, so that a snapshot depends on the
-run alone.
+Host addresses are not kept: a restored tile has those of its system. Of the queues only waiting instructions
+are kept, with the words that are still read, so that a snapshot depends only on the run.
 """
 
 from __future__ import annotations
@@ -45,25 +44,25 @@ KEPT = (
     state.CACHE_LINES,
     state.CACHES,
 )
-"""Words of the state that a program can change and that mean something between two instructions."""
+"""Words of the state that a program can change and that have a meaning between two instructions."""
 _BEHIND_RANGES = queues.E_FIRST_RANGE + queues.MAX_RANGES * queues.RANGE_WORDS
 
 
 def array(data: bytes, count: int, what: str) -> Words:
-    """``count`` words; SnapshotError when there are others."""
+    """Return ``count`` words; SnapshotError for another number."""
     if len(data) != 8 * count:
         raise SnapshotError(f"the saved state: its {what} have {len(data)} bytes, expected {8 * count}")
     return np.frombuffer(data, np.int64)
 
 
 def save_words(tile: Tile) -> tuple[bytes, int]:
-    """The words that are kept, and the worker whose registers ``state.WRITE_BACK`` means."""
+    """Return the kept words, and the worker whose registers ``state.WRITE_BACK`` means."""
     distance = int(tile.words[state.WRITE_BACK] - tile.words[state.REGISTERS])
     return tile.words[list(KEPT)].tobytes(), distance // (8 * PLACES)
 
 
 def restore_words(tile: Tile, data: bytes, write_back: int) -> None:
-    """The contrary of ``save_words``."""
+    """Restore the words of ``save_words``."""
     if not 0 <= write_back < tile.workers:
         raise SnapshotError(f"the saved state names worker {write_back}, expected 0..{tile.workers - 1}")
     tile.words[list(KEPT)] = array(data, len(KEPT), "words")
@@ -73,7 +72,7 @@ def restore_words(tile: Tile, data: bytes, write_back: int) -> None:
 
 
 def save_worker(tile: Tile, worker: int) -> Worker:
-    """Queues and registers of one worker."""
+    """Return queues and registers of one worker."""
     block = tile.block(worker)
     header = block[: queues.HEAD].copy()
     header[queues.RETURNED] = 0
@@ -97,7 +96,7 @@ def _save_entry(block: Words, number: int) -> SavedEntry:
 
 
 def restore_worker(tile: Tile, worker: int, saved: Worker) -> None:
-    """The contrary of ``save_worker``."""
+    """Restore the worker of ``save_worker``."""
     block = tile.block(worker)
     returned = block[queues.RETURNED]
     header = array(saved.header, queues.HEAD, "queues")
@@ -125,7 +124,7 @@ def _check_queues(header: Words, entries: list[SavedEntry]) -> None:
 
 
 def _check_queue(header: Words, engine: int, entries: list[SavedEntry]) -> None:
-    """The instructions of an engine are linked in their order; one that is linked otherwise never ends."""
+    """Check that an engine's instructions are linked in their order; another order would never end."""
     heads = {entry.number: array(entry.head, queues.E_FIELDS, "instructions") for entry in entries}
     numbers = [number for number, head in heads.items() if head[queues.E_ENGINE] == engine]
     ends = (numbers[0], numbers[-1]) if numbers else (0, 0)

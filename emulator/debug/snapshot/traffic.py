@@ -27,7 +27,7 @@ Started = SavedCopy | SavedUpdate
 
 
 def save_streams(fsm: Fsm) -> tuple[int, list[Stream]]:
-    """The streams whose addresses are checked, and those that are not as after a reset."""
+    """Return the streams with checked addresses, and the streams that differ from their reset state."""
     counts = [fsm.counts[at : at + PACKETS] for at in range(0, STREAMS * PACKETS, PACKETS)]
     rows = zip(range(STREAMS), fsm.config, fsm.bases, fsm.ready, counts, strict=True)
     return fsm.check, [
@@ -38,7 +38,7 @@ def save_streams(fsm: Fsm) -> tuple[int, list[Stream]]:
 
 
 def restore_streams(fsm: Fsm, checked: int, streams: list[Stream]) -> None:
-    """The contrary of ``save_streams``."""
+    """Restore the streams of ``save_streams``."""
     fsm.check = checked
     fsm.config, fsm.bases, fsm.ready = ([0] * STREAMS for _ in range(3))
     fsm.counts = [0] * (STREAMS * PACKETS)
@@ -51,12 +51,12 @@ def restore_streams(fsm: Fsm, checked: int, streams: list[Stream]) -> None:
 
 
 def save_counters(counters: DtePmu) -> SavedDtePmu:
-    """The DTE's performance counters."""
+    """Return the DTE's performance counters."""
     return SavedDtePmu(counters.enabled, list(counters.successes), list(counters.bytes), counters.failures)
 
 
 def restore_counters(counters: DtePmu, saved: SavedDtePmu) -> None:
-    """The contrary of ``save_counters``."""
+    """Restore the counters of ``save_counters``."""
     if {len(saved.successes), len(saved.bytes)} != {len(counters.successes)}:
         raise SnapshotError(f"the saved state has DTE counters of {len(saved.successes)} channels")
     counters.enabled, counters.failures = saved.enabled, saved.failures
@@ -64,7 +64,7 @@ def restore_counters(counters: DtePmu, saved: SavedDtePmu) -> None:
 
 
 def save_channels(window: DteWindow, tile: int) -> list[SavedChannel]:
-    """The register blocks of a tile that are not as after a reset."""
+    """Return the register blocks of a tile that differ from their reset state."""
     return [
         SavedChannel(one.block, one.busy, one.status, dict(one.registers))
         for one in window.channels[tile]
@@ -73,7 +73,7 @@ def save_channels(window: DteWindow, tile: int) -> list[SavedChannel]:
 
 
 def restore_channels(window: DteWindow, tile: int, channels: list[SavedChannel]) -> None:
-    """The contrary of ``save_channels``."""
+    """Restore the channels of ``save_channels``."""
     blocks = window.channels[tile] = [Channel(block) for block in range(window.blocks)]
     for one in channels:
         if not 0 <= one.block < len(blocks):
@@ -82,7 +82,7 @@ def restore_channels(window: DteWindow, tile: int, channels: list[SavedChannel])
 
 
 def save_started(traffic: Traffic, tile: int) -> list[Started]:
-    """Copies and updates that a tile has started and that were not carried out yet."""
+    """Return copies and updates that a tile has started and that are not carried out yet."""
     return [_saved(work) for work in traffic.started[tile]]
 
 
@@ -101,7 +101,7 @@ def _side(side: Side) -> SavedSide:
 
 
 def restore_started(traffic: Traffic, window: DteWindow, tile: Tile, started: list[Started]) -> None:
-    """The contrary of ``save_started``; the channels of the tile have been restored before."""
+    """Restore the copies of ``save_started``; the channels of the tile have been restored before."""
     traffic.started[tile.number] = [_restored(traffic, window, tile, work) for work in started]
 
 

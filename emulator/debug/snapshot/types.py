@@ -18,7 +18,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class Blocks(_Record, frozen=True):
-    """The pieces of a memory that are not as they were after loading."""
+    """The pieces of a memory that differ from the state after loading."""
 
     numbers: bytes
     """int64: position of each piece, in pieces."""
@@ -127,7 +127,7 @@ class TileState(_Record, frozen=True):
     """The program text, when it is not the image's since a fence.i."""
     poll: str
     quantum_end: int | None
-    """The instruction at which the quantum of a tile ends that is left in an interrupted round."""
+    """The instruction at which a tile's quantum ends, in an interrupted round."""
     checked: int
     """The streams whose addresses are checked, as bits."""
     streams: list[Stream]
@@ -137,13 +137,13 @@ class TileState(_Record, frozen=True):
 
 
 class SavedCore(_Record, frozen=True):
-    """What the kernel core of a tile does in simulated time: the words ``P_*`` of ``timing.layout``."""
+    """The activity of a tile's kernel core in simulated time: the words ``P_*`` of ``timing.layout``."""
 
     doing: int
     clock: int
     due: int
     holds: bool
-    """Whether its clock holds back the others while its log is worked off."""
+    """True if its clock holds back the others while its log is processed."""
     retired: int
     number: int
     since: int
@@ -160,7 +160,7 @@ class SavedUnit(_Record, frozen=True):
 
 
 class SavedStart(_Record, frozen=True):
-    """What is known of an instruction since its engine has begun it."""
+    """The state of an instruction since its engine has begun it."""
 
     started: int
     blocked: int
@@ -211,7 +211,7 @@ class SavedMessage(_Record, frozen=True):
 
 
 class SavedFlow(_Record, frozen=True):
-    """What flows from or to DDR: ``F_*``."""
+    """A flow from or to DDR: ``F_*``."""
 
     tile: int
     who: int
@@ -253,7 +253,7 @@ class SimulatedChip(_Record, frozen=True):
 
 
 class SavedMoment(_Record, frozen=True):
-    """What a program that reads time is about to find; see ``tile.moment``."""
+    """The simulated time that a program is about to read; see ``tile.moment``."""
 
     clock: int
     busy: list[int]
@@ -261,7 +261,7 @@ class SavedMoment(_Record, frozen=True):
 
 
 class TileTime(_Record, frozen=True):
-    """What is known of a tile besides the simulation: see ``timing.saved``."""
+    """The records of a tile besides the simulation: see ``timing.saved``."""
 
     skipped: int
     dropped: int
@@ -288,7 +288,7 @@ class SavedTime(_Record, frozen=True):
     run: SimulatedChip
     tiles: list[TileTime]
     replays: list[SimulatedChip]
-    """The run as simulated with the figures of the machine at both ends of their ranges, if asked for."""
+    """The run simulated with the machine's figures at both ends of their ranges, if asked for."""
 
 
 class Options(_Record, frozen=True):
@@ -303,11 +303,11 @@ class Snapshot(_Record, frozen=True):
     """The state of a whole chip between two instructions of each tile."""
 
     program: str
-    """Digest of what is loaded and where tiles start."""
+    """Digest of the loaded bytes and of the tiles' entries."""
     machine: str
     """Name of the machine and digest of its description."""
     emulator: int
-    """Checksum of the numbers by which records and words of the state are known."""
+    """Checksum of the numbers of records and words of the state."""
     options: Options
     tiles: list[TileState]
     ddr: Blocks

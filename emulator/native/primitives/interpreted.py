@@ -1,6 +1,6 @@
 """Kernels as plain Python functions with pseudo addresses, and calls from Python in both modes.
 
-With the JIT off every kernel is a Python function. Its "address" is a negative number, which no function of a
+Without the JIT every kernel is a Python function. Its "address" is a negative number, which no function of a
 process has, so that tables of addresses, indirect calls and coverage work the same way in both modes; 0 marks
 an empty slot.
 """
@@ -20,7 +20,7 @@ _entries: dict[tuple[int, int], Callable[..., int]] = {}
 
 
 def register(function: Kernel) -> int:
-    """A pseudo address for ``function``; the same function keeps its address."""
+    """Return a pseudo address for ``function``; the same function keeps its address."""
     address = _addresses.get(id(function))
     if address is None:
         address = -1 - len(_functions)

@@ -1,4 +1,4 @@
-"""Which functions are primitives: those the machine has its own version of.
+"""Lists the primitives: functions with a version of their own in machine code.
 
 Everything else a kernel calls is plain Python that is compiled with it. The names are known without Numba, so
 that a cached kernel is found and loaded without importing it.
@@ -76,4 +76,4 @@ PRIMITIVES: dict[Callable[..., Any], str] = {
     **{getattr(float32, name): name for name in FLOAT32},
     **{getattr(memory, name): name for name in MEMORY},
 }
-"""Plain function -> name of its machine version in ``emulator.native.machine.MACHINE``."""
+"""The name in ``emulator.native.machine.MACHINE`` of each plain function's machine version."""

@@ -44,7 +44,7 @@ def _product(rows: int, columns: int) -> Product:
 
 SHAPES = ((1, 64), (4, 64), (4, 48), (4, 32), (4, 16), (6, 16))
 PRODUCTS: dict[tuple[int, int], Product] = {shape: _product(*shape) for shape in SHAPES}
-"""Products, keyed by (rows, columns): what fits the registers of AVX-512 and AVX2 (6 x 16); single rows."""
+"""Products, keyed by (rows, columns): sizes for the registers of AVX-512 and AVX2 (6 x 16); single rows."""
 
 
 def product_name(rows: int, columns: int) -> str:

@@ -1,6 +1,6 @@
-"""How host threads agree: words in memory that several of them change, and waiting for one another.
+"""Synchronisation of host threads: words in memory that several of them change, and waiting.
 
-Plain meaning here, for one thread alone; machine version (atomic instructions) in ``machine/threads.py``.
+Plain meaning here, for a single thread; machine version (atomic instructions) in ``machine/threads.py``.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from .memory import get, put
 
 YIELD = 500
-"""Looks in vain before a thread gives up its turn."""
+"""Looks in vain before a thread yields its turn."""
 SLEEP = 1500
-"""Looks in vain before it sleeps."""
+"""Looks in vain before a thread sleeps."""
 MICROSECONDS = 50
-"""How long it sleeps."""
+"""Microseconds that it sleeps."""
 
 
 def atomic_add(address: int, value: int) -> int:

@@ -1,8 +1,8 @@
 """The history of a program under the debugger, from which it can be put back and executed again.
 
 Execution is the same whenever it begins in the same state with the same tiles held and stepped. So the
-history is a list of these choices and of changes by the user, with keyframes: states of the whole chip, fewer
-of them the longer ago.
+history is a list of these choices and of changes by the user, with keyframes: states of the whole chip, which
+are sparser the older they are.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from emulator.debug.snapshot.types import Snapshot
 from emulator.memory.areas import HostMemoryError
 
 _MOST = 32
-"""Keyframes that are kept."""
+"""The most keyframes that are kept."""
 _MOST_BYTES = 1 << 29
-"""Bytes of memory in all keyframes."""
+"""The most bytes of memory in all keyframes."""
 _SPACING = 1.0
 """Seconds between two keyframes."""
 _SHARE = 30
-"""Least time between two keyframes, in units of the time that saving one takes: execution is 3 % slower."""
+"""Least time between two keyframes, in units of the time to save one: execution slows by 3 %."""
 _NEAR, _NEAR_SHARE = 0.2, 3
-"""These two limits while a stretch is repeated: the next step back will begin near this place."""
+"""These two limits while a stretch is repeated: the next step back will begin nearby."""
 
 
 class Position(NamedTuple):
-    """How far the chip has come since the debugger connected; later positions are greater."""
+    """The progress of the chip since the debugger connected; later positions are greater."""
 
     rounds: int
     retired: int
     """Instructions of all tiles."""
     within: int
-    """Progress inside an instruction: engine instructions that were executed, or a trap that was taken."""
+    """Progress inside an instruction: executed engine instructions, or a trap that was taken."""
 
 
 class HistoryPlace(NamedTuple):
@@ -49,7 +49,7 @@ class HistoryPlace(NamedTuple):
 
 @dataclass
 class Continuation:
-    """The program went on to ``end`` with some tiles; in each round the stepped ones ran first."""
+    """The program continued to ``end`` with some tiles; in each round the stepped ones ran first."""
 
     tiles: tuple[int, ...]
     stepped: tuple[int, ...]
@@ -86,7 +86,7 @@ class Keyframe:
     schedule: Schedule
     snapshot: Snapshot
     pinned: bool
-    """Whether the keyframe must be kept: repeating what came before it does not lead here."""
+    """True for a keyframe that must be kept: repeating the history before it does not lead here."""
 
     @property
     def size(self) -> int:
@@ -107,19 +107,19 @@ class History:
 
     @property
     def number(self) -> int:
-        """Number of the entry that is recorded now."""
+        """Number of the entry that is being recorded."""
         open_ = bool(self.entries) and isinstance(self.entries[-1], Continuation)
         return len(self.entries) - open_
 
     def begin(self, tiles: tuple[int, ...], stepped: tuple[int, ...], at: Position) -> None:
-        """Record that the program goes on."""
+        """Record that the program continues."""
         if self.keyframes:
             last = self.entries[-1] if self.entries else None
             if not isinstance(last, Continuation) or (last.tiles, last.stepped) != (tiles, stepped):
                 self.entries.append(Continuation(tiles, stepped, at))
 
     def end(self, at: Position) -> None:
-        """Record how far the program has gone on."""
+        """Record how far the program has continued."""
         if self.entries and isinstance(self.entries[-1], Continuation):
             self.entries[-1].end = at
 
@@ -129,7 +129,7 @@ class History:
             self.entries.append(Change(apply))
 
     def cut(self, place: HistoryPlace) -> None:
-        """Forget everything after a place to which the program has gone back."""
+        """Forget everything after a place to which the program was put back."""
         del self.entries[place.entry + 1 :]
         if len(self.entries) > place.entry and isinstance(self.entries[-1], Change):
             del self.entries[-1]
@@ -139,7 +139,7 @@ class History:
     # -- keyframes -------------------------------------------------------------------------------------
 
     def is_due(self, again: bool) -> bool:
-        """Whether it is time for another keyframe; ``again``: the program repeats what it did before."""
+        """Return True when it is time for another keyframe; ``again``: the program repeats its history."""
         spacing, share = (_NEAR, _NEAR_SHARE) if again else (_SPACING, _SHARE)
         passed = time.perf_counter() - self._last
         return bool(self.keyframes) and passed > max(spacing, share * self._cost)

@@ -1,4 +1,4 @@
-"""Reverse execution: the chip is put into an earlier state, and repeats what it did up to the wanted place.
+"""Reverse execution: the chip is put into an earlier state, and repeats its execution up to a place.
 
 All tiles go back together. Everything after the place where they stop is forgotten.
 """
@@ -28,7 +28,7 @@ class ReverseExecution:
         self.scheduler, self.system, self.steps = scheduler, scheduler.system, scheduler.steps
         self.history = History(_refusal(scheduler.system))
         self._entry = 0
-        """Number of the history entry that is executed now."""
+        """Number of the history entry that is being executed."""
         self._undone: int | None = None
         """The tile whose watched access was undone by the last command."""
 
@@ -51,7 +51,7 @@ class ReverseExecution:
         self.scheduler.output.forget()
 
     def catch_up(self) -> Ended | None:
-        """Go on until the program has written all output that was shown; its end, if that comes first."""
+        """Continue until the program has repeated all shown output; return its end, if that comes first."""
         everyone = {tile.number: Action() for tile in self.system.tiles}
         self.steps.blind = True
         found: Stop | Ended | None = None
@@ -64,10 +64,11 @@ class ReverseExecution:
     # -- back ------------------------------------------------------------------------------------------
 
     def step_back(self, tile: Tile) -> Stop:
-        """Undo the last instruction of a tile, and what all tiles did after it.
+        """Undo the last instruction of a tile, and everything that all tiles did after it.
 
         From inside an instruction, a wait that a watchpoint has interrupted, it goes back to its beginning.
-        GDB steps back over a watched access before it reads what changed; ``go_back`` has done so already.
+        GDB steps back over a watched access before it reads the changed value; ``go_back`` has done so
+        already.
         """
         undone, self._undone = self._undone, None
         if undone == tile.number:
@@ -86,7 +87,7 @@ class ReverseExecution:
     def go_back(self, tile: Tile, interrupted: Callable[[], bool]) -> Stop:
         """Go back to the last breakpoint, or to before the last watched access; ``tile`` is the current one.
 
-        An interrupt stops at the keyframe from which the search had begun.
+        An interrupt stops at the keyframe from which the search began.
         """
         self._undone = None
         end = self._here()
@@ -108,7 +109,7 @@ class ReverseExecution:
         return self._oldest(tile)
 
     def _approach(self, start: Keyframe, end: HistoryPlace) -> None:
-        """Keep keyframes ever nearer to a place: what is searched for is often just before it."""
+        """Keep keyframes ever nearer to a place: the searched event is often just before it."""
         goal, at = end.position.retired, start.place.position.retired
 
         def look(stop: Stop | None) -> bool:
@@ -127,7 +128,10 @@ class ReverseExecution:
     def _search(
         self, start: HistoryPlace, end: HistoryPlace, interrupted: Callable[[], bool]
     ) -> tuple[tuple[HistoryPlace, Stop] | None, bool]:
-        """The last stop between two places, with the place before it; and whether the user interrupted."""
+        """Return the last stop between two places, with the place before it.
+
+        And True if the user interrupted.
+        """
         found: tuple[HistoryPlace, Stop] | None = None
         stopped = False
 
@@ -144,7 +148,7 @@ class ReverseExecution:
         return found, stopped
 
     def _repeat(self, start: HistoryPlace, end: HistoryPlace, most: Mapping[int, int]) -> None:
-        """Execute what happened between two places again.
+        """Execute again the stretch between two places.
 
         It ends earlier where a tile has executed as many instructions as ``most`` says.
         """
@@ -184,7 +188,7 @@ class ReverseExecution:
         return HistoryPlace(self.history.number, self.steps.position())
 
     def _before(self, place: HistoryPlace) -> Keyframe | None:
-        """The last keyframe before a place."""
+        """Return the last keyframe before a place."""
         return next((one for one in reversed(self.history.keyframes) if one.place < place), None)
 
     def _look(self) -> None:
@@ -206,7 +210,7 @@ class ReverseExecution:
         self._entry = frame.place.entry
 
     def _arrived(self, stop: Stop) -> Stop:
-        """End going back at the present place; everything after it is forgotten."""
+        """Finish going back at the present place; forget everything after it."""
         self.history.cut(HistoryPlace(self._entry, self.steps.position()))
         text = f"before this: {stop.text}" if stop.text else ""
         self.scheduler.stopped(Stop(stop.tile, stop.signal))
@@ -221,7 +225,7 @@ class ReverseExecution:
 
 
 def _refusal(system: System) -> str:
-    """The reason why a run cannot go back, or an empty text."""
+    """Return the reason why a run cannot go back, or an empty text."""
     if system.sanitizer is not None:
         return "--strict sees every access once: the program cannot go back"
     if system.simulator is not None and system.simulator.sinks:

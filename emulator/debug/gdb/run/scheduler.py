@@ -27,7 +27,7 @@ _FREE = Position(UNLIMITED, 0, 0)
 
 @dataclass(frozen=True)
 class Action:
-    """How a tile goes on: freely, or by single steps while its pc is in ``first`` .. ``end`` - 1."""
+    """The way a tile continues: freely, or by single steps while its pc is in ``first`` .. ``end`` - 1."""
 
     steps: bool = False
     first: int = 0
@@ -60,7 +60,7 @@ class DebugScheduler:
     def resume(
         self, actions: Mapping[int, Action], interrupted: Callable[[], bool], look: Callable[[], None]
     ) -> Stop | Ended:
-        """Go on until something happens. ``actions`` are those of the tiles that may run.
+        """Continue until something happens. ``actions`` are those of the tiles that may run.
 
         ``look`` is called from time to time, while no tile runs.
         """
@@ -75,20 +75,20 @@ class DebugScheduler:
         return found
 
     def stopped(self, found: Stop | Ended) -> None:
-        """Show what the program has written, and note why it does not run."""
+        """Show the program's output, and record the reason of the stop."""
         self.output.show()
         self._last = found if isinstance(found, Stop) else None
 
     @property
     def faulted(self) -> bool:
-        """Whether the last stop was at an instruction that cannot be executed."""
+        """Return True if the last stop was at an instruction that cannot be executed."""
         return self._last is not None and self._last.fatal
 
     def _seen_step(self, actions: Mapping[int, Action]) -> Stop | Ended | None:
-        """The end of a step that has happened before it was asked for.
+        """Return the end of a step that happened before it was asked for.
 
-        GDB expects the chip to stop before a watched access, and steps over it before it reads what changed
-        (``gdbarch_have_nonsteppable_watchpoint``). An engine's access cannot be stepped over.
+        GDB expects the chip to stop before a watched access, and steps over it before it reads the changed
+        value (``gdbarch_have_nonsteppable_watchpoint``). An engine's access cannot be stepped over.
         """
         last, self._last = self._last, None
         if last is None or not last.watch:
@@ -100,7 +100,7 @@ class DebugScheduler:
         return Stop(last.tile) if action is not None and action.steps else None
 
     def leave(self) -> None:
-        """Hand the rest of the round over to ``System.run``, which goes on from here without a debugger."""
+        """Hand the rest of the round over to ``System.run``, which continues without a debugger."""
         self.system.observers.remove(self.steps.watches)
         for tile in self.system.tiles:
             self.steps.pass_break(tile)
@@ -113,7 +113,7 @@ class DebugScheduler:
     # -- repetition ------------------------------------------------------------------------------------
 
     def schedule(self) -> Schedule | None:
-        """The state of the scheduler; None while a full log of simulated time prevents that."""
+        """Return the state of the scheduler; None while a full log of simulated time prevents that."""
         if self.steps.full:
             return None
         limits = tuple(int(tile.words[state.LIMIT]) for tile in self.system.tiles)
@@ -143,7 +143,7 @@ class DebugScheduler:
         most: Mapping[int, int],
         look: Callable[[Stop | None], bool],
     ) -> bool:
-        """Repeat what happened before up to ``end``; whether it ended earlier.
+        """Repeat the history up to ``end``; return True if it ended earlier.
 
         It ends earlier when a tile has executed as many instructions as ``most`` says, or when ``look``,
         which is called after each part with the stop there, returns True.
@@ -179,7 +179,7 @@ class DebugScheduler:
     # -- rounds ----------------------------------------------------------------------------------------
 
     def _begin(self, numbers: Iterable[int]) -> None:
-        """Give those of some tiles that can run a quantum in a new round."""
+        """Give the runnable ones of some tiles a quantum in a new round."""
         for number in numbers:
             tile = self.system.tiles[number]
             if tile.status is Status.RUNNING:
@@ -187,7 +187,7 @@ class DebugScheduler:
                 self._ran = True
 
     def _next(self, actions: Mapping[int, Action]) -> Tile | None:
-        """The tile to run next; None when the round is over for those that may run."""
+        """Return the tile to run next; None when the round is over for the tiles that may run."""
         free = [n for n in sorted(self._quanta) if n in actions and n not in self.steps.full]
         stepped = [number for number in free if actions[number].steps]
         return self.system.tiles[(stepped or free)[0]] if free else None
@@ -229,7 +229,7 @@ class DebugScheduler:
             self.system.check_limit(tile, self.limit)
 
     def _end(self, tile: Tile) -> int:
-        """Instructions after which a tile's quantum ends, or all it may execute."""
+        """Return the instruction count at which a tile's quantum ends, or the most it may execute."""
         return min(self._quanta[tile.number], self.limit)
 
     # -- one tile --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Executing loads and stores of bytes that are not watched without returning to Python each time.
+"""Executes loads and stores of unwatched bytes without returning to Python each time.
 
 ``skip_misses`` is a plain function that is compiled. ``block`` is the address of the words that ``Skip``
 fills.
@@ -24,15 +24,15 @@ from tx8isa.riscv.format import Kind, Scalar
 # -- words of the block
 RUN = 0  # address of the compiled loop
 ARMED = 1  # address of the program with marks
-COUNT = 2  # how many watches there are
+COUNT = 2  # number of watches
 KINDS = 3  # by operation: bytes of the access, + STORE; 0: no load or store
 WATCHES = KINDS + 256  # the watches
 
 # -- words of a watch
 FIRST = 0  # first place
 LAST = 1  # last place
-READS = 2  # whether it is for reads
-WRITES = 3  # whether it is for writes
+READS = 2  # 1: it is for reads
+WRITES = 3  # 1: it is for writes
 WATCH = 4
 
 STORE = 1 << 8

@@ -38,36 +38,36 @@ class Steps:
             tile.words[state.SCRATCH] = self._scratch.ctypes.data
             tile.words[state.SCRATCH_BYTES] = self._scratch.size
         self.blind = False
-        """Whether breakpoints and watchpoints are ignored, during repetition."""
+        """True during repetition, when breakpoints and watchpoints are ignored."""
         self.reason = stop.LIMIT
-        """Why the compiled loop has returned last."""
+        """The reason for which the compiled loop has returned last."""
         self.rounds = 0
         """Rounds that have ended."""
         self.full: set[int] = set()
         """Tiles whose log of simulated time is full, as ``System._run_quanta`` treats them."""
         self.inside: dict[int, int] = {}
-        """For each tile that has stopped inside a wait: the instructions it had executed."""
+        """For each tile that has stopped inside a wait: its number of executed instructions."""
         self.before = Position(0, 0, 0)
         """Position of the chip before the access of the last ``Stop.done``."""
         self.passing: dict[int, int] = {}
-        """For each tile: instructions executed when it stopped before a watched access, its next one."""
+        """For each tile: its executed instructions when it stopped before a watched access, its next one."""
         self.chunk = _FIRST
         self._breaks: dict[int, int] = {}
         """For each tile: address of the ebreak it has stopped at, which is not executed again."""
 
     def position(self) -> Position:
-        """How far the chip has come."""
+        """Return how far the chip has come."""
         tiles = self.system.tiles
         trapped = sum(int(tile.words[state.TRAPPED]) == tile.retired + 1 for tile in tiles)
         pending = sum(tile.pending() for tile in tiles)
         return Position(self.rounds, sum(tile.retired for tile in tiles), trapped - pending)
 
     def is_marked(self, tile: Tile) -> bool:
-        """Whether a tile is at a breakpoint that counts."""
+        """Return True if a tile is at a breakpoint that counts."""
         return not self.blind and tile.pc in self.marks.addresses
 
     def is_inside(self, tile: Tile) -> bool:
-        """Whether a tile has stopped inside an instruction, or in a trap before the handler has begun."""
+        """Return True if a tile has stopped inside an instruction, or in a trap before its handler."""
         trapped = int(tile.words[state.TRAPPED]) == tile.retired + 1
         return trapped or self.inside.get(tile.number) == tile.retired
 
@@ -78,7 +78,7 @@ class Steps:
         self.marks.forget()
 
     def go(self, tile: Tile, limit: int) -> Stop | None:
-        """Run a tile to a breakpoint, to something that needs Python, or for the time between two checks.
+        """Run a tile to a breakpoint, to a need of Python, or for the time between two checks.
 
         ``limit``: instructions after which it stops in any case.
         """
@@ -123,7 +123,7 @@ class Steps:
     def inch(self, tile: Tile) -> Stop | None:
         """Make one step inside the instruction at a tile's program counter.
 
-        That is an engine instruction for which a wait waits, or the trap of an instruction that cannot be
+        The step is an engine instruction that a wait waits for, or the trap of an instruction that cannot be
         executed.
         """
         worker = self._waits_for(tile)
@@ -133,7 +133,7 @@ class Steps:
         return self._step(tile)
 
     def pass_break(self, tile: Tile) -> bool:
-        """Go past the ebreak that a tile has stopped at; False when it is somewhere else."""
+        """Go past the ebreak that a tile has stopped at; False when the tile is elsewhere."""
         passed = self._breaks.pop(tile.number, None) == tile.pc
         if passed:
             tile.advance(self.system.codes[tile.number].size(tile.pc))
@@ -142,7 +142,7 @@ class Steps:
     # -- watchpoints -----------------------------------------------------------------------------------
 
     def _watched(self, tile: Tile, step: Callable[[], Stop | None]) -> Stop | None:
-        """Make a step of a tile; the stop after it when an engine has touched watched bytes."""
+        """Make a step of a tile; return the stop after it when an engine has touched watched bytes."""
         watched = [] if self.blind else self.watches.pending(tile)
         if not watched:
             return step()
@@ -153,7 +153,7 @@ class Steps:
         return found
 
     def _waits_for(self, tile: Tile) -> int | None:
-        """The worker for whose instructions a tile is about to wait; None when it does something else."""
+        """Return the worker whose instructions a tile is about to wait for; None when it does not wait."""
         code = self.system.codes[tile.number]
         at = code.index(tile.pc)
         if at is None:
@@ -164,7 +164,7 @@ class Steps:
         return worker if waits and worker < tile.workers else None
 
     def _drained(self, tile: Tile) -> Stop | None:
-        """At a wait: execute what it waits for, up to an instruction that touches watched bytes."""
+        """At a wait: execute the awaited instructions, up to one that touches watched bytes."""
         worker = self._waits_for(tile)
         if worker is None or not self.watches.pending(tile):
             return None
@@ -185,7 +185,7 @@ class Steps:
     # -- the compiled loop -----------------------------------------------------------------------------
 
     def _serve(self, tile: Tile, reason: int) -> Stop | None:
-        """Do what the compiled loop returned for."""
+        """Serve the reason for which the compiled loop returned."""
         if reason == stop.SYSTEM and not trap.has_handler(tile):
             record, _ = self.system.codes[tile.number].scalar(tile.pc)
             if record.mnemonic == "ebreak":
@@ -196,7 +196,7 @@ class Steps:
     def _enter(self, tile: Tile, limit: int, armed: predecode.Words | None = None) -> int:
         """Run a tile up to a number of instructions, and adapt the distance of checks to the time that took.
 
-        ``armed``: its words with marks; marks at accesses of bytes that are not watched are passed over.
+        ``armed``: its words with marks; marks at accesses of unwatched bytes are passed over.
         """
         tile.words[state.LIMIT] = limit
         start = time.perf_counter()

@@ -34,7 +34,7 @@ _SIGNALS = {
 
 
 def fault_signal(reason: int) -> Signal:
-    """The signal that stands for a fault."""
+    """Return the signal for a fault."""
     return _SIGNALS.get(reason, Signal.ILL)
 
 
@@ -48,11 +48,11 @@ class Stop:
     watch: str = ""
     """``watch:30410000`` and the like: the watchpoint that was hit."""
     done: bool = False
-    """Whether the watched access has happened; if not, it happens when the tile goes on."""
+    """True if the watched access has happened; if not, it happens when the tile continues."""
     fatal: bool = False
-    """Whether the program ends when it is continued with the signal, as a process would."""
+    """True if the program ends when it continues with the signal, as a process would."""
     oldest: bool = False
-    """Whether this is the beginning of the history."""
+    """True at the beginning of the history."""
 
 
 @dataclass(frozen=True)

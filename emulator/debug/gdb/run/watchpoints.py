@@ -49,7 +49,7 @@ class Watch:
     last: int
 
     def sees(self, touched: Range) -> bool:
-        """Whether an access is one that is watched."""
+        """Return True for an access that is watched."""
         wanted = self.kind is Kind.ACCESS or touched.written == (self.kind is Kind.WRITE)
         return wanted and touched.first <= self.last and self.first <= touched.last
 
@@ -64,7 +64,7 @@ class Origin:
     copy: Copy
 
     def where(self, system: System) -> str:
-        """Tile, address and line of what started it."""
+        """Return tile, address and line of the copy's start."""
         if self.pc is None:
             return f"tile {self.tile}, before its state was saved"
         return place(system.image, system.tiles[self.tile], self.pc)
@@ -115,7 +115,7 @@ class Watches(Observer):
     # -- the kernel core -------------------------------------------------------------------------------
 
     def core_access(self, tile: Tile) -> Stop | None:
-        """The stop before the load or store at a tile's program counter, when it is watched."""
+        """Return the stop before the load or store at a tile's program counter, when it is watched."""
         if not self._watches:
             return None
         code = self.system.codes[tile.number]
@@ -135,14 +135,14 @@ class Watches(Observer):
     # -- the engines -----------------------------------------------------------------------------------
 
     def pending(self, tile: Tile) -> list[tuple[PendingInstruction, Watch]]:
-        """The instructions in the queues of a tile that will touch watched bytes."""
+        """Return the instructions in the queues of a tile that will touch watched bytes."""
         if not self._watches:
             return []
         seen = ((entry, self._seen(entry.ranges)) for entry in pending(tile))
         return [(entry, watch) for entry, watch in seen if watch is not None]
 
     def executed(self, tile: Tile, before: list[tuple[PendingInstruction, Watch]]) -> Stop | None:
-        """The stop after those of ``pending`` that have been executed."""
+        """Return the stop after the instructions of ``pending`` that have been executed."""
         done = [(entry, watch) for entry, watch in before if not is_pending(tile, entry)]
         if not done:
             return None
@@ -170,14 +170,14 @@ class Watches(Observer):
                 self._copied.append(Stop(number, text=text, watch=_name(watch), done=True))
 
     def origins(self) -> list[list[int | None]]:
-        """For each tile: program counters that started the copies under way, in their order."""
+        """Return for each tile the program counters that started the copies under way, in their order."""
         return [
             [self.copies[id(work.copy)].pc for work in started if isinstance(work, Sent)]
             for started in self.system.traffic.started
         ]
 
     def set_origins(self, origins: Sequence[Sequence[int | None]]) -> None:
-        """Take over the copies under way in a state that was restored; unknown origins are None."""
+        """Take over the copies under way in a restored state; unknown origins are None."""
         self.copies.clear()
         self._copied = []
         for number, started in enumerate(self.system.traffic.started):
@@ -186,7 +186,7 @@ class Watches(Observer):
                 self.copies[id(copy)] = Origin(number, pc, copy)
 
     def copied(self) -> Stop | None:
-        """The stop after the copies that were carried out since the last call; the last one's watchpoint."""
+        """Return the stop after copies since the last call, with the last one's watchpoint."""
         stops, self._copied = self._copied, []
         if not stops:
             return None

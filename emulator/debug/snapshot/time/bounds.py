@@ -1,4 +1,4 @@
-"""What the numbers of simulated time in a saved state can be: those that a run can have reached."""
+"""The numbers that simulated time in a saved state can have: those that a run can reach."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expect_all(where: str, found: Iterable[Expected]) -> None:
 
 
 def check_chip(saved: SimulatedChip, tiles: int) -> None:
-    """Raise SnapshotError for what the tiles of one simulation share and no run has reached."""
+    """Raise SnapshotError for shared state of the tiles of one simulation that no run has reached."""
     count("tiles", saved.tiles, tiles)
     count("links", saved.links, tiles * layout.LINKS)
     expect_all("", [("ticks", saved.now, 0, MOST_TICKS)])
@@ -61,7 +61,7 @@ def check_chip(saved: SimulatedChip, tiles: int) -> None:
 
 
 def check_flows(saved: SimulatedChip) -> None:
-    """Raise SnapshotError unless what flows is what moves data, and ends in a finite time.
+    """Raise SnapshotError unless the flows belong to data moves, and end in a finite time.
 
     The tiles have been checked before.
     """
@@ -96,7 +96,7 @@ def _messages_that_flow(saved: SimulatedChip) -> Iterator[tuple[int, int]]:
 
 
 def _transfers(saved: SimulatedChip) -> Iterator[tuple[tuple[int, int], int]]:
-    """Engines that move data and have begun an instruction, and when those data begin to flow."""
+    """Yield engines that move data and have begun an instruction, and the beginning of its data flow."""
     for number, tile in enumerate(saved.tiles):
         for one in (one for worker in tile.workers for one in worker):
             if one.begun is not None and engine_of(one) in TRANSFERS:
@@ -160,7 +160,7 @@ _AT = {
     layout.LEAVING: (layout.EXIT,),
     layout.RUNNING: tuple(kind for kind in range(layout.EXIT + 1) if kind != layout.PROGRESS),
 }
-"""The kinds of rows at which a core does something. One that has no row is starved or has exited."""
+"""The kinds of rows at which a core does something. A core without a row is starved or has exited."""
 
 
 def _check_core(saved: SimulatedTile, tile: Tile, now: int) -> None:
@@ -190,7 +190,7 @@ def _check_core(saved: SimulatedTile, tile: Tile, now: int) -> None:
 
 
 def _check_worker(worker: list[SavedInstruction], saved: SimulatedTile, where: str, now: int) -> None:
-    """The instructions of a worker: in their order, none waiting for a younger one."""
+    """Check the instructions of a worker: in their order, none waiting for a younger one."""
     newest, where = saved.core.number - 1, f"{where}, an instruction"
     expect_all(where, [("how many a worker has", len(worker), 0, layout.SLOTS)])
     before = -1
@@ -222,7 +222,7 @@ def _check_worker(worker: list[SavedInstruction], saved: SimulatedTile, where: s
 
 
 def _check_engines(saved: SimulatedTile, where: str) -> None:
-    """An engine executes one instruction at a time."""
+    """Check that an engine executes one instruction at a time."""
     begun = [engine_of(one) for worker in saved.workers for one in worker if one.begun is not None]
     for engine in range(queues.ENGINES):
         expect_all(where, [(f"instructions that engine {engine} executes", begun.count(engine), 0, 1)])
@@ -260,7 +260,7 @@ def _of_message(one: SavedMessage, newest: int, now: int, tiles: int) -> Iterato
 
 
 def check_tile_time(saved: TileTime, tile: Tile, tiles: int, words: int) -> None:
-    """Raise SnapshotError for what no run knows of a tile; ``words`` are those of its log."""
+    """Raise SnapshotError for a record of a tile that no run makes; ``words`` are those of its log."""
     where = f" of tile {tile.number}"
     count("streams that have arrived", saved.arrived, layout.STREAMS, where)
     count("streams that were seen", saved.seen, layout.STREAMS, where)

@@ -1,4 +1,4 @@
-"""Simulated time in a saved state is checked as a whole: what is looked at before it becomes words."""
+"""Checks simulated time in a saved state as a whole, before it becomes words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated time from records: the words of the simulation, with all that follows from the records."""
+"""Restores simulated time from records: the words of the simulation, and what follows from the records."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ TRANSFERS = (Engine.RDMA, Engine.WDMA)
 
 
 def engine_of(saved: SavedInstruction) -> int:
-    """The engine of an instruction."""
+    """Return the engine of an instruction."""
     return int(np.frombuffer(saved.words, np.int64)[layout.S_ENGINE])
 
 
 def planned(saved: SavedInstruction, started: int) -> tuple[int, int]:
-    """When the data phase of an instruction that was begun begins, and when it ends on an idle chip."""
+    """Return the beginning of a started instruction's data phase, and its end on an idle chip."""
     words = np.frombuffer(saved.words, np.int64)
     ready = started + int(words[layout.S_FIXED])
     return ready, ready + int(words[layout.S_DATA])
 
 
 def restored_time(saved: SavedTime, machine: Machine) -> TimeState:
-    """The state of simulated time that records describe, which a run left or ``bounds`` has checked."""
+    """Return the simulated time that records describe, which a run left or ``bounds`` has checked."""
     tiles = saved.tiles
     return TimeState(
         run=_simulation(saved.run, machine),
@@ -96,7 +96,7 @@ def _simulation(saved: SimulatedChip, machine: Machine) -> SimulationState:
 
 
 def _put_flows(chip: Words, saved: SimulatedChip, places: Sequence[int]) -> None:
-    """The flows, and when the first of them ends: that was found when they last changed."""
+    """Restore the flows, and the end of the first, which was found when they last changed."""
     at = int(chip[layout.H_FLOW_AT])
     for flow in saved.flows:
         chip[at : at + layout.FLOW_WORDS] = places[flow.tile], flow.who, flow.end, flow.demand
@@ -147,7 +147,7 @@ def _put_core(words: Words, saved: SavedCore, row: Words) -> None:
 
 
 def _waits_for(doing: int, row: Words) -> tuple[int, int]:
-    """What a core waits for, and for how much of it: its row says so."""
+    """Return the object that a core waits for, and the amount, from its row."""
     if doing == layout.FOR_ROOM:
         return row[layout.L_WORKER], row[layout.L_ENGINE]
     if doing in (layout.FOR_WORKER, layout.FOR_RESULT):
@@ -168,7 +168,7 @@ def _put_unit(words: Words, engine: int, saved: SavedUnit) -> None:
 def _put_worker(
     words: Words, place: int, worker: int, instructions: list[SavedInstruction], flowing: set[int]
 ) -> None:
-    """The slots of a worker, and the queues of its engines, which are in the order of the instructions."""
+    """Restore the slots of a worker, and its engines' queues, in the order of the instructions."""
     queue = layout.P_QUEUES + worker * layout.WORKER_WORDS
     words[queue + layout.W_LIVE] = (1 << len(instructions)) - 1
     words[queue + layout.W_COUNT] = len(instructions)
@@ -201,7 +201,7 @@ def _put_slot(slot: Words, saved: SavedInstruction) -> None:
 
 
 def _begin(words: Words, slot: int, worker: int, engine: int, times: tuple[int, int], flows: bool) -> None:
-    """Let an engine have begun the instruction in the slot at a position of the chip."""
+    """Mark the instruction in the slot at a position of the chip as begun by an engine."""
     at = layout.P_ENGINES + engine * layout.ENGINE_WORDS
     phase, event = layout.AT_WORK, times[1]
     if engine in TRANSFERS:
@@ -250,7 +250,7 @@ RANGES_OF_A_COPY = 2
 
 
 def _message_event(saved: SavedMessage) -> int:
-    """Time at which a message needs attention next; while it flows, DDR says so."""
+    """Return the time at which a message needs attention next; while it flows, DDR decides."""
     if saved.phase == layout.FLOWING:
         return layout.HUGE
     if saved.phase == layout.BEFORE_FLOW and saved.transfer is not None:

@@ -1,7 +1,7 @@
-"""Logs of simulated time in a saved state: each row is one that its instruction has written.
+"""Logs of simulated time in a saved state: checks that instructions have written each row.
 
-What an engine instruction reads, writes and costs follows from its operands: it is issued and priced again,
-and must be what the file says. The same is asked of the instructions and copies that left the log.
+The reads, writes and costs of an engine instruction follow from its operands: it is issued and priced again,
+and the results must be what the file says. The same holds for instructions and copies that left the log.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ _COSTS = {
 }
 """For each kind of row: the words with the ticks that the core needs for it."""
 _PRICES = (layout.L_FIXED, layout.L_OPERATIONS, layout.L_MOVED, layout.L_RUNS, layout.L_EXCLUSIVE)
-"""Words of a row that say what an instruction costs, besides the time of its data."""
+"""Words of a row with the costs of an instruction, besides the time of its data."""
 
 
 class Prices:
-    """What instructions cost on any of some machines, which differ in the figures of time alone."""
+    """The costs of instructions on any of some machines, which differ only in the figures of time."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.machines = machines
         self._costs: dict[tuple[int, int], Cost] = {}
 
     def fit(self, number: int, operands: list[int], found: list[int], data: int, begun: bool) -> bool:
-        """Whether a record with these operands has the words ``found`` (``_PRICES``) and ``data`` ticks.
+        """Return True if a record with these operands has the words ``found`` and ``data`` ticks.
 
-        Other engines may have lengthened the data phase of one that has begun.
+        The words are those of ``_PRICES``. Other engines may have lengthened the data phase of an instruction
+        that has begun.
         """
         record = tables.records()[number]
         for at, machine in enumerate(self.machines):
@@ -68,7 +69,7 @@ class Prices:
 
 
 class LoggedTile:
-    """Checks what the log of one tile holds."""
+    """Checks the log of one tile."""
 
     def __init__(self, tile: Tile, tiles: int, prices: Prices) -> None:
         self.tile, self.tiles, self.prices = tile, tiles, prices
@@ -117,7 +118,7 @@ class LoggedTile:
         self._check_wait(kind, row[layout.L_FIRST], row[layout.L_SECOND])
 
     def _check_wait(self, kind: int, first: int, second: int) -> None:
-        """What a row waits for, or what it sends, can be there."""
+        """Check that the object that a row waits for, or sends, can be there."""
         streams = layout.STREAMS - 1
         if kind == layout.AWAIT:
             expect_all(self._where, [("copies that it waits for", first, 0, MOST)])
@@ -160,7 +161,7 @@ class LoggedTile:
         )
 
     def _check_instruction(self, row: list[int], begun: bool = False) -> int:
-        """The words that the row of an engine instruction has. What was found right once is so again."""
+        """Return the words of an engine instruction's row. A row that was right once is right again."""
         expect_all(self._where, [("words of a row", len(row), layout.L_PAYLOAD, len(row))])
         number = row[layout.L_RECORD]
         expect_all(self._where, [("record of an instruction", number, 0, len(tables.records()) - 1)])
@@ -206,7 +207,7 @@ class LoggedTile:
         self._check_transfer(saved.record, saved.size, saved.sides, saved.runs, payload)
 
     def _check_copy(self, row: list[int]) -> int:
-        """The words that the row of a copy has."""
+        """Return the words of a copy's row."""
         expect_all(self._where, [("words of a row", len(row), layout.C_PAYLOAD, len(row))])
         many, fields = row[layout.C_RANGES], row[layout.C_FIELDS]
         expect_all(
@@ -250,7 +251,7 @@ class LoggedTile:
             self.issued.check_values(number, payload[words:])
 
     def _check_range(self, words: list[int], written: int, size: int, in_ddr: int) -> None:
-        """A copy notes the first byte of a side, and its bytes as if they followed one another."""
+        """Check a copy's range: the first byte of a side, and its bytes as if they followed one another."""
         first, space = (queues.DDR, state.DDR_BYTES) if in_ddr else (0, state.SPM_BYTES)
         last, reach = first + int(self.tile.words[space]) - 1, words[queues.R_FIRST] + size - 1
         expect_all(

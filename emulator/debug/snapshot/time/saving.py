@@ -1,4 +1,4 @@
-"""Simulated time as records: only what is in use, and what does not follow from the rest."""
+"""Simulated time as records: only parts in use that do not follow from the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Words = npt.NDArray[np.int64]
 
 
 def saved_time(state: TimeState) -> SavedTime:
-    """The records of a state of simulated time."""
+    """Return the records of a state of simulated time."""
     numbers = range(len(state.logs))
     return SavedTime(
         _chip(state.run),
@@ -117,7 +117,7 @@ def _tile(words: Words, place: int, workers: int, rows: Words) -> SimulatedTile:
 
 
 def _core(words: Words) -> SavedCore:
-    """The core of a tile; what it waits for is said by the first row of its log."""
+    """Return the core of a tile; the first row of its log tells what it waits for."""
     doing, clock, due = words[[layout.P_CORE, layout.P_CLOCK, layout.P_DUE]].tolist()
     waits = doing not in (layout.RUNNING, layout.STARVED, layout.EXITED)
     return SavedCore(
@@ -138,7 +138,7 @@ def _unit(engine: Sequence[int]) -> SavedUnit:
 
 
 def _instructions(block: Words, first: int, begun: set[int]) -> list[SavedInstruction]:
-    """The instructions of a worker, in their order; ``first`` is the position of its slots in the tile."""
+    """Return the instructions of a worker, in order; ``first`` is the position of its slots in the tile."""
     live = int(block[layout.W_LIVE])
     slots = block[layout.W_SLOTS :].reshape(-1, layout.SLOT_WORDS)
     numbers = [number for number in range(layout.SLOTS) if live >> number & 1]
@@ -161,7 +161,7 @@ def _instructions(block: Words, first: int, begun: set[int]) -> list[SavedInstru
 
 
 def _logged(slot: Words) -> Words:
-    """The words of a slot that come from the log."""
+    """Return the words of a slot that come from the log."""
     payload = int(slot[layout.S_RANGES]) * queues.RANGE_WORDS + int(slot[layout.S_FIELDS])
     return np.concatenate([slot[: layout.S_FIELDS + 1], slot[layout.S_PAYLOAD :][:payload]])
 
