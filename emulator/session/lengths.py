@@ -1,4 +1,4 @@
-"""The lengths of states that grow, which a session knows and hands to each step."""
+"""The lengths of growing states, which a session knows and passes to each step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from emulator.memory.shapes import SizeError, check_length, in_room
 class StateLengths:
     """The length of every dimension along which states grow; ``buffers`` are the states by name.
 
-    ``now`` are the lengths that the next step finds, ``first`` those that a reset returns to: 0 unless the
-    session began with others. States that grow along one dimension have one length.
+    ``now`` are the lengths at the beginning of the next step, ``first`` those that a reset returns to: 0
+    unless the session began with others. States that grow along one dimension have one length.
     """
 
     def __init__(self, shapes: Shapes | None, buffers: Mapping[str, Buffer]) -> None:
@@ -24,7 +24,7 @@ class StateLengths:
         self._axes: dict[str, int] = {}
         self._dimensions: dict[str, str] = {}
         self.most: dict[str, int] = {}
-        """The largest length that a step may leave, by dimension."""
+        """The largest length after a step, by dimension."""
         for name, buffer in buffers.items():
             key = buffer.kind, buffer.name
             if shapes is not None and key in shapes.room:
@@ -35,13 +35,13 @@ class StateLengths:
         self.first = self.now
 
     def check(self) -> None:
-        """SizeError when no step can begin with the lengths that there are."""
+        """Raise SizeError when no step can begin with the present lengths."""
         for name, dimension in self._dimensions.items():
             assert self._shapes is not None
             check_length(self._shapes, name, dimension, self.now[dimension])
 
     def of(self, arrays: Mapping[str, Array]) -> dict[str, int]:
-        """The lengths after states are given the values of arrays.
+        """Return the lengths after states are given the values of arrays.
 
         SizeError for a length out of range, and unless states that grow together have the same.
         """
@@ -60,7 +60,7 @@ class StateLengths:
         return {dimension: length for dimension, (length, _) in found.items()}
 
     def whole(self, name: str, array: Array) -> Array:
-        """An array as all that a state has room for; InputError when it does not fit."""
+        """Return an array padded to a state's room; InputError when it does not fit."""
         if name not in self._axes:
             return array
         buffer, axis, array = self._buffers[name], self._axes[name], np.asarray(array)
@@ -70,7 +70,7 @@ class StateLengths:
         return in_room(buffer, array)
 
     def valid(self, name: str, array: Array) -> Array:
-        """What of all that a state has room for there is."""
+        """Return the valid part of a state's room."""
         if name not in self._axes:
             return array
         ends = list(array.shape)
@@ -78,7 +78,7 @@ class StateLengths:
         return np.ascontiguousarray(array[tuple(map(slice, ends))])
 
     def after(self, outputs: Mapping[str, Buffer]) -> dict[str, int]:
-        """The lengths that a step has left, from the states as its outputs."""
+        """Return the lengths after a step, from the states as its outputs."""
         return {
             dimension: outputs[name].shape[self._axes[name]] for name, dimension in self._dimensions.items()
         }

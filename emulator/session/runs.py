@@ -1,4 +1,4 @@
-"""Runs of one program from the reset state, in memories that are kept from run to run."""
+"""Runs of one program from the reset state, in memories that are kept between runs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from emulator.memory.buffers import Array
 from emulator.program import Program
 
 MOST_BYTES = 1 << 29
-"""Bytes of memories that wait for another run of their programs, of all programs together."""
+"""The most bytes of memories that wait for another run, over all programs."""
 SHORT = 2e-3
-"""Seconds of the processors below which a run takes longer when several host threads share it."""
+"""Processor seconds below which a run takes longer when several host threads share it."""
 
 
 class RepeatedRuns:
     """Begins runs of a program fast: a run that ends well leaves its chip, reset, to the next one.
 
     Any number of runs may be under way at a time. Memories that no run has used for longest are given up when
-    those of all programs together become too large.
+    the memories of all programs together become too large.
     """
 
     _waiting: ClassVar[list[weakref.ref[RepeatedRuns]]] = []
-    """Those that have memories, the least recently used first."""
+    """The objects that have memories, the least recently used first."""
     _lock = threading.Lock()
 
     def __init__(self, program: Program) -> None:
@@ -39,16 +39,16 @@ class RepeatedRuns:
         self._seconds = SHORT
         segments = sum(segment.size for segment in program.image.segments)
         self.size = segments + program.machine.tiles * program.machine.spm.bytes
-        """Bytes of its memories, without what the host has not supplied yet."""
+        """Bytes of its memories, without those that the host supplies later."""
 
     @property
     def threads(self) -> int:
-        """Host threads for a run when nobody says how many: one where the last run was short."""
+        """Return the default number of host threads for a run: one if the last run was short."""
         return host_cores() if self._seconds >= SHORT else 1
 
     @contextmanager
     def started(self, inputs: Mapping[str, Array], **options: Unpack[RunOptions]) -> Iterator[System]:
-        """A system as ``Program.start`` gives it; within the block it belongs to the caller."""
+        """Yield a system as ``Program.start`` returns it; within the block it belongs to the caller."""
         taken: list[Restart] = []
 
         def make(**options: Unpack[RunOptions]) -> System:

@@ -31,22 +31,22 @@ from .tensors import BoundTensor
 
 Found = TypeVar("Found")
 Tensors = dict[str, tuple[SessionChip, str, BoundTensor]]
-"""By name: the chip that has it, its name there, and the tensor."""
+"""By name: the chip that has the tensor, its name there, and the tensor."""
 
 
 class ProgramSession:
     """A program that runs many times, in memories of its own; see docs/sessions.md.
 
     Every step begins as a run of the program does, except for its states, which are zeros at first and then
-    what the last complete step left there, and for constants that were replaced. Steps are executed one after
-    the other, also those of several threads. Options as for ``Program.run``; ``max_instructions`` of a tile
-    in a step.
+    have the values of the last complete step, and for constants that were replaced. Steps are executed one
+    after the other, also those of several threads. Options as for ``Program.run``; ``max_instructions`` of a
+    tile in a step.
 
     A program of several networks has a step for each of its entries, which ``entry`` names, by default the
     first. States of the same name are one state of all of them.
 
-    On several chips the names are those of a run there: input or state ``x`` is that of every chip, and
-    ``chip1.x`` that of chip 1; outputs and states that are asked for are those of the chips.
+    On several chips the names are those of a run there: input or state ``x`` belongs to every chip, and
+    ``chip1.x`` to chip 1; returned outputs and states are those of the chips.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ProgramSession:
         self._queue: ThreadPoolExecutor | None = None
         self._closed = self._under_way = False
         self.steps = 0
-        """Complete steps since the states were set; ``load`` and ``reset`` set it too."""
+        """Number of complete steps since the states were set; ``load`` and ``reset`` set it too."""
         self.cycles: int | None = None
         """Simulated cycles of the last step; None without simulated time."""
         self._networks = {name: program.of_entry(name) for name in program.entries} or {"": program}
@@ -74,10 +74,10 @@ class ProgramSession:
         self._first = {name: chip.saved(own).copy() for name, (chip, own, _) in self._states.items()}
         self._lengths = StateLengths(program.image.shapes, _buffers(self._states))
 
-    # -- what there is ---------------------------------------------------------------------------------
+    # -- contents ---------------------------------------------------------------------------------------
 
     def inputs(self, entry: str | None = None) -> dict[str, Buffer]:
-        """The inputs of an entry that are not states, by name."""
+        """Return the inputs of an entry that are not states, by name."""
         found = self._entry(entry)
         return _buffers(self._of_chips(lambda chip: chip.entries[found].inputs))
 
@@ -91,12 +91,12 @@ class ProgramSession:
         """The constants that the program names."""
         return _buffers(self._constants)
 
-    # -- what is bound ---------------------------------------------------------------------------------
+    # -- bindings ---------------------------------------------------------------------------------------
 
     def bind(self, arrays: Mapping[str, Array], entry: str | None = None) -> None:
         """Let every step of an entry read inputs from these arrays, and write outputs into them, by name.
 
-        They stay the caller's: a step finds what they hold when it begins. SessionError for a name that is
+        They stay the caller's: a step reads their contents at its beginning. SessionError for a name that is
         neither input nor output, InputError for an array of another shape or type.
         """
         network = self._entry(entry)
@@ -110,7 +110,7 @@ class ProgramSession:
                 chip.entries[network].results |= results
 
     def replace(self, constants: Mapping[str, Array]) -> None:
-        """Give constants of the program other values, by name, for this session alone.
+        """Replace constants of the program by name, in this session only.
 
         SessionError for a name that is not a constant, InputError for an array of another shape or type; then
         none of them is changed.
@@ -124,7 +124,7 @@ class ProgramSession:
 
     @property
     def state(self) -> dict[str, Array]:
-        """Copies of the states after the last complete step, by the names of their inputs."""
+        """Return copies of the states after the last complete step, by the names of their inputs."""
         with self._lock:
             return {
                 name: self._lengths.valid(name, tensor.array_of(chip.saved(own)))
@@ -132,9 +132,9 @@ class ProgramSession:
             }
 
     def set_state(self, arrays: Mapping[str, Array]) -> None:
-        """Give states other values; SessionError and InputError as for ``replace``.
+        """Set states; SessionError and InputError as for ``replace``.
 
-        SizeError for states that grow of a length that no step can begin with, or of different ones.
+        SizeError for growing states of a length that no step can begin with, or of different ones.
         """
         with self._working():
             lengths = self._lengths.of(arrays)
@@ -152,7 +152,7 @@ class ProgramSession:
         self._lengths.first = self._lengths.now
 
     def reset(self) -> None:
-        """Give all states the values with which they began."""
+        """Set all states back to their first values."""
         with self._working():
             for name, (chip, own, _) in self._states.items():
                 chip.set_state(own, self._first[name])
@@ -160,14 +160,17 @@ class ProgramSession:
             self.steps = 0
 
     def save(self, path: str | Path) -> int:
-        """Write the states to a file; its bytes. Tx8Error when that is not possible, or it is the program."""
+        """Write the states to a file.
+
+        Return its bytes. Tx8Error if that is impossible, or for the program's file.
+        """
         self.program.check_output("the saved states", path)
         with self._lock:
             states = {name: chip.saved(own).tobytes() for name, (chip, own, _) in self._states.items()}
             return write(path, SavedStates(self._digest, self.steps, states, self._lengths.now))
 
     def load(self, path: str | Path) -> None:
-        """Go on from saved states; StateFileError for a file that holds none, or those of another program."""
+        """Continue from saved states; StateFileError for a file without states, or of another program."""
         sizes = {name: chip.saved(own).size for name, (chip, own, _) in self._states.items()}
         saved = read(path, self._digest, sizes, self._lengths.most)
         with self._working():
@@ -184,11 +187,11 @@ class ProgramSession:
     # -- steps -----------------------------------------------------------------------------------------
 
     def run(self, inputs: Mapping[str, Array] | None = None, entry: str | None = None) -> dict[str, Array]:
-        """One step: the outputs that are not states, by name; those that are bound are the bound arrays.
+        """Run one step; return the outputs that are not states, by name; bound ones are the bound arrays.
 
-        ``inputs`` are those that are not bound, or others for this step. InputError when they do not fit;
-        Fault when the program stops, KeyboardInterrupt when it is interrupted: then the states are what they
-        were before.
+        ``inputs`` are the inputs that are not bound, or others for this step. InputError when they do not
+        fit; Fault when the program stops, KeyboardInterrupt when it is interrupted: then the states are as
+        before.
         """
         network = self._entry(entry)
         arrays = [each.arrays(own) for each, own in self._given(network, inputs or {})]
@@ -200,7 +203,7 @@ class ProgramSession:
     ) -> Future[dict[str, Array]]:
         """Queue a step after those submitted before; inputs are copied, bound arrays are not.
 
-        The result of the future is that of ``run``; outputs that are bound are those of the last step.
+        The future has the result of ``run``; bound outputs are those of the last step.
         """
         network = self._entry(entry)
         for each, own in self._given(network, inputs or {}):
@@ -212,7 +215,7 @@ class ProgramSession:
             return self._queue.submit(self.run, given, entry)
 
     def close(self, cancel: bool = False) -> None:
-        """Wait for what was submitted, or ``cancel`` what has not begun; later steps are refused."""
+        """Wait for submitted steps, or with ``cancel`` drop those not begun; later steps are refused."""
         if self._queue is not None:
             self._queue.shutdown(wait=True, cancel_futures=cancel)
         with self._lock:
@@ -246,7 +249,7 @@ class ProgramSession:
         return results
 
     def _run(self, network: str) -> int | None:
-        """Run a network in the memories as they are; its cycles."""
+        """Run a network in the memories as they are; return its cycles."""
         if len(self._chips) == 1:
             system = self._chips[0].entries[network].restart.begin(**self._options)
             system.run(self._limit)
@@ -257,7 +260,7 @@ class ProgramSession:
         return mesh.cycles
 
     def _undo(self) -> None:
-        """Make the memories what they were before the step that is under way."""
+        """Restore the memories to their state before the step under way."""
         with _uninterrupted():
             for chip in self._chips:
                 for each in chip.entries.values():
@@ -265,14 +268,14 @@ class ProgramSession:
             self._end(complete=False)
 
     def _end(self, complete: bool) -> None:
-        """Bring the memories to what the next step begins with."""
+        """Prepare the memories for the next step."""
         for chip in self._chips:
             chip.end(complete)
         self._under_way = False
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """The session for the caller alone; SessionError when it is closed."""
+        """Reserve the session for the caller; SessionError when it is closed."""
         with self._lock:
             if self._closed:
                 raise SessionError("the session is closed")
@@ -283,19 +286,19 @@ class ProgramSession:
     # -- names -----------------------------------------------------------------------------------------
 
     def _entry(self, name: str | None) -> str:
-        """The network of a name, by default the first."""
+        """Return the network of a name, by default the first."""
         if name is None:
             return next(iter(self._networks))
         if name not in self.program.entries:
-            image_of_entry(self.program.image, name)  # says which there are
+            image_of_entry(self.program.image, name)  # names the existing ones
         return name
 
     def _of_chips(self, tensors: Callable[[SessionChip], Mapping[str, BoundTensor]]) -> Tensors:
-        """Tensors of all chips, by the names that users know."""
+        """Return tensors of all chips, by the names that users know."""
         return self._named([{n: (chip, n, t) for n, t in tensors(chip).items()} for chip in self._chips])
 
     def _named(self, each: Sequence[Mapping[str, Found]]) -> dict[str, Found]:
-        """What the chips have by name, with the number of the chip in the name if there are several."""
+        """Return the chips' objects by name, with the number of the chip in the name if there are several."""
         if len(each) == 1:
             return dict(each[0])
         return {
@@ -305,7 +308,10 @@ class ProgramSession:
     def _given(
         self, network: str, arrays: Mapping[str, Array]
     ) -> list[tuple[SessionEntry, dict[str, Array]]]:
-        """The network on each chip, and the arrays that are for it; SessionError for the name of no chip."""
+        """Return the network on each chip, and its arrays.
+
+        SessionError for a name that belongs to no chip.
+        """
         entries = [chip.entries[network] for chip in self._chips]
         if len(entries) == 1:
             return [(entries[0], dict(arrays))]
@@ -323,7 +329,7 @@ class ProgramSession:
     def _packed(
         self, arrays: Mapping[str, Array], known: Tensors, what: str
     ) -> list[tuple[SessionChip, str, Bytes]]:
-        """The bytes of arrays for states or constants, with the chips that get them."""
+        """Return the bytes of arrays for states or constants, with the chips that receive them."""
         found = []
         for name, array in arrays.items():
             own = [each for each in known.values() if each[1] == name] if name not in known else [known[name]]
@@ -334,7 +340,7 @@ class ProgramSession:
 
 
 def _memories(program: Program) -> list[Memories]:
-    """Memories with the program loaded, of each chip that it runs on."""
+    """Return memories with the program loaded, for each chip that it runs on."""
     found: list[Memories] = []
     for number in range(program.chips):
         image = image_of_chip(program.image, number) if program.chips > 1 else program.image

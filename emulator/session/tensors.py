@@ -1,4 +1,4 @@
-"""Buffers of a program whose bytes in DDR are found once."""
+"""Buffers of a program, whose bytes in DDR are found once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class BoundTensor:
         self._area, self._view, self._travels = area, _plain_view(buffer, self.data), travel_dtype(buffer)
 
     def check(self, array: Array) -> None:
-        """InputError unless an array has the shape and dtype of the buffer."""
+        """Raise InputError unless an array has the shape and dtype of the buffer."""
         check_array(self.buffer, array)
 
     def fill(self, array: Array) -> None:
-        """Write an array that was checked; InputError for an integer that the format does not hold."""
+        """Write a checked array; InputError for an integer that the format does not hold."""
         self._area.mark(self.offset, self.size)
         if self._view is None:
             self.data[:] = packed(self.buffer, array)
@@ -37,7 +37,7 @@ class BoundTensor:
                 np.copyto(self._view, array, casting="unsafe")
 
     def read(self, into: Array | None = None) -> Array:
-        """The array that the buffer holds; written into one that was checked, if there is one."""
+        """Return the buffer's array; written into a checked one, if given."""
         if self._view is None:
             found = self.array_of(self.data)
             if into is None:
@@ -50,16 +50,16 @@ class BoundTensor:
         return into
 
     def bytes_of(self, array: Array) -> Bytes:
-        """The bytes that the buffer has for an array; InputError for one that does not fit."""
+        """Return the buffer's bytes for an array; InputError for one that does not fit."""
         return packed(self.buffer, array)
 
     def array_of(self, data: Bytes) -> Array:
-        """The array that bytes of the buffer are."""
+        """Return the array of the buffer's bytes."""
         return unpacked(self.buffer, data)
 
 
 def _plain_view(buffer: Buffer, data: Bytes) -> Array | None:
-    """The bytes as an array, into which arrays of hosts are copied; None where that takes more."""
+    """Return the bytes as an array that takes plain copies; None if the format needs a conversion."""
     fmt, travels = Format.parse(buffer.format), travel_dtype(buffer)
     stored = storage_dtype(fmt)
     floats = travels.kind == "f" and (stored.kind == "f" or fmt is Format.BF16)

@@ -1,7 +1,7 @@
-"""Compiled code that serves a tile which has stopped: it ends the program of the tile, and sets priorities.
+"""Compiled code that serves a stopped tile: it ends the tile's program, and sets priorities.
 
 The functions are plain ones that are compiled; ``tile_state`` is the address of a tile's state. Each returns
-False, and has changed nothing that a repetition would notice, when Python has to serve the tile.
+False when Python has to serve the tile, and then has changed nothing that a repetition would notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .ncc import PRIORITY, WRITABLE
 Serve = Callable[[int], bool]
 """(tile_state)."""
 _SD_BITS, _SD_SHIFT = 0x707F, 20
-"""Bits that tell a store of 64 bits from other instructions, and where the number of its register is."""
+"""Bits that distinguish a store of 64 bits, and the position of its register's number."""
 
 
 def word_at(tile_state: int) -> int:

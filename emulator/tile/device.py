@@ -17,7 +17,7 @@ class Device(Protocol):
     size: int
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
-        """The unsigned value of ``size`` bytes; None where there is no such register or width."""
+        """Return the unsigned value of ``size`` bytes; None if there is no such register or width."""
 
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
-        """Write ``size`` bytes; False where there is no such register or width."""
+        """Write ``size`` bytes; False if there is no such register or width."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 ENABLE, CLEAR = 0x00, 0x04
 _SUCCESSES, _FAILURES, _BYTES = (0x14, 0x18), 0x1C, (0x20, 0x28)
 _TIMES = (0x0C, 0x10, *range(0x40, 0x68, 4))
-"""Clock, idle and execution times read as 0, with simulated time too. On the board the execution time is not
-monotonic, so it is not known what it counts."""
+"""Clock, idle and execution times read as 0, with simulated time too.
+
+On the board the execution time is not monotonic, so its meaning is not known.
+"""
 _CHANNELS = 2
 _WORD = (1 << 32) - 1
 
 
 def _channel(block: int | None) -> int:
-    """The channel that counts the copies of a register block; None: those of instructions.
+    """Return the channel that counts the copies of a register block; None: copies of instructions.
 
-    The chip has four blocks and counters of two channels; which belongs to which is proposed.
+    The chip has four blocks and counters of two channels; their assignment is proposed.
     """
     return 0 if block is None else block % _CHANNELS
 
@@ -30,7 +32,7 @@ class DtePmu:
         self.successes, self.bytes, self.failures = [0] * _CHANNELS, [0] * _CHANNELS, 0
 
     def note(self, block: int | None, written: int, success: bool) -> None:
-        """Count a copy that ended, with the bytes it wrote to all targets (proposed: these bytes)."""
+        """Count an ended copy, with the bytes it wrote to all targets (proposed: these bytes)."""
         if not self.enabled:
             return
         if success:
@@ -40,7 +42,7 @@ class DtePmu:
             self.failures += 1
 
     def load(self, offset: int) -> int | None:
-        """A 32-bit register, None where there is none. Counts wrap; bytes have a low and a high word."""
+        """Return a 32-bit register, None if there is none. Counts wrap; bytes have a low and a high word."""
         if offset == ENABLE:
             return int(self.enabled)
         if offset == _FAILURES:

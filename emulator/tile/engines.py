@@ -22,7 +22,7 @@ class Engines:
         """Address of the issue function."""
 
     def finish(self, tile: Tile) -> int:
-        """Execute everything the tile has issued; -1, or the first stop reason that came up."""
+        """Execute everything the tile has issued; return -1, or the first stop reason that came up."""
         found = -1
         while tile.pending():
             for worker in range(tile.workers):
@@ -37,7 +37,7 @@ class Engines:
             raise Refused(reason)
 
     def submit(self, tile: Tile, worker: int, packet: Packet) -> None:
-        """Issue what a worker's registers say; raises ``Refused`` when that is not a legal instruction."""
+        """Issue the instruction in a worker's registers; raises ``Refused`` when it is not legal."""
         registers = tile.registers(worker)
         tile.words[state.WORKER] = worker
         record, opcode = find_record(packet, registers)
@@ -71,7 +71,7 @@ class Engines:
         return reason
 
     def note_exception(self, tile: Tile, bits: int) -> bool:
-        """Raise bits for the instruction that was refused last; whether the tile has to stop."""
+        """Set exception bits for the last refused instruction; return True if the tile has to stop."""
         detail = tile.words[state.DETAIL : state.DETAIL + 4]
         before = detail.copy()
         worker = int(tile.words[state.WORKER])

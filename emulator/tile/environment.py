@@ -1,4 +1,4 @@
-"""What the kernel core does outside the compiled loop: CSRs and environment calls.
+"""Work of the kernel core outside the compiled loop: CSRs and environment calls.
 
 Each function executes the instruction at the tile's program counter.
 """
@@ -21,13 +21,13 @@ EXIT, EXIT_GROUP = 93, 94
 _WRITE = 64
 _ERROR = 2
 """The file that is the standard error."""
-_NOT_IMPLEMENTED = -38  # ENOSYS, what Linux answers to an unknown call
+_NOT_IMPLEMENTED = -38  # ENOSYS, Linux's answer to an unknown call
 _BAD_FILE, _BAD_ADDRESS = -9, -14
 A0, A7 = 10, 17
 _A1, _A2 = 11, 12
 _SCALAR_BYTES = 4
 _MOST_OUTPUT, _MOST_CALLS = 1 << 24, 256
-"""Bytes that one call writes at most, and bytes and calls that are kept until they are shown."""
+"""The most bytes of one call's output, and the most bytes and calls that are kept until they are shown."""
 
 _COUNTERS = {
     "cycle": "mcycle",
@@ -36,7 +36,7 @@ _COUNTERS = {
     "instret": "minstret",
     "minstret": "minstret",
 }
-"""For each counter: the register that holds the value that was written to it."""
+"""For each counter: the register with the value that was written to it."""
 _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFDC")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
@@ -49,7 +49,7 @@ _FIXED = {
     "mccr2": 0x42_000A,
     "mhint": 0xA_4000,
 }
-"""Bits that never change; those of the core's maker are what the card's core reads (board)."""
+"""Bits that never change; those of the core's maker have the values of the card's core (board)."""
 _HPM = tuple(name for name in CSRS if "hpm" in name)
 _WRITABLE = {
     **dict.fromkeys(("misa", "mip", "mcountinhibit", *_HPM, *VENDOR_CSRS), 0),
@@ -58,7 +58,7 @@ _WRITABLE = {
     "mtvec": ~2,
     "mepc": ~1,
 }
-"""Bits that a write changes, where these are not all: the manual lets an implementation choose."""
+"""Bits that a write changes, if not all: the manual lets an implementation choose."""
 _FLOAT = {"fflags": (0, 0x1F), "frm": (5, 0x7), "fcsr": (0, 0xFF)}
 """Lowest bit and mask, in ``state.FCSR``, of the registers that are parts of it."""
 _READ_ONLY = 3
@@ -68,7 +68,7 @@ _READ_ONLY = 3
 def csr_instruction(tile: Tile, record: Scalar, values: dict[str, int], hart: int) -> bool:
     """Read and perhaps write a control and status register; False when it does not exist or is read-only.
 
-    ``hart`` is what mhartid reads.
+    ``hart`` is the value of mhartid.
     """
     number = values["csr"]
     name = CSR_NAMES.get(number, "")
@@ -87,7 +87,7 @@ def csr_instruction(tile: Tile, record: Scalar, values: dict[str, int], hart: in
 
 
 def write_csr(tile: Tile, name: str, value: int) -> None:
-    """Give a register a value; bits that cannot be written keep theirs."""
+    """Set a register; bits that cannot be written keep their values."""
     if name in _COUNTERS:
         instructions = 0 if _is_clock(tile, name) else 1
         tile.csrs[name] = s64(value - _count(tile, name) - instructions)
@@ -104,12 +104,12 @@ def _is_clock(tile: Tile, name: str) -> bool:
 
 
 def _count(tile: Tile, name: str) -> int:
-    """A counter as if it had never been written. Without simulated time every one counts instructions."""
+    """Return a counter as if it had never been written. Without simulated time all count instructions."""
     return tile.moment.cycles if tile.moment and _is_clock(tile, name) else tile.retired
 
 
 def read_csr(tile: Tile, name: str) -> int:
-    """Value of any register but mhartid, signed."""
+    """Return the value of any register but mhartid, signed."""
     if name in _COUNTERS:
         return s64(_count(tile, name) + tile.csrs.get(_COUNTERS[name], 0))
     if name in _FLOAT:
@@ -119,12 +119,12 @@ def read_csr(tile: Tile, name: str) -> int:
 
 
 def knows_call(tile: Tile) -> bool:
-    """Whether an ecall is one that the environment serves even when the program handles traps (proposed)."""
+    """Return True for an ecall that the environment serves even if the program handles traps (proposed)."""
     return tile.register(A7) in (EXIT, EXIT_GROUP, _WRITE)
 
 
 def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> None:
-    """exit and write by their RISC-V Linux numbers; any other call answers ENOSYS.
+    """Serve exit and write by their RISC-V Linux numbers; any other call answers ENOSYS.
 
     ``memory(address, size)`` gives bytes as the core sees them, or None.
     """
@@ -140,9 +140,9 @@ def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> 
 
 
 def last_words(tile: Tile) -> str:
-    """The line that a tile has just written to the standard error, for a fault's message; not shown then.
+    """Return the line that a tile has just written to the standard error, for a fault's message.
 
-    Empty if it wrote none in this round, or more than a line.
+    It is not shown then. Empty if the tile wrote none in this round, or more than a line.
     """
     file, data = tile.output[-1] if tile.output else (0, b"")
     line = data.decode(errors="replace").removesuffix("\n")
@@ -163,5 +163,5 @@ def _write(tile: Tile, file: int, address: int, size: int, memory: Callable[[int
     data = data[:_MOST_OUTPUT]
     tile.output.append((file, data.tobytes()))
     if sum(len(text) for _, text in tile.output) >= _MOST_OUTPUT or len(tile.output) >= _MOST_CALLS:
-        tile.words[state.LIMIT] = 0  # the round ends, and what was written is shown
+        tile.words[state.LIMIT] = 0  # the round ends, and its output is shown
     return data.size

@@ -1,4 +1,4 @@
-"""Records of what happens between tiles: copies of the DTE, and packets of streams."""
+"""Records of events between tiles: copies of the DTE, and packets of streams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pieces:
         return self.size, rows, rows * self.trips[1]
 
     def strided(self, strides: Sequence[int]) -> Levels:
-        """Strides of loops; that of a single trip does not matter."""
+        """Return strides of loops; a loop with a single trip may have any."""
         first, second, third = (
             stride if trips > 1 else consecutive
             for stride, trips, consecutive in zip(strides, self.trips, self.consecutive, strict=True)
@@ -46,14 +46,14 @@ class Pieces:
         return first, second, third
 
     def span(self, strides: Levels) -> int:
-        """Bytes from the first to the last that is touched."""
+        """Return the bytes from the first to the last one touched."""
         (n, m, k), (first, second, third) = self.trips, strides
         return self.size + (n - 1) * first + (m - 1) * second + (k - 1) * third
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Where a copy reads or writes: an offset in DDR or in a tile's SPM, and the strides of its loops."""
+    """One side of a copy: an offset in DDR or in a tile's SPM, and the strides of its loops."""
 
     in_ddr: bool
     start: int
@@ -68,11 +68,11 @@ class Target:
     side: Side
     user_id: int = 0
     chip: int | None = None
-    """Another chip, of which it is a tile; None: it is one of this chip."""
+    """The other chip of the tile; None: the tile is on this chip."""
 
     @property
     def packet(self) -> Packet | None:
-        """The packet that the bytes belong to; None when this is not a transaction of a stream."""
+        """The packet that the bytes belong to; None without a transaction of a stream."""
         if not self.user_id & _TRANSACTION:
             return None
         return Packet(self.user_id & 63, self.user_id >> 10 & 31)
@@ -80,7 +80,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One copy: all targets get the bytes of the one source, or target i those of source i."""
+    """One copy: all targets receive the bytes of the one source, or target i those of source i."""
 
     pieces: Pieces
     sources: tuple[Side, ...]
@@ -96,9 +96,9 @@ class Copy:
 
     @property
     def away(self) -> bool:
-        """Whether the copy goes to other chips; then all of its targets are on them."""
+        """True if the copy goes to other chips; then all of its targets are there."""
         return self.targets[0].chip is not None
 
     def source_of(self, target: int) -> int:
-        """Number of the source that a target gets."""
+        """Return the number of a target's source."""
         return target if len(self.sources) > 1 else 0

@@ -1,4 +1,4 @@
-"""Messages of faults: where a fault happened, the value found, what is allowed."""
+"""Messages of faults: the place of a fault, the value found, what is allowed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Fault(Exception):
 
 
 def place(image: Image, tile: Tile, address: int) -> str:
-    """``tile 3 at 0x80000040 (prog.s:12, node 'conv1')``."""
+    """Return ``tile 3 at 0x80000040 (prog.s:12, node 'conv1')``."""
     line = image.lines.get(address)
     details = named_place(f"{line[0]}:{line[1]}" if line else "", image.nodes.get(address))
     return f"tile {tile.number} at 0x{address:x}" + (f" ({details})" if details else "")
 
 
 def fault(image: Image, tile: Tile, reason: int) -> Fault:
-    """The fault that made a tile stop with ``reason``."""
+    """Return the fault that made a tile stop with ``reason``."""
     return Fault(f"{place(image, tile, tile.pc)}: {_what(image, tile, reason)}")
 
 
@@ -53,7 +53,7 @@ def _what(image: Image, tile: Tile, reason: int) -> str:
 
 
 def _refused(tile: Tile, reason: int) -> str:
-    """Why an engine instruction was not issued."""
+    """Return why an engine instruction was not issued."""
     first, second, third, fourth = tile.detail
     record = tables.records()[first]
     name = _full_name(record, tile)
@@ -93,7 +93,7 @@ def _operands(record: Instruction, tile: Tile) -> str:
 
 
 def memory_of(tile: Tile, memory: str, address: int) -> str:
-    """The memory (``spm``, ``ddr`` or ``any``) that an address should lie in, with its bounds and a hint."""
+    """Return the memory (``spm``, ``ddr`` or ``any``) for an address, with its bounds and a hint."""
     base, size = _word(tile, state.ENGINE_DDR), _word(tile, state.DDR_BYTES)
     if memory == "spm" or (memory == "any" and address < base):
         where = f"the SPM (0x0..0x{_word(tile, state.SPM_BYTES) - 1:x})"

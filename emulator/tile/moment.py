@@ -1,4 +1,4 @@
-"""What a program finds when it reads simulated time."""
+"""The simulated time that a program reads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Moment(NamedTuple):
 
     clock: int
     busy: Ticks
-    """[unit]: how long CT, NE, RDMA, WDMA, TDMA, SCALAR, DTE and any of the first five have worked so far."""
+    """[unit]: work so far of CT, NE, RDMA, WDMA, TDMA, SCALAR, DTE and any of the first five."""
     blocked: Ticks
-    """[worker, unit]: how long the instructions that have ended or are being executed had to wait."""
+    """[worker, unit]: waiting so far of the instructions that have ended or are being executed."""
 
     @property
     def cycles(self) -> int:

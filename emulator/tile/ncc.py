@@ -22,7 +22,7 @@ _CLEAR = 49
 WRITABLE = {PRIORITY: 0xFF, MASK: (1 << queues.KEEP_LAST + 1) - 1, SERIAL: 1}
 """Bits that a store changes, by register."""
 _WORD = {EXCEPTION: queues.EXCEPTION, PRIORITY: queues.PRIORITY, MASK: queues.MASK, SERIAL: queues.SERIAL}
-"""Where a register is kept, in the header of the worker's queues."""
+"""The place of a register, in the header of the worker's queues."""
 _CONTROL = {packet.control: packet for packet in PACKETS.values()}
 _RETURNED = {field.register for field in WRITE_BACK}
 
@@ -35,7 +35,7 @@ AXI_READ, AXI_WRITE, ILLEGAL_DMA = 0, 1, 3
 
 
 def refused_engine(reason: int, detail: tuple[int, int, int, int]) -> Engine | None:
-    """The engine whose instruction a stop is about; None when the reason is another."""
+    """Return the engine whose instruction a stop is about; None for another reason."""
     if reason == stop.OPCODE:
         return Engine(detail[0])
     if reason in (stop.RANGE, stop.ALIGNMENT, stop.VALUE, stop.RULE, stop.STRIDE, stop.END):
@@ -44,7 +44,7 @@ def refused_engine(reason: int, detail: tuple[int, int, int, int]) -> Engine | N
 
 
 def exception_bit(engine: Engine, reason: int, detail: tuple[int, int, int, int]) -> int | None:
-    """Bit of the exception register for a refused instruction; None when the unit has none for that.
+    """Return the bit of the exception register for a refused instruction; None when the unit has none.
 
     An address that is out of range counts as one beyond the memory, whether its range or the address itself
     was refused; everything else is an illegal instruction (docs/isa.md, Exceptions; proposed where no cause
@@ -74,15 +74,15 @@ class NccWindows:
         self.observers: list[Observer] = []
 
     def returns(self, offset: int) -> bool:
-        """Whether a register gets results of instructions."""
+        """Return True if a register receives results of instructions."""
         return offset % self.stride & ~7 in _RETURNED
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
-        """``size`` bytes at ``offset``; None where there is no register, or one of another size.
+        """Return ``size`` bytes at ``offset``; None where there is no register, or one of another size.
 
-        Registers are 64 bits wide (spec); either half may be accessed by itself (proposed). Reading the
-        status or a write-back register executes one instruction: of the status, after the number of those
-        that are left was read; of a write-back register, before the returned value is read.
+        Registers are 64 bits wide (spec); either half may be accessed by itself (proposed). Reading executes
+        one instruction: of the status, after the number of remaining ones was read; of a write-back register,
+        before the returned value is read.
         """
         worker, inside = divmod(offset, self.stride)
         if size < 4 or offset % size:
@@ -97,7 +97,7 @@ class NccWindows:
         return None if value is None else value >> 8 * (inside & 7) & (1 << 8 * size) - 1
 
     def _tell(self, tile: Tile, worker: int, register: int, value: int) -> None:
-        """Tell the observers what a program finds in a register that engines change."""
+        """Tell the observers the value that a program reads in a register that engines change."""
         for observer in self.observers:
             if register == STATUS and value & TASK_DONE:
                 observer.waited(tile, worker)

@@ -1,6 +1,6 @@
-"""The words in which compiled code notes a copy between tiles: its loops, where it reads and where it writes.
+"""The words in which compiled code records a copy between tiles: its loops, its sources and targets.
 
-``chip.sends`` notes and carries out copies; simulated time logs them.
+``chip.sends`` records and carries out copies; simulated time logs them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ TRIPS = 7
 NEST_WORDS = 10
 
 # -- the places
-SOURCE = 10  # where it reads
-IN_DDR = 11  # whether that is in DDR
+SOURCE = 10  # the place that it reads
+IN_DDR = 11  # 1: that is in DDR
 STEP = 12  # scatter: distance of the sources of two tiles, else 0
-TARGET = 13  # where it writes, in the SPM of the targets or in DDR
+TARGET = 13  # the place that it writes, in the SPM of the targets or in DDR
 TILES = 14  # the set of targets
 SPAN = 15  # bytes from the first to the last that is written
-TO_DDR = 16  # whether it writes into DDR
+TO_DDR = 16  # 1: it writes into DDR
 ENTRY = 17
 
 MOST_TILES = 62
-"""Only sets of these tiles are positive words; Python does the copies of and to other tiles."""
+"""The most tiles: only their sets are positive words; Python does the copies of and to other tiles."""

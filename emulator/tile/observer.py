@@ -2,8 +2,8 @@
 
 There are two levels. Compiled code calls hooks (``engines/hooks.py``); Python calls the methods of every
 ``Observer``. Events of one tile come in the order of its program. Methods marked *between rounds* are called
-while no tile runs; all others are called by the thread that runs the tile, so they may touch only what
-belongs to that tile.
+while no tile runs; all others are called by the thread that runs the tile, so they may touch only that tile's
+own data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Observer:
     """Base class of observers, whose methods do nothing. Program counters are still on the instruction."""
 
     needs_rounds = True
-    """Whether it has to see barriers, exits and the ends of rounds; if not, only those that end in Python."""
+    """True if it has to see all barriers, exits and ends of rounds, not only those that end in Python."""
 
     def waited(self, tile: Tile, worker: int) -> None:
         """A program has seen in a status register that a worker has nothing left."""
@@ -27,13 +27,13 @@ class Observer:
         """A program has read the result of a worker's instruction in the write-back registers."""
 
     def polled(self, tile: Tile) -> None:
-        """A program has read a register of a unit that does not say yet what it waits for."""
+        """A program has polled a register of a unit in vain."""
 
     def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
         """The DTE was told to copy, by an instruction (block None) or through a register block."""
 
     def copies_awaited(self, tile: Tile) -> None:
-        """A tile waits until its copies are done (``dte.wait``), or has seen in dma_status that one is."""
+        """A tile waits until its copies are done (``dte.wait``), or has seen a finished one in dma_status."""
 
     def update_sent(self, tile: Tile, target: int, packet: Packet, chip: int | None) -> None:
         """A packet counter update was sent to a tile, perhaps of another chip."""

@@ -1,6 +1,6 @@
 """The performance counters of the NCC (docs/isa.md, Performance counters).
 
-Busy and blocked times are those of simulated time, in whole cycles; without it only the instructions count.
+Busy and blocked times are simulated time in whole cycles; without it only the instructions count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXCEPTION_WORDS = 8
 STOP = 0x284
 COMPUTE_TIMEOUT, LSU_TIMEOUT = 0x288, 0x28C
 UNIT_ENABLES = {Engine.RDMA: 0x298, Engine.WDMA: 0x29C, Engine.TDMA: 0x2A0}
-"""0: exceptions of the unit are not noted (their effect is proposed)."""
+"""0: exceptions of the unit are not recorded (their effect is proposed)."""
 LSU_TIMEOUT_RESET = 0xFFFF
 _RESET = {
     ENABLE: 0,
@@ -44,19 +44,21 @@ _RESET = {
     LSU_TIMEOUT: LSU_TIMEOUT_RESET,
     **dict.fromkeys(UNIT_ENABLES.values(), 1),
 }
-"""Registers that keep what is stored; the time-outs are the spec's, the others proposed."""
+"""Registers that keep stored values; the time-outs are the spec's, the others proposed."""
 _WRITABLE = {LSU_TIMEOUT: 0xFFFF, ENABLE: 1, STOP: 1, **dict.fromkeys(UNIT_ENABLES.values(), 1)}
 
 
 def notes_exceptions(tile: Tile, engine: Engine) -> bool:
-    """Whether exceptions of a unit reach the registers."""
+    """Return True if exceptions of a unit reach the registers."""
     register = UNIT_ENABLES.get(engine)
     return register is None or tile.pmu.get(register, _RESET[register]) == 1
 
 
 Counts = npt.NDArray[np.int64]
-"""Everything that a tile counts: instructions executed [worker, unit], blocked ticks [worker, unit], then
-busy ticks as in ``Moment.busy``."""
+"""All counts of a tile: instructions executed [worker, unit], blocked ticks [worker, unit], busy ticks.
+
+The busy ticks are as in ``Moment.busy``.
+"""
 
 
 @dataclass
@@ -76,11 +78,11 @@ class NccPmu:
         self._counters = [_Counters(none, none) for _ in range(tiles)]
 
     def counters(self, tile: Tile) -> _Counters:
-        """The counters of a tile."""
+        """Return the counters of a tile."""
         return self._counters[tile.number]
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
-        """A register, or None where there is no register, or one of another size."""
+        """Return a register, or None if there is none, or one of another size."""
         if size != 4 or offset % 4:
             return None
         if offset in _RESET:
@@ -103,7 +105,7 @@ class NccPmu:
         return cycles >> 32 * high & 0xFFFFFFFF
 
     def needs_time(self, tile: Tile, offset: int, store: bool) -> bool:
-        """Whether an access needs the tile's ``moment``: counters of time, and where counting begins."""
+        """Return True if an access needs the tile's ``moment``: counters of time, or their beginning."""
         if store:
             return offset in (ENABLE, CLEAR)
         worker, place = divmod(offset - EXECUTED, _PER_WORKER)
@@ -137,7 +139,7 @@ _NO_TIME = np.zeros(8, np.int64)
 
 
 def _totals(tile: Tile) -> Counts:
-    """Counts of what a tile has done since the reset."""
+    """Return a tile's counts since the reset."""
     first, moment = queues.EXECUTED, tile.moment
     executed = [tile.block(worker)[first : first + len(UNITS)] for worker in range(tile.workers)]
     blocked = moment.blocked.ravel() if moment else np.zeros(tile.workers * len(UNITS), np.int64)

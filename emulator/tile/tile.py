@@ -1,4 +1,4 @@
-"""One tile: its scratchpad, registers and queues, and the words compiled code works on."""
+"""One tile: its scratchpad, registers and queues, and the words that compiled code works on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MASK_RESET = (1 << 48) - 1
 
 
 class Status(Enum):
-    """What a tile is doing between two rounds."""
+    """The status of a tile between two rounds."""
 
     RUNNING = "running"
     SENDING = "waiting for its DTE copies"
@@ -35,7 +35,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class TileTotals:
-    """What statistics say of a tile after its run, which the tile's next run does not change."""
+    """A tile's totals after its run, for statistics; the tile's next run does not change them."""
 
     counts: np.ndarray
     """For each record: executed, bytes read, bytes written, unused."""
@@ -65,9 +65,9 @@ class Tile:
     pmu: dict[int, int] = field(default_factory=dict)
     """Registers of the PMU that were written, by offset."""
     csrs: dict[str, int] = field(default_factory=dict)
-    """Control and status registers that were written; counters hold what is added to the instructions."""
+    """Control and status registers that were written; counters have the difference to the instructions."""
     output: list[tuple[int, bytes]] = field(default_factory=list)
-    """(file, data) of what it wrote and what was not shown yet."""
+    """(file, data) of output that is not shown yet."""
 
     @property
     def pc(self) -> int:
@@ -82,11 +82,11 @@ class Tile:
         return int(self.words[state.RETIRED])
 
     def totals(self) -> TileTotals:
-        """Its counts until now."""
+        """Return the tile's counts until now."""
         return TileTotals(self.counts.copy(), self.retired, self.status)
 
     def register(self, number: int) -> int:
-        """Value of an x register, signed."""
+        """Return the value of an x register, signed."""
         return int(self.words[state.X + number])
 
     def set_register(self, number: int, value: int) -> None:
@@ -105,7 +105,7 @@ class Tile:
         return first, second, third, fourth
 
     def fields(self, count: int) -> list[int]:
-        """Operand values of the instruction that was refused or is executed by Python."""
+        """Return operand values of the instruction that was refused or is executed by Python."""
         values: list[int] = self.queue[self._entry(queues.E_FIELDS) :][:count].tolist()
         return values
 
@@ -115,13 +115,13 @@ class Tile:
         self.queue[at : at + len(values)] = [s64(value) for value in values]
 
     def range_starts(self, count: int) -> list[int]:
-        """First bytes of its ranges, DDR offsets with ``queues.DDR`` added."""
+        """Return the first bytes of its ranges, DDR offsets with ``queues.DDR`` added."""
         ranges = self.queue[self._entry(queues.E_FIRST_RANGE) :][: count * queues.RANGE_WORDS]
         starts: list[int] = ranges[queues.R_FIRST :: queues.RANGE_WORDS].tolist()
         return starts
 
     def _entry(self, at: int) -> int:
-        """Position of a word of the entry being built, of the worker that issued last."""
+        """Return the position of a word of the entry being built, of the worker that issued last."""
         block = int(self.words[state.WORKER]) * queues.WORDS
         return block + queues.entry_at(int(self.queue[block + queues.NEXT])) + at
 
@@ -130,20 +130,20 @@ class Tile:
         return int(self.words[state.WORKERS])
 
     def block(self, worker: int) -> np.ndarray:
-        """The queues of one worker; see ``queues``."""
+        """Return the queues of one worker; see ``queues``."""
         return self.queue[worker * queues.WORDS : (worker + 1) * queues.WORDS]
 
     def registers(self, worker: int) -> np.ndarray:
-        """The operand registers of one worker; see ``packets``."""
+        """Return the operand registers of one worker; see ``packets``."""
         return self.window[worker * PLACES : (worker + 1) * PLACES]
 
     def pending(self) -> int:
-        """Instructions in the queues of all workers."""
+        """Return the number of instructions in the queues of all workers."""
         return int(self.queue[queues.PENDING :: queues.WORDS].sum())
 
 
 def row_sizes(machine: Machine) -> tuple[int, int, int, int]:
-    """Words of the state of a tile, its registers, its counts and its queues, which stand in this order."""
+    """Return the words of a tile's state, registers, counts and queues, which follow in this order."""
     workers, counts = machine.tile.workers, 4 * len(tables.records())
     return state.ROOM, workers * PLACES + PLACES // 8, counts, workers * queues.WORDS
 
@@ -154,8 +154,11 @@ class TileArrays:
     def __init__(
         self, number: int, machine: Machine, spm: Scratchpad, ddr: Bytes, marks: Bytes, row: np.ndarray
     ) -> None:
-        """``marks``: one byte for each granule of ``ddr``, as in ``resetting.Area``. ``row``: zeros, as many
-        as ``row_sizes`` says together."""
+        """Allocate the arrays.
+
+        ``marks``: one byte for each granule of ``ddr``, as in ``resetting.Area``. ``row``: zeros, as many as
+        all ``row_sizes`` together.
+        """
         workers, ends = machine.tile.workers, np.cumsum(row_sizes(machine))[:-1]
         self.words, self.window, counts, self.queue = np.split(row, ends)
         self.window[workers * PLACES :] = register_map().view(np.int64)
@@ -189,7 +192,7 @@ class TileArrays:
         words[state.X + 2] = windows.spm_weak + machine.spm.bytes
 
     def _connect_workers(self, workers: int) -> list[int]:
-        """Set the addresses of queues and registers; returns those of the write-back registers, by worker."""
+        """Set the addresses of queues and registers; return the write-back registers' by worker."""
         words, registers = self.words, int(self.window.ctypes.data)
         words[state.WORKERS], words[state.QUEUE] = workers, self.queue.ctypes.data
         words[state.REGISTERS] = registers
@@ -206,6 +209,6 @@ class TileArrays:
         blocks = self.queue.reshape(-1, queues.WORDS)
         if blocks[:, queues.PENDING].any():
             blocks[:] = 0
-        blocks[:, : queues.HEAD] = 0  # what an entry that was executed holds does not matter
+        blocks[:, : queues.HEAD] = 0  # the words of executed entries do not matter
         blocks[:, queues.SERIAL], blocks[:, queues.MASK] = int(serial), MASK_RESET
         blocks[:, queues.RETURNED] = self._returned

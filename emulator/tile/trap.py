@@ -23,12 +23,12 @@ _LINK = ("jal", "jalr")
 
 
 def has_handler(tile: Tile) -> bool:
-    """Whether the program has set mtvec."""
+    """Return True if the program has set mtvec."""
     return _base(tile) != 0
 
 
 def take(tile: Tile, code: Code, reason: int) -> bool:
-    """Enter the handler for what stopped the core; False where it has no handler or this is not an exception.
+    """Enter the handler for the cause of a stop; False without a handler, or without an exception.
 
     Also False when no instruction was executed since the last trap: then the handler itself cannot run.
     """
@@ -55,12 +55,12 @@ def leave(tile: Tile) -> None:
 
 
 def _base(tile: Tile) -> int:
-    """Address of the handler: exceptions go to the base in the vectored mode too."""
+    """Return the handler's address: exceptions go to the base in the vectored mode too."""
     return tile.csrs.get("mtvec", 0) & ~_VECTORED
 
 
 def _exception(tile: Tile, code: Code, reason: int) -> tuple[int, int] | None:
-    """mcause and mtval; None when a stop is not an exception."""
+    """Return mcause and mtval; None when a stop is not an exception."""
     first, _, third, _ = tile.detail
     if reason in (stop.ILLEGAL, stop.CSR):
         word = code.word(tile.pc)
@@ -76,7 +76,7 @@ def _exception(tile: Tile, code: Code, reason: int) -> tuple[int, int] | None:
 
 
 def _complete_jump(tile: Tile, code: Code, target: int) -> None:
-    """The jump is done; what faults is the fetch at its target."""
+    """Complete a jump before the fault of the fetch at its target."""
     record, values = code.scalar(tile.pc)
     if record.kind in _LINK:
         tile.set_register(values["rd"], tile.pc + code.size(tile.pc))

@@ -1,4 +1,4 @@
-"""Simulated time: computed during a run from what it logs, without any effect on its results.
+"""Simulated time: computed from a run's logs, without any effect on its results.
 
 The model consists of plain functions that are compiled (``simulate``); ``simulator`` connects it to a run.
 """

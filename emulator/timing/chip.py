@@ -1,4 +1,4 @@
-"""The state of the simulation for a machine: one array, as ``layout`` says, and what belongs to it."""
+"""The state of the simulation for a machine: one array, described by ``layout``, with its companions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_FLOWS_OF_A_TILE = 2 + layout.MOST_MESSAGES
 class SimulationArrays:
     """The arrays that the simulation of one chip works on, for one ``Simulator`` at a time.
 
-    They are allocated once and reset for every run: to allocate them takes as long as half of a small
+    They are allocated once and reset for every run: allocating them takes as long as half of a small
     program's run, mostly because the host supplies their pages one by one.
     """
 
@@ -45,7 +45,7 @@ class SimulationArrays:
         self.places = tile_places(self.chip)
         """Positions of the tiles in it."""
         self.out: Words = np.zeros((layout.OUT_ROWS, layout.OUT_WORDS), dtype=np.int64)
-        """Slices that no sink has got yet."""
+        """Slices that no sink has received yet."""
         self.heads: Words = np.zeros((machine.tiles, layout.T_WORDS), dtype=np.int64)
         """The heads of the tiles' logs."""
         self.rows = [_log_rows() for _ in range(machine.tiles)]
@@ -54,7 +54,7 @@ class SimulationArrays:
         self._empty = self.heads
         """The heads of empty logs."""
         self.lock = threading.RLock()
-        """Held by who simulates what is left of a run."""
+        """Held by the thread that simulates the rest of a run."""
         self._expected: list[ref[Later]] = []
 
     def expect(self, later: Later, find: Callable[[Any], None]) -> None:
@@ -97,7 +97,7 @@ class SimulationArrays:
 
 
 class AtEnd:
-    """What a simulation works on at one end of the ranges of a machine's figures."""
+    """The arrays of a simulation at one end of the ranges of a machine's figures."""
 
     def __init__(self, machine: Machine) -> None:
         self.costs = tables.costs(machine)

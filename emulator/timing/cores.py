@@ -1,7 +1,7 @@
-"""The kernel core of a tile in simulated time: it processes its log. Plain functions that are compiled.
+"""The kernel core of a tile in simulated time, which processes its log. Plain functions that are compiled.
 
 The instructions between two rows take the core their time. A row takes effect at ``P_DUE``; then the core
-goes on with the next one, or waits until another event resumes it (``resume``).
+continues with the next one, or waits until another event resumes it (``resume``).
 """
 
 from __future__ import annotations

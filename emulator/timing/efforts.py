@@ -1,7 +1,7 @@
-"""What a tile has done that takes its core longer than its instructions: a row of the log counts it.
+"""Rows of the log for work that takes a core longer than its instructions.
 
-Compiled code counts loads, divisions and maintenance of the cache in the tile's state. What is new to the
-tile is found here, from the program counters of the rows: lines of code, and kinds of commands.
+Compiled code counts loads, divisions and maintenance of the cache in the tile's state. First executions of
+lines of code and kinds of commands are found here, from the program counters of the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tx8isa.riscv.hints import ENTERS
 from . import layout
 
 EFFORTS = [state.LOADS, state.UNCACHED_LOADS, state.DIVISIONS, state.CACHE_LINES, state.CACHES]
-"""What a tile counts for the next row of efforts."""
+"""Counters of a tile for the next row of efforts."""
 
 
 def leave_out(tile_state: int, head: int) -> None:
@@ -160,4 +160,4 @@ USED = (
     *(log_effort, leave_out, new_lines, first_time, interrupt, get, put, view_u8, PARCEL, ENGINE),
     *(state.CODE_BASE, state.CODE_WORDS, state.PLAIN, *EFFORTS),
 )
-"""What the text of a function depends on that calls ``log_effort``."""
+"""Functions that the text of a caller of ``log_effort`` depends on."""

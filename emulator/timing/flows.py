@@ -2,9 +2,9 @@
 
 A transfer has ticks of its own, those of its engine, and ticks of DDR, for its bytes and its contiguous runs.
 The quotient is the part of DDR that it demands. While the transfers together demand less than all of DDR,
-each gets what it could take alone; above it, each gets the same fraction of that. So one virtual time serves
-all: it advances at that fraction of simulated time, and a transfer ends when it has advanced by the ticks
-that the data take on an idle chip.
+each gets its full demand; above it, each gets the same fraction of that. So one virtual time serves all: it
+advances at that fraction of simulated time, and a transfer ends when it has advanced by the ticks that the
+data take on an idle chip.
 """
 
 from __future__ import annotations

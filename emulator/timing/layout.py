@@ -1,6 +1,6 @@
-"""The words that simulated time works on: rows of the tiles' logs, and the state of the simulation.
+"""The words of simulated time: rows of the tiles' logs, and the state of the simulation.
 
-A log is what a tile did, in the order of its program; the first word of a row says how long it is. The state
+A log lists a tile's actions in the order of its program; the first word of a row has its length. The state
 of the simulation is one int64 array for the whole chip. Positions are word numbers: ``H_*`` count from the
 start of the array, ``P_*`` from the start of a tile, ``W_*`` from that of a worker, ``S_*`` from that of an
 instruction in flight, ``M_*`` from that of a copy between tiles on its way. All times are ticks.
@@ -23,23 +23,25 @@ T_SIZE = 2  # words there are
 T_FULL = 3  # limit of the quantum that the full log has interrupted, or 0
 T_SKIPPED = 4  # instructions that do not count because they only polled
 T_COSTS = 5  # host address of the costs
-T_DROPPED = 6  # words that were worked off
-T_KINDS = 7  # host address of a byte for each record: whether the tile has executed one
-T_LINES = 8  # host address of a byte for each line of the code: whether the tile has executed it
+T_DROPPED = 6  # words that were processed
+T_KINDS = 7  # host address of a byte for each record: 1 if the tile has executed one
+T_LINES = 8  # host address of a byte for each line of the code: 1 if the tile has executed it
 T_FROM = 9  # program counter at the last row that its program has written
 T_BEFORE = 10  # instructions before that row
 T_EFFORT = 11  # words of EFFORT rows
-T_LIBRARY = 12  # in the C runtime's library: instructions that were dealt with; else -1
+T_LIBRARY = 12  # in the C runtime's library: instructions already handled; else -1
 T_SENT = 13  # messages of copies that the tile has started
 T_CARRIED = 14  # those of them that were carried out
 T_WORDS = 15
 CODE_LINE_SHIFT = 6
 """Lines of code have 64 bytes."""
 MOST_LINES = 8
-"""Lines before an instruction that a tile which has jumped is taken to come from at most: what took longer
-went round a loop."""
+"""The most lines before an instruction that a tile which has jumped is assumed to come from.
+
+Longer stretches went round a loop.
+"""
 LOG_WORDS = 1 << 21
-"""Words of a log: 16 MiB, of which memory is used as far as it is filled."""
+"""Words of a log: 16 MiB, whose memory is used as it fills."""
 LOG_PART = 1 << 18
 """Words after which a log is processed before the end of the run: barriers and waits end the round."""
 LOG_MARGIN = 1 << 14
@@ -57,7 +59,7 @@ ARRIVAL = 7  # an arrival was seen
 BARRIER = 8
 READ = 9  # time was read
 PROGRESS = 10  # nothing but instructions of the core
-EFFORT = 11  # what the core has done that takes longer than its instructions
+EFFORT = 11  # work of the core that takes longer than its instructions
 EXIT = 12  # the end of the program
 
 # -- first words of every row
@@ -77,15 +79,15 @@ L_DATA = 7  # ticks of the data phase
 L_OPERATIONS = 8
 L_MOVED = 9  # bytes, or -1: those of the ranges
 L_RUNS = 10  # contiguous runs of DDR
-L_EXCLUSIVE = 11  # whether it needs the path of CT and TDMA
-L_SERIAL = 12  # whether the worker is in serial mode
+L_EXCLUSIVE = 11  # 1: it needs the path of CT and TDMA
+L_SERIAL = 12  # 1: the worker is in serial mode
 L_PRIORITY = 13  # of the worker
-L_RANGES = 14  # how many ranges follow
-L_FIELDS = 15  # how many operands follow them
+L_RANGES = 14  # number of ranges that follow
+L_FIELDS = 15  # number of operands that follow them
 L_PAYLOAD = 16  # ranges of ``queues.RANGE_WORDS`` words, then operands
 
 # -- other rows
-L_COST = 4  # what the core needs: where the ticks stand in the header of the chip's state
+L_COST = 4  # the core's costs: position of the ticks in the header of the chip's state
 L_FIRST = 5  # AWAIT: targets that must be done; ARRIVAL: stream; BARRIER: tiles; UPDATE: target
 L_SECOND = 6  # ARRIVAL: arrivals that must be there; UPDATE: stream
 
@@ -99,7 +101,7 @@ C_TARGET = 5
 C_STREAM = 6  # stream of the target, or -1; to another chip: AWAY - its ticket
 C_BYTES = 7
 C_DDR = 8  # SOURCE_IN_DDR | TARGET_IN_DDR
-C_LAST = 9  # whether it is the last target
+C_LAST = 9  # 1: it is the last target
 C_RECORD = 10  # or -1
 C_RUNS = 11  # contiguous runs of DDR, of both sides
 C_RANGES = 12  # as for ENGINE
@@ -108,12 +110,12 @@ C_PAYLOAD = 14
 SOURCE_IN_DDR = 1
 TARGET_IN_DDR = 2
 AWAY = -2
-"""The tickets of a tile count what it sends to other chips; targets there are numbers above those here."""
+"""To another chip: a tile's tickets count its messages there; tiles there have numbers above those here."""
 
 # -- a departure: something that leaves for another chip
 D_TILE = 0  # number of the tile that sends it
 D_TICKET = 1
-D_BEGIN = 2  # when it comes to the first link
+D_BEGIN = 2  # its arrival at the first link
 D_MESSAGE = 3  # position of the message
 AWAY_WORDS = 4
 AWAY_ROWS = 1024
@@ -122,10 +124,10 @@ AWAY_ROWS = 1024
 H_TILES = 0
 H_NOW = 1  # simulated time
 H_OUT = 2  # host address of the slices that were not taken yet
-H_OUT_ROWS = 3  # how many there are
-H_OUT_SIZE = 4  # how many there may be
-H_EMIT = 5  # whether slices are wanted
-H_OVER = 6  # whether the run is over
+H_OUT_ROWS = 3  # number of them
+H_OUT_SIZE = 4  # the most of them
+H_EMIT = 5  # 1: slices are wanted
+H_OVER = 6  # 1: the run is over
 H_TILE_WORDS = 7  # words of a tile
 H_WORKERS = 8  # workers of a tile
 H_FLOWS = 9  # number of DDR flows
@@ -135,12 +137,12 @@ H_TILE_AT = 12  # position of the first tile
 # DDR
 H_VIRTUAL = 13  # virtual time
 H_SINCE = 14  # the time to which the virtual time belongs
-H_DEMAND = 15  # what the flows could take
-H_DDR_NEXT = 16  # when the next flow ends
+H_DEMAND = 15  # demand of all flows
+H_DDR_NEXT = 16  # end of the next flow
 # other chips
 H_BOUND = 17  # time of the first event that is not processed, because others may send something; 0: none
 H_AWAY = 18  # host address of the departures that were not taken yet; 0: there are no other chips
-H_AWAY_ROWS = 19  # how many there are
+H_AWAY_ROWS = 19  # number of them
 # coefficients in ticks, unless it says otherwise: the words from here to ``HEADER``
 H_COEFFICIENTS = 20
 H_CPI = 20
@@ -154,19 +156,19 @@ H_DDR_BYTE = 30  # price of bytes
 H_DDR_RUN = 23  # of a contiguous run
 H_PROGRAM = 33  # of a program
 H_ROWS = 31  # tiles in a column of the mesh
-H_DEPTH = 34  # by engine: how many instructions its queue takes
-# what the core needs for a row of its log (``L_COST``), in ticks
+H_DEPTH = 34  # by engine: the most instructions in its queue
+# costs of the core for a row of its log (``L_COST``), in ticks
 H_NOTHING = 40  # 0
 H_JOIN = 41  # for ``ncc.wait``
 H_POLL = 42  # to read a register of a unit
 H_CSR = 43  # to read a CSR
 H_SEND = 44  # to start a copy
 H_ISSUE = 48  # by engine: to submit an instruction
-H_EFFORT = 54  # more for each of what an EFFORT row counts
+H_EFFORT = 54  # additional costs of each unit in an EFFORT row
 HEADER = 61
 KILO = 1000
 WHOLE = 100_000
-"""The whole of DDR, of which a flow demands a part."""
+"""The whole of DDR, in the unit of a flow's demand."""
 MILLION = 1_000_000
 
 # -- a DDR flow
@@ -187,26 +189,26 @@ LINKS = 6
 
 # -- a tile
 P_NEXT = 0  # time of its next event
-P_HOLD = 1  # clock of a core whose log is worked off, else HUGE
-P_CORE = 2  # what the core does
+P_HOLD = 1  # clock of a core whose log is being processed, else HUGE
+P_CORE = 2  # activity of the core
 P_CLOCK = 3  # time of the core
-P_DUE = 4  # when the row at the cursor takes effect
+P_DUE = 4  # time at which the row at the cursor takes effect
 P_RETIRED = 5  # instructions that the clock includes
 P_NUMBER = 6  # number of the next instruction
 P_SENT = 8  # messages sent
 P_SENT_DONE = 9  # messages that have arrived
 P_LOG = 10  # host address of the log
-P_LOG_AT = 11  # the cursor: words of the log that were worked off
+P_LOG_AT = 11  # the cursor: words of the log that were processed
 P_LOG_END = 12  # words of the log that are filled
-P_SINCE = 13  # since when the core waits
-P_FOR = 14  # for what
-P_COUNT = 15  # for how much of it
+P_SINCE = 13  # beginning of the core's wait
+P_FOR = 14  # the object of the wait
+P_COUNT = 15  # the amount that it waits for
 P_FREED = 16  # number of the instruction that ended last of those waited for
-P_PATH_FREE = 17  # when the path of CT and TDMA becomes free
+P_PATH_FREE = 17  # time at which the path of CT and TDMA becomes free
 P_PATH_HOLDER = 18  # number of the instruction that had it last
 P_RUNNING = 19  # engines at work
-P_UNION_SINCE = 20  # since when at least one is at work
-P_LAST_END = 21  # when the last work ended
+P_UNION_SINCE = 20  # beginning of the time with at least one at work
+P_LAST_END = 21  # end of the last work
 P_MESSAGES = 22  # copies on their way
 P_MESSAGE_NEXT = 23  # time of their next event
 P_TILE = 24  # number of the tile
@@ -217,7 +219,7 @@ P_BUSY = 28
 UNITS = 8
 UNION = 7
 P_SNAPSHOT = P_BUSY + UNITS
-"""What a READ found: clock, then ``UNITS`` words as above, then the blocked ticks, [worker, unit]."""
+"""The findings of a READ: clock, then ``UNITS`` words as above, then the blocked ticks [worker, unit]."""
 BLOCKED_UNITS = 6
 P_ENGINES = P_SNAPSHOT + 1 + UNITS + MOST_WORKERS * BLOCKED_UNITS
 """The engines, ``E_*``."""
@@ -225,9 +227,9 @@ E_SLOT = 0  # position of the instruction it works on, or 0
 E_EVENT = 1  # time of its next event
 E_PHASE = 2
 E_FREE = 3  # since when it is free
-E_SERVED = 4  # worker that was served last
+E_SERVED = 4  # beginning of its free time
 E_WORKER = 5  # worker whose instruction it has
-E_FLOWING = 6  # when its data began to flow
+E_FLOWING = 6  # beginning of its data flow
 ENGINE_WORDS = 8
 P_ARRIVED = P_ENGINES + ENGINE_WORDS * queues.ENGINES
 """Arrivals by stream."""
@@ -293,7 +295,7 @@ S_DEPENDS = 17  # a bit for each slot of an older instruction that it depends on
 S_RELEASED = 18  # number of the one that ended last of these
 S_FOLLOWER = 19  # position of the next entry of its queue
 S_BLOCKED = 20  # ticks that were lost
-S_CAUSE = 21  # why
+S_CAUSE = 21  # the cause
 S_BLOCKER = 22  # number of the instruction that caused it
 S_PAYLOAD = 23
 SLOT_WORDS = S_PAYLOAD + PAYLOAD
@@ -301,9 +303,9 @@ P_QUEUES = P_SCALAR + SLOT_WORDS
 """The workers, one after another."""
 WORKER_WORDS = W_SLOTS + SLOTS * SLOT_WORDS
 
-# -- what a core does (``P_CORE``)
+# -- activities of a core (``P_CORE``)
 RUNNING = 0
-STARVED = 1  # its log ends: it is not known what it does next
+STARVED = 1  # its log ends: its next action is not known
 FOR_ROOM = 2
 FOR_WORKER = 3
 FOR_RESULT = 4
@@ -311,7 +313,7 @@ FOR_COPIES = 5
 FOR_MESSAGE = 6
 FOR_ARRIVAL = 7
 AT_BARRIER = 8
-LEAVING = 9  # for what a program takes whatever it does
+LEAVING = 9  # for the fixed time of a program
 EXITED = 10
 
 # -- phases of engines and messages

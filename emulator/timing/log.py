@@ -1,8 +1,8 @@
-"""The log of a tile: what simulated time is computed from, in the order of its program.
+"""The log of a tile, from which simulated time is computed, in the order of its program.
 
 Compiled code appends engine instructions and waits through the hook that ``hooks.notify`` calls; Python
 appends everything else (``TileLog``). A log that is nearly full interrupts the tile's quantum, so that the
-simulation can process it before the tile goes on.
+simulation can process it before the tile continues.
 """
 
 from __future__ import annotations
@@ -328,9 +328,9 @@ def runs_of_side(copy: Copy, side: Side) -> int:
 
 
 class Polls:
-    """What one tile has polled in vain since its last row in the log.
+    """The polls in vain of one tile since its last row in the log.
 
-    How often a program polls depends on how the run was divided into rounds, so it must not count: from the
+    The number of polls depends on how the run was divided into rounds, so it must not count: from the
     first poll in vain on, instructions take no time until the same load has found what it looks for.
     """
 

@@ -1,4 +1,4 @@
-"""The slices that the simulation has found, until Python takes them. Plain functions that are compiled.
+"""The slices of the simulation, until Python takes them. Plain functions that are compiled.
 
 ``chip`` is the host address of the chip's state (``layout``), ``place`` the position of a tile in it.
 """

@@ -1,8 +1,7 @@
 """Simulated time at the ends of the ranges of a machine's figures, from the logs of the same run.
 
-The program runs once. What it did is in the logs, which do not depend on coefficients: the simulation is
-repeated on them with other ones. A program that reads time has read that of the run; what it did because of
-that stays.
+The program runs once. Its logs do not depend on coefficients, so the simulation is repeated on them with
+other ones. A program that reads time has read the time of the run; the consequences of that stay.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .slices import Batch, Later
 
 _Words = npt.NDArray[np.int64]
 _ROOM = 1 << 12
-"""Words that a log has room for at first."""
+"""Initial capacity of a log, in words."""
 
 
 # -- the words of a job

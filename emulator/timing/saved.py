@@ -1,4 +1,4 @@
-"""The state of simulated time, as arrays and numbers: what ``Simulator.save`` gives."""
+"""The state of simulated time as arrays and numbers, as ``Simulator.save`` returns it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Words = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SimulationState:
-    """One simulation: that of the run, or one at an end of the ranges of the machine's figures."""
+    """One simulation: the run's, or one at an end of the ranges of the machine's figures."""
 
     chip: Words
-    """The words of ``layout``, in which no host address counts."""
+    """The words of ``layout``; host addresses in them have no meaning."""
     rows: list[Words]
-    """For each tile: the rows of its log that were not processed yet."""
+    """For each tile: the rows of its log that are not processed yet."""
 
 
 @dataclass(frozen=True)
 class LogState:
-    """What is known of a tile's log besides its rows."""
+    """The state of a tile's log besides its rows."""
 
     skipped: int
     """Instructions that do not count."""
     dropped: int
-    """Words that were worked off."""
+    """Words that were processed."""
     progress: int
     """Words of PROGRESS rows."""
     efforts: int
@@ -40,13 +40,13 @@ class LogState:
     before: int
     """Instructions before that row."""
     library: int
-    """In the C runtime's library: instructions that were dealt with; else -1."""
+    """In the C runtime's library: instructions already handled; else -1."""
     kinds: bytes
-    """A byte for each record: whether the tile has executed one."""
+    """A byte for each record: 1 if the tile has executed one."""
     lines: bytes
-    """A byte for each line of the code: whether the tile has executed it."""
+    """A byte for each line of the code: 1 if the tile has executed it."""
     polled_at: int
-    """Words that were written when it polled in vain; -1 before."""
+    """Words that were written at its poll in vain; -1 before."""
     polls: dict[int, int]
     """Instructions executed at the first poll in vain, by the address of the load."""
 
@@ -62,16 +62,16 @@ class TimeState:
     """Messages of copies that were started, and carried out."""
     arrived: Words
     seen: Words
-    """[tile, stream]: copies and updates that have arrived, and those that the program has waited for."""
+    """[tile, stream]: numbers of arrived copies and updates, and of those that the program waited for."""
     moments: list[Moment | None]
     coming: list[list[tuple[int, int]]]
-    """(tile, stream) of what the tile has sent in this round."""
+    """(tile, stream) of the messages that the tile has sent in this round."""
     replays: list[SimulationState]
     """At both ends of the ranges; empty when they were not asked for."""
 
 
 class StandstillError(Tx8Error):
-    """Simulated time cannot pass for a tile, whatever the others still do: no run gets there by itself."""
+    """Simulated time cannot advance for a tile, whatever the others still do: no run gets there by itself."""
 
     def __init__(self, tile: int, cycles: int) -> None:
         super().__init__(

@@ -1,9 +1,9 @@
-"""The simulation: what happens next on the chip, as a plain function that is compiled.
+"""The simulation of the next events on the chip, as a plain function that is compiled.
 
-Events are processed in the order of time, and those of one time in the order of tiles, so that tiles share
+Events are processed in the order of time, and events of one time in the order of tiles, so that tiles share
 DDR and links as they do on the chip. A tile whose log has been processed holds back every event later than
 its clock, because it may still do something before. Tiles that wait or have ended hold back nothing. Other
-chips hold back what comes after the time at which they may next send something.
+chips hold back the events after the time at which they may next send something.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Simulated time of a run: observes it, processes what the tiles have logged, and gives the sinks slices.
+"""Simulated time of a run: observes it, processes the tiles' logs, and gives the sinks slices.
 
-The emulator executes instructions late and in an order of its own; time comes from the logs alone. When a
-tile waits for time, and when logs are long, ``advance`` simulates as far as they allow; the rest is simulated
-after the run, where nobody asks before when somebody does. Results do not depend on it, except in programs
-that read time: a tile that does waits until the simulation has reached its point.
+The emulator executes instructions late and in an order of its own; time comes only from the logs. When a tile
+waits for time, and when logs are long, ``advance`` simulates as far as they allow. The rest is simulated
+after the run, on the first question about it. Results do not depend on it, except in programs that read time:
+a tile that does waits until the simulation has reached its point.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _IN_DDR = (layout.SOURCE_IN_DDR, layout.TARGET_IN_DDR)
 
 
 class Simulator(Observer):
-    """Simulated time of one run. ``sinks`` get every slice; without them only the clocks are kept.
+    """Simulated time of one run. ``sinks`` receive every slice; without them only the clocks are kept.
 
     ``arrays`` are those of an earlier simulation of the same machine; without them new ones are made.
     """
 
     needs_rounds = False
     may_wait = True
-    """Whether what is left may be simulated when somebody asks for it."""
+    """True if the rest may be simulated when somebody asks for it."""
 
     def __init__(
         self,
@@ -64,34 +64,36 @@ class Simulator(Observer):
         self.logs = arrays.logs_of(tiles)
         self.polls = [Polls() for _ in tiles]
         self.sent, self.carried = self._heads[:, layout.T_SENT], self._heads[:, layout.T_CARRIED]
-        """For each tile: messages of copies that it has started; and those of them that were carried out."""
+        """For each tile: messages of copies that it has started, and messages that were carried out."""
         self.arrived = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
         """For each tile and stream: copies and packet counter updates that have arrived."""
         self.seen = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
-        """For each tile and stream: how many of these arrivals the tile's program has waited for."""
+        """For each tile and stream: number of these arrivals that the tile's program has waited for."""
         self.tickets = [0] * len(tiles)
-        """For each tile: how much it has sent to other chips."""
+        """For each tile: number of its messages to other chips."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self._known = self._heads[:, layout.T_AT].copy()  # words of the logs between two rounds
         self._over, self._found_ends = False, list[int]()
         self._later: ref[Waiting] | None = None
-        """The sink that waits; it refers to this simulation, so a run that nobody asks about is forgotten."""
+        """The waiting sink; it refers to this simulation, so a run that nobody asks about is forgotten."""
 
     @cached_property
     def chip(self) -> Words:
-        """The state of the simulation, which begins when something is simulated; ``_places`` are those of the
-        tiles in it."""
+        """The state of the simulation, created when something is simulated.
+
+        ``_places`` are the positions of the tiles in it.
+        """
         self._arrays.begin()
         self._attach(self._arrays.chip)
         return self._arrays.chip
 
     @cached_property
     def _replays(self) -> list[Replay]:
-        """The simulations at both ends, which begin when there is a log: the run need not wait for them."""
+        """The simulations at both ends, created when there is a log: the run need not wait for them."""
         return [Replay(end) for end in self._arrays.ends] if self._ranged else []
 
-    # -- what the tiles do; called by the threads that run them ------------------------------------------
+    # -- actions of the tiles; called by the threads that run them ---------------------------------------
 
     def waited(self, tile: Tile, worker: int) -> None:
         self._found(tile)
@@ -108,7 +110,7 @@ class Simulator(Observer):
         polls.in_vain(tile.pc, tile.retired, log.written)
 
     def _found(self, tile: Tile) -> None:
-        """A program has found what it polled for: the polls in vain before that take no time."""
+        """Record that a program has found what it polled for: its polls in vain take no time."""
         log = self.logs[tile.number]
         log.skip(self.polls[tile.number].found(tile.pc, tile.retired, log.written))
 
@@ -146,7 +148,7 @@ class Simulator(Observer):
         self.sent[number] += len(copy.targets)
 
     def copies_awaited(self, tile: Tile) -> None:
-        """``dte.wait`` waits for all copies; a status register that says done, for those carried out."""
+        """``dte.wait`` waits for all copies; a status register that reports done, for those carried out."""
         polling = tile.status is not Status.SENDING
         count = self.carried[tile.number] if polling else self.sent[tile.number]
         if polling:
@@ -162,7 +164,7 @@ class Simulator(Observer):
         self.logs[tile.number].append(layout.UPDATE, 0, to, stream)
 
     def _away(self, tile: Tile, chip: int, target: int) -> tuple[int, int]:
-        """Target and stream in the row of something that goes to a tile of another chip."""
+        """Return target and stream in the row of a message to a tile of another chip."""
         self.tickets[tile.number] += 1
         return away_number(len(self.tiles), chip, target), layout.AWAY - (self.tickets[tile.number] - 1)
 
@@ -180,9 +182,9 @@ class Simulator(Observer):
         self.logs[tile.number].append(layout.EXIT)
 
     def moment(self, tile: Tile, register: bool) -> Moment | None:
-        """Simulated time at a tile's program counter; None while it is not known.
+        """Return the simulated time at a tile's program counter; None while it is not known.
 
-        Then the tile waits (``Status.TIMING``) and asks again when it goes on. ``register``: a register is
+        Then the tile waits (``Status.TIMING``) and asks again when it continues. ``register``: a register is
         read, not a CSR.
         """
         found = self._moments[tile.number]
@@ -193,7 +195,7 @@ class Simulator(Observer):
         return found
 
     def interrupted(self, tile: Tile) -> bool:
-        """Whether a tile's quantum was interrupted by its full log; it has to go on after ``advance``."""
+        """Return True if a full log interrupted a tile's quantum, which has to continue after ``advance``."""
         return self.logs[tile.number].interrupted()
 
     # -- between rounds ----------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ class Simulator(Observer):
                 log.append(layout.PROGRESS, retired=polls.since(log.written, tile.retired))
 
     def serve_first(self) -> bool:
-        """Let time pass for the first of the tiles that wait for it, whatever the others may still do.
+        """Advance time to the first of the tiles that wait for it, whatever the others may still do.
 
         False when none waits.
         """
@@ -255,7 +257,7 @@ class Simulator(Observer):
         self.chip[np.delete(self._places, number) + layout.P_HOLD] = layout.HUGE
 
     def _work_off(self, words: Words) -> None:
-        """Work off the logs, of which there are so many words by tile, as far as possible."""
+        """Process the logs, which have these numbers of words by tile, as far as possible."""
         self.chip[layout.H_EMIT] = bool(self.sinks)
         self.chip[self._places + layout.P_LOG_END] = words
         while native.call(self._simulate, int(self.chip.ctypes.data)) != HELD:
@@ -271,7 +273,7 @@ class Simulator(Observer):
         self._known = self._heads[:, layout.T_AT].copy()
 
     def _deliver(self) -> None:
-        """Give the sinks the slices that were found."""
+        """Give the sinks the new slices."""
         count = int(self.chip[layout.H_OUT_ROWS])
         self.chip[layout.H_OUT_ROWS] = 0
         if count == 0:
@@ -288,7 +290,7 @@ class Simulator(Observer):
                 tile.status = Status.RUNNING
 
     def run_ended(self, tiles: Sequence[Tile]) -> None:
-        """What was issued ends, and no tile issues anything more."""
+        """Finish: issued instructions end, and no tile issues any more."""
         self._note_progress()
         self._over = True
         for wanted in self._ranges:
@@ -316,7 +318,7 @@ class Simulator(Observer):
         self.sinks = []
 
     def _find_range(self, wanted: TimeRange) -> None:
-        """Simulate the rest at both ends, what a tile that was stopped still waits at included."""
+        """Simulate the rest at both ends, including waits of stopped tiles."""
         wanted.found([max(self.ends) / TICKS, *self._cycles_at_ends])
 
     @cached_property
@@ -327,7 +329,7 @@ class Simulator(Observer):
 
     @property
     def ends(self) -> list[int]:
-        """The time in ticks at which each tile exited or was stopped; empty before the run is over."""
+        """Return the time in ticks at which each tile exited or was stopped; empty before the run is over."""
         if self._over:
             with self._arrays.lock:
                 self._finish()
@@ -339,7 +341,7 @@ class Simulator(Observer):
         return max(self.ends or self._ends()) // TICKS
 
     def _ends(self) -> list[int]:
-        """For each tile: the time until which its core and its engines are busy, as far as is known."""
+        """For each tile: the time until which its core and its engines are known to be busy."""
         chip, places = self.chip, self._places
         ends: list[int] = np.maximum(chip[places + layout.P_CLOCK], chip[places + layout.P_LAST_END]).tolist()
         return ends
@@ -347,7 +349,7 @@ class Simulator(Observer):
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def save(self) -> TimeState:
-        """The state of the simulation; no tile may be running.
+        """Return the state of the simulation; no tile may be running.
 
         Slices that are final go to the sinks first.
         """
@@ -366,7 +368,7 @@ class Simulator(Observer):
         )
 
     def restore(self, saved: TimeState) -> None:
-        """Go on from what ``save`` gave, on the same machine."""
+        """Continue from the state of ``save``, on the same machine."""
         self.chip[:] = saved.run.chip
         self.sent[:], self.carried[:] = saved.sent, saved.carried
         self.arrived[:], self.seen[:] = saved.arrived, saved.seen
@@ -388,5 +390,5 @@ class Simulator(Observer):
 
 
 def away_number(tiles: int, chip: int, tile: int) -> int:
-    """The number of a tile of another chip as a target: above those of this chip, which has ``tiles``."""
+    """Return the number of another chip's tile as a target: above those of this chip, which has ``tiles``."""
     return tiles * (1 + chip) + tile

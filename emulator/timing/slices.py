@@ -1,6 +1,6 @@
 """Time slices, the result of the simulation: one row for each stretch of time in which something was busy.
 
-Statistics, traces and reports are computed from these rows alone. Times are ticks, ``TICKS`` of them in a
+Statistics, traces and reports are computed from these rows only. Times are ticks, ``TICKS`` of them in a
 cycle; all tiles count from the same origin.
 """
 
@@ -34,7 +34,7 @@ class Track(IntEnum):
 
 
 class Cause(IntEnum):
-    """Why an instruction could not start when its engine was free, or what the core waited for."""
+    """The reason why an instruction could not start on a free engine, or why the core waited."""
 
     NOTHING = 0
     QUEUE = 1
@@ -54,7 +54,7 @@ class Cause(IntEnum):
     BARRIER = 8
     """Core: other tiles have not come to the barrier."""
     PROGRAM = 9
-    """Core: what a program takes whatever it does (``core.program``)."""
+    """Core: the fixed time of every program (``core.program``)."""
 
 
 SLICE = np.dtype(
@@ -87,7 +87,7 @@ MOST_RANGES = 8
 
 
 class Batch(NamedTuple):
-    """Slices that have become final, and what belongs to each row."""
+    """Slices that have become final, with the ranges and operands of each row."""
 
     slices: npt.NDArray[np.void]
     """Records of type ``SLICE``, in the order of ``ended`` for each tile and track."""
@@ -110,18 +110,18 @@ class Sink(Protocol):
 
 
 class Later:
-    """What of a run is found when somebody asks for it, or when another run is about to take its place."""
+    """A finding about a run that is computed on demand, or before another run takes its place."""
 
     def __init__(self) -> None:
         self._find: Callable[[Any], None] | None = None
         self._lock = threading.RLock()
 
     def expect(self, find: Callable[[Any], None], lock: threading.RLock) -> None:
-        """``find``, called with this object under ``lock``, will find it."""
+        """Set ``find``, which will be called with this object under ``lock``."""
         self._find, self._lock = find, lock
 
     def settle(self) -> None:
-        """Find it now, if that was not done."""
+        """Compute the finding now, if that was not done."""
         with self._lock:
             find, self._find = self._find, None
             if find is not None:
@@ -129,7 +129,7 @@ class Later:
 
 
 class Waiting(Later):
-    """A sink for another one, which keeps no batch, and gets the slices of a run at ``settle``."""
+    """A sink in front of another one, which keeps no batch and receives the slices of a run at ``settle``."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The scratchpad bytes that slices touch, in the scratchpads in which they are."""
+"""The scratchpad bytes that slices touch, by scratchpad."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SpmAccesses(NamedTuple):
 
 
 def spm_accesses(slices: npt.NDArray[np.void], ranges: Ints) -> SpmAccesses:
-    """The accesses of slices, whose ranges are those of a ``Batch``; a copy writes to its target's bytes.
+    """Return the accesses of slices with a ``Batch``'s ranges; a copy writes to its target's bytes.
 
-    What is written on other chips is not among the ranges.
+    Writes on other chips are not among the ranges.
     """
     there = np.arange(ranges.shape[1]) < slices["sources"][:, None]
     row, which = np.nonzero(there & (ranges[..., 0] < DDR) & (ranges[..., 1] > 0))

@@ -1,4 +1,4 @@
-"""Time, and addresses, in a fixed number of bins whose width doubles when they no longer reach far enough.
+"""Time, and addresses, in a fixed number of bins whose width doubles when their range is too short.
 
 So no number of slices needs more memory, and slices may come in any order.
 """
@@ -29,7 +29,7 @@ class Axis:
         self.bins, self.width = bins, width
 
     def reach(self, end: int) -> int:
-        """Make the axis contain everything below ``end``; how often its width was doubled for that.
+        """Extend the axis to contain everything below ``end``; return how often its width was doubled.
 
         The owner of an array along the axis halves it as often (``halved``).
         """
@@ -40,7 +40,7 @@ class Axis:
         return times
 
     def used(self, end: int) -> int:
-        """Bins that begin below ``end``, at least one."""
+        """Return the number of bins that begin below ``end``, at least one."""
         return max(-(-end // self.width), 1)
 
     def cut(self, begin: Ints, end: Ints) -> BinParts:
@@ -58,14 +58,14 @@ class Axis:
 
 
 def halved(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Sums of neighbouring pairs of the last axis, in its first half; zeros after them."""
+    """Return sums of neighbouring pairs of the last axis, in its first half; zeros after them."""
     folded = np.zeros_like(values)
     folded[..., : values.shape[-1] // 2] = values[..., ::2] + values[..., 1::2]
     return folded
 
 
 def summed(values: npt.NDArray[Any], factor: int) -> npt.NDArray[Any]:
-    """Sums of ``factor`` neighbours of the last axis, which is filled up with zeros."""
+    """Return sums of ``factor`` neighbours of the last axis, which is padded with zeros."""
     missing = -values.shape[-1] % factor
     padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])
     sums: npt.NDArray[Any] = padded.reshape(*values.shape[:-1], -1, factor).sum(-1)
@@ -91,5 +91,5 @@ class Sums:
         np.add.at(self.sums, (series[parts.row], parts.bin), share * amount[parts.row])
 
     def rates(self) -> Floats:
-        """[series, bin]: amount per unit of the axis."""
+        """Return [series, bin]: amount per unit of the axis."""
         return self.sums / self.axis.width

@@ -1,4 +1,4 @@
 """``--report``: a run as one HTML page.
 
-``sink`` collects what the page shows while the program runs, ``page`` makes it.
+``sink`` collects the page's data while the program runs, ``page`` makes it.
 """

@@ -1,4 +1,4 @@
-"""How busy every track was, with which kind of work most, and the bytes on every path, by time."""
+"""The activity of every track and its main kind of work, and the bytes on every path, by time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Activity:
         self._longest = np.zeros(self.busy.shape, dtype=np.int64)
 
     def halve(self) -> None:
-        """The axis has doubled the width of its bins."""
+        """Adapt the bins after the axis has doubled their width."""
         second = self._longest[..., 1::2] > self._longest[..., ::2]
         for array in (self.kind, self._longest):
             half = np.where(second, array[..., 1::2], array[..., ::2])
@@ -41,7 +41,7 @@ class Activity:
         np.add.at(self.busy.reshape(-1), cell, parts.length)
         falling = np.argsort(-parts.length, kind="stable")
         found, place = np.unique(cell[falling], return_index=True)
-        piece = falling[place]  # of each bin the longest one, of equal ones the first
+        piece = falling[place]  # the longest one of each bin; of equal ones the first
         longest, kind = self._longest.reshape(-1), self.kind.reshape(-1)
         longer = parts.length[piece] > longest[found]
         longest[found[longer]] = parts.length[piece[longer]]
@@ -57,11 +57,11 @@ class PathTraffic:
         self.link: Floats = np.zeros((len(links.ends), axis.bins))
 
     def halve(self) -> None:
-        """The axis has doubled the width of its bins."""
+        """Adapt the bins after the axis has doubled their width."""
         self.ddr, self.link = halved(self.ddr), halved(self.link)
 
     def add(self, slices: npt.NDArray[np.void]) -> None:
-        """Count what slices moved, evenly over their time."""
+        """Count the bytes that slices moved, evenly over their time."""
         for way, field in enumerate(("ddr_read", "ddr_written")):
             rows = slices[slices[field] > 0]
             self._spread(self.ddr, rows["tile"].astype(np.int64) * 2 + way, rows, rows[field])
@@ -81,7 +81,7 @@ class PathTraffic:
 
 
 class Links:
-    """The links of the mesh, and which of them a packet from one tile to another takes."""
+    """The links of the mesh, and the links of a packet's route from one tile to another."""
 
     def __init__(self, machine: Machine) -> None:
         tiles = range(machine.tiles)
@@ -95,7 +95,7 @@ class Links:
         self._links = np.array([number[link] for way in ways for link in way], dtype=np.int64)
 
     def ways(self, sources: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-        """The links that each packet takes: number of the link, number of the packet."""
+        """Return the links of each packet: number of the link, number of the packet."""
         pair = sources.astype(np.int64) * self._tiles + targets
         counts = self._counts[pair]
         row = np.repeat(np.arange(len(pair)), counts)

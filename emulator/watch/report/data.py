@@ -35,7 +35,7 @@ _HEAVIEST_PACKING = 9
 
 
 def packed(content: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Base64 of gzip of: length of the JSON text in four bytes, the text, the arrays."""
+    """Return base64 of gzip of: length of the JSON text in four bytes, the text, the arrays."""
     table: dict[str, dict[str, Any]] = {}
     text = b""
     for _ in range(2):  # the text holds the positions, so its length is known the second time
@@ -64,7 +64,7 @@ def content(
     hazards: Sequence[Hazard] | None,
     against: Report | None = None,
 ) -> Parts:
-    """The JSON part and the arrays. Times are in cycles."""
+    """Return the JSON part and the arrays. Times are in cycles."""
     statistics, machine = report.statistics, report.machine
     found = make_report(statistics, tiles)
     numbers = {name: number for number, name in enumerate(report.kinds.nodes.names)}
@@ -119,7 +119,7 @@ def _hazard(hazard: Hazard) -> dict[str, Any]:
 
 
 def _activity(report: ReportSink, rows: npt.NDArray[Any]) -> Parts:
-    """Busy 0..255 of each bin, rounded up so that nothing disappears, and kinds."""
+    """Return the busy share 0..255 of each bin, rounded up so that nothing disappears, and the kinds."""
     used = report.axis.used(report.end)
     tile, track = rows.T
     busy = report.activity.busy[tile, track, :used]
@@ -162,7 +162,7 @@ def _scratchpads(report: ReportSink, active: list[int]) -> Parts:
 
 
 def _lives(report: ReportSink, active: list[int]) -> Parts:
-    """Declared buffers: what they are, and by tile and buffer the cycles of their first and last use."""
+    """Return the declared buffers, and the cycles of first and last use by tile and buffer."""
     lives, numbers = report.lives, report.kinds.nodes
     begins = np.array([live.begin for live in lives.ranges], dtype=np.int64)
     peak, where = lives.peak()

@@ -1,4 +1,4 @@
-"""The charts as Bokeh models, without data: the page's script fills in what is embedded."""
+"""The charts as Bokeh models, without data: the page's script fills in the embedded data."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _LIGHT_TO_DARK = tuple(reversed(Cividis256))
 
 
 def figures(cycles: float, ddr_rate: float, x: int, y: int) -> dict[str, Any]:
-    """``document``: all charts, as BokehJS embeds them; ``roots``: identity of each by its name.
+    """Return ``document``: all charts, as BokehJS embeds them; ``roots``: identity of each by its name.
 
-    ``cycles``: how long the run was; ``ddr_rate``: bytes per cycle at most; ``x``, ``y``: tiles of the mesh.
+    ``cycles``: the length of the run; ``ddr_rate``: the most bytes per cycle; ``x``, ``y``: tiles of the
+    mesh.
     """
     time: Any = Range1d(start=0, end=cycles, bounds=(0, cycles), min_interval=min(10.0, cycles))
     time.name = "time"
@@ -60,7 +61,7 @@ def _source(name: str, *columns: str) -> ColumnDataSource:
 
 
 def _image(chart: Figure, name: str) -> None:
-    """An image of RGBA words that the script replaces."""
+    """Add an image of RGBA words that the script replaces."""
     source = _source(name, "image", "x", "y", "dw", "dh")
     chart.image_rgba("image", "x", "y", "dw", "dh", source=source)
 
@@ -106,7 +107,7 @@ def _scratchpad(time: Range1d) -> Figure:
 
 
 def _over_addresses(name: str, time: Range1d, height: int) -> Figure:
-    """A chart of a scratchpad's addresses over time."""
+    """Make a chart of a scratchpad's addresses over time."""
     chart = _over_time(name, time, height, y_range=(0, 1))
     chart.yaxis.axis_label = "address in the scratchpad"
     chart.yaxis.formatter = CustomJSTickFormatter(code="return '0x' + tick.toString(16)")
@@ -135,7 +136,7 @@ def _ddr(time: Range1d, rate: float) -> Figure:
 
 
 def _shared(chart: Figure, name: str, *columns: str) -> ColumnDataSource:
-    """The source of that name that the chart has already, or a new one."""
+    """Return the chart's source of that name, or a new one."""
     known = [r.data_source for r in chart.renderers if r.data_source.name == name]
     return known[0] if known else _source(name, *columns)
 

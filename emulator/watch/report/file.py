@@ -17,7 +17,7 @@ from .sink import ReportSink
 
 
 def check_target(path: Path) -> None:
-    """Tx8Error unless a file can be made there; an existing file stays as it is."""
+    """Raise Tx8Error unless a file can be made there; an existing file stays as it is."""
     if path.exists() and not path.is_file():
         what = "a directory" if path.is_dir() else "no ordinary file"
         raise Tx8Error(f"{path}: cannot be written: it is {what}")
@@ -31,7 +31,7 @@ def check_target(path: Path) -> None:
 class PageFile:
     """The page of one run; Tx8Error when nothing can be written to ``path``.
 
-    ``sink`` and ``statistics``, another sink of the run, collect what it shows. ``against``: the statistics
+    ``sink`` and ``statistics``, another sink of the run, collect its contents. ``against``: the statistics
     of an earlier run, with which the page compares this one.
     """
 
@@ -41,16 +41,17 @@ class PageFile:
         self.sink = ReportSink(statistics.image, statistics.machine, statistics)
 
     def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> None:
-        """Write the page of a run that is over. Tx8Error when that fails.
+        """Write the page of a finished run. Tx8Error when that fails.
 
-        The results of the run are out by then, so that nothing is lost.
+        The results of the run are written by then, so that nothing is lost.
         """
         write_whole(self._path, self.content(tiles, fault, hazards))
 
     def content(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> bytes:
-        """The page of a run that is over.
+        """Return the page of a finished run.
 
-        ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for.
+        ``fault``: the fault that stopped the run, if any. ``hazards``: None when the run did not look for
+        them.
         """
         # Bokeh takes longer to load than many programs to run
         from .page import make_page

@@ -34,7 +34,7 @@ class NodeNumbers:
         self._nodes = np.array([0, *(index[name] for _, name in pairs)], dtype=np.int64)
 
     def of(self, pcs: Ints) -> Ints:
-        """The node of each program counter."""
+        """Return the node of each program counter."""
         at = np.searchsorted(self._addresses, pcs, side="right") - 1
         return np.where(self._addresses[at] == pcs, self._nodes[at], 0)
 
@@ -47,7 +47,7 @@ class Kinds:
         self._numbers: dict[int, int] = {}
 
     def of(self, slices: npt.NDArray[np.void]) -> Ints:
-        """The kind of each slice."""
+        """Return the kind of each slice."""
         waits = slices["track"] == Track.CORE
         what = np.where(waits, _WAIT + slices["cause"].astype(np.int64), slices["record"] + 1)
         keys = self.nodes.of(slices["pc"]) * _WHATS + what
@@ -59,7 +59,7 @@ class Kinds:
         return self._numbers.setdefault(key, free) if free < MOST else self._numbers.get(key, OTHER)
 
     def described(self) -> dict[str, Any]:
-        """For the page: node and name of the instruction, or wait, of each kind."""
+        """Return node and name of the instruction, or wait, of each kind, for the page."""
         pairs = [divmod(key, _WHATS) for key in self._numbers]
         names = ["", "other", *(_name(what) for _, what in pairs)]
         return {"node": [0, 0, *(node for node, _ in pairs)], "name": names}

@@ -1,4 +1,4 @@
-"""The lines of a program, with what ``--stats`` counted for each."""
+"""The lines of a program, with the counts of ``--stats`` for each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Lines:
             self._known.setdefault(pc, ("", kind))
 
     def final(self, statistics: Statistics, nodes_of: Ints) -> tuple[list[Line], int]:
-        """The lines that took longest, by address, and how many others there are.
+        """Return the lines that took longest, by address, and the number of others.
 
         ``nodes_of``: the node of each of the statistics' places.
         """
@@ -100,7 +100,7 @@ def _text(record: int, values: list[int]) -> str:
 
 
 def positions(lines: list[Line], pcs: Ints) -> Ints:
-    """For each program counter the position of its line, -1 when that is not among them."""
+    """Return the position of the line of each program counter, -1 when it is not among them."""
     known = np.array([line.pc for line in lines], dtype=np.int64)  # sorted
     at = np.minimum(np.searchsorted(known, pcs), len(known) - 1)
     return np.where(known[at] == pcs, at, -1) if len(known) else np.full(len(pcs), -1)

@@ -1,4 +1,4 @@
-"""Buffers that the program says are in its scratchpad: on each tile from their first access to their last."""
+"""Declared buffers of a scratchpad: on each tile from their first access to their last."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from emulator.watch.accesses import SpmAccesses
 from emulator.watch.bins import Ints
 
 MOST_LIVES = 4000
-"""Live ranges that are followed: the largest."""
+"""The most live ranges that are followed: the largest ones."""
 NEVER = -1
 
 
 class Lives:
-    """``ranges`` are those that are followed; ``start`` and ``end``, [range, tile], the ticks in which the
-    first access begins and the last one ends, ``NEVER`` where there is none.
+    """The followed live ranges ``ranges``, with the times of their accesses by tile.
 
-    An access belongs to the range that is alive at its program counter and address.
+    ``start`` and ``end``, [range, tile], are the ticks in which the first access begins and the last one
+    ends, ``NEVER`` without an access. An access belongs to the range that is alive at its program counter and
+    address.
     """
 
     def __init__(self, declared: Sequence[LiveRange], tiles: int, spm_bytes: int) -> None:
@@ -35,7 +36,10 @@ class Lives:
         self._keys, self._owner = self._table()
 
     def _table(self) -> tuple[Ints, Ints]:
-        """Stretch of code between two edges and first byte, as one ascending number; the ranges' numbers."""
+        """Return stretch of code between two edges and first byte as one ascending number.
+
+        And the ranges' numbers.
+        """
         begins = np.searchsorted(self._edges, [live.begin for live in self.ranges])
         counts = np.searchsorted(self._edges, [live.end for live in self.ranges]) - begins
         owner = np.repeat(np.arange(len(self.ranges)), counts)
@@ -63,7 +67,7 @@ class Lives:
         self.start = np.where(self.end == NEVER, NEVER, known)
 
     def peak(self) -> tuple[int, int]:
-        """The most bytes that are alive at once, and the address of the code from which on they are."""
+        """Return the most bytes that are alive at once, and the address of the code where that begins."""
         steps = np.zeros(len(self._edges) + 1, dtype=np.int64)
         for live in self.ranges:
             steps[np.searchsorted(self._edges, live.begin)] += live.size

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from emulator.watch.bins import Ints
 
 _SCATTER = 0x9E3779B97F4A7C15
-"""Odd, near 2**64 times the golden ratio: multiples of it spread evenly over all words."""
+"""Odd, near 2**64 divided by the golden ratio: multiples of it spread evenly over all words."""
 
 KEPT = np.dtype(
     [
@@ -23,11 +23,11 @@ KEPT = np.dtype(
         ("blocked", "i8"),
     ]
 )
-"""What is kept of a slice: some fields of ``SLICE``, and its kind."""
+"""A kept slice: some fields of ``SLICE``, and its kind."""
 
 
 class Longest:
-    """At most ``most`` slices. Of equally long ones an even sample is kept, not those of the beginning."""
+    """At most ``most`` slices. Of equally long ones an even sample is kept, not only early ones."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -49,7 +49,7 @@ class Longest:
             self._drop()
 
     def final(self) -> npt.NDArray[np.void]:
-        """The slices that were kept, by time."""
+        """Return the kept slices, by time."""
         self._drop()
         return self._kept[np.lexsort((self._kept["track"], self._kept["tile"], self._kept["started"]))]
 

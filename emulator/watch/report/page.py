@@ -32,9 +32,9 @@ def make_page(
     hazards: Sequence[Hazard] | None = None,
     against: Report | None = None,
 ) -> bytes:
-    """The page of a run of ``tiles`` that is over.
+    """Return the page of a finished run of ``tiles``.
 
-    ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for.
+    ``fault``: the fault that stopped the run, if any. ``hazards``: None if the run did not look for them.
     ``against``: the statistics of an earlier run, None without one.
     """
     machine = report.machine
@@ -57,5 +57,5 @@ def _asset(name: str) -> str:
 
 
 def _in_script(text: str) -> str:
-    """JSON that cannot end the script element that holds it."""
+    """Return JSON that cannot end the script element that holds it."""
     return text.replace("<", "\\u003c")

@@ -36,12 +36,12 @@ class Residence:
         return self._time.width * self._per_column
 
     def halve(self) -> None:
-        """The time axis has doubled the width of its bins."""
+        """Adapt the columns after the time axis has doubled the width of its bins."""
         self.map = _later(self.map)
         self._column //= 2
 
     def add(self, slices: npt.NDArray[np.void], accesses: SpmAccesses, kinds: Ints) -> None:
-        """Take slices, what they read and write, and their kinds."""
+        """Take slices, their reads and writes, and their kinds."""
         row, first, size, written, tile = accesses
         if not len(row):
             return

@@ -1,4 +1,4 @@
-"""The sink of the page: collects what it shows, in memory that does not grow with the run."""
+"""The sink of the page: collects its contents, in memory that does not grow with the run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReportSink:
 
     @property
     def cycles(self) -> float:
-        """How long the page's time axis is: the run, or a cycle when it had none."""
+        """Length of the page's time axis: the run, or a cycle when it had none."""
         return max(self.end / TICKS, 1.0)
 
     def take(self, batch: Batch) -> None:
@@ -59,7 +59,7 @@ class ReportSink:
             self._look()
 
     def close(self, ends: Sequence[int]) -> None:
-        """The run is over; ``ends`` in ticks, by tile."""
+        """Finish after the run; ``ends`` in ticks, by tile."""
         self._look()
         self.end = max(self.end, *ends)
 

@@ -1,4 +1,4 @@
-"""What ``--stats`` found, as the page shows it: figures, losses, nodes, and the roofline chart."""
+"""The findings of ``--stats`` for the page: figures, losses, nodes, and the roofline chart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_POINTS = 500
 
 
 def facts(found: Report) -> list[tuple[str, str]]:
-    """Terms and figures for the head of the page."""
+    """Return terms and figures for the head of the page."""
     bound = [("bound", found.bound), ("of the bound reached", f"{found.reached:.1%}")] if found.bound else []
     return [
         ("cycles", f"{found.cycles:,.0f}"),
@@ -26,7 +26,7 @@ def facts(found: Report) -> list[tuple[str, str]]:
 
 
 def losses(found: Report) -> list[dict[str, Any]]:
-    """Where time goes that the bound does not need."""
+    """Return the losses: time that the bound does not need."""
     return [{"text": loss.text, "cycles": loss.cycles, "share": loss.share} for loss in found.losses]
 
 
@@ -43,7 +43,7 @@ def changes(before: Report, found: Report) -> list[dict[str, Any]]:
 
 
 def nodes(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
-    """The rows of the nodes' table; ``numbers``: of the nodes on the page, by name."""
+    """Return the rows of the nodes' table; ``numbers``: of the nodes on the page, by name."""
     return [
         {
             "node": numbers[node.name],
@@ -58,21 +58,21 @@ def nodes(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
 
 
 def origin(found: Report) -> str:
-    """Where the times come from."""
+    """Return the origin of the times."""
     evidence = ", ".join(f"{count} {kind}" for kind, count in found.evidence.items())
     used = f"; coefficients of the model that this run used, by evidence: {evidence}" if evidence else ""
     return f"Simulated time of machine {found.machine}{used}."
 
 
 def ddr_rate(machine: Machine) -> float:
-    """Bytes per cycle that DDR gives all tiles together at most."""
+    """Return the most bytes per cycle that DDR gives all tiles together."""
     return machine.ddr.nominal.value / machine.engines.clock.value
 
 
 def roofline(found: Report, machine: Machine, numbers: dict[str, int]) -> dict[str, Any]:
-    """``points``: the run, and its nodes. ``roofs``: a line for each peak of arithmetic that was used.
+    """Return ``points``: the run, and its nodes. ``roofs``: a line for each used peak of arithmetic.
 
-    ``x`` and ``y`` are what the axes show at least.
+    ``x`` and ``y`` are the least extents of the axes.
     """
     points = _points(found, numbers)
     intensities = [point["x"] for point in points] or [1.0]
@@ -84,7 +84,7 @@ def roofline(found: Report, machine: Machine, numbers: dict[str, int]) -> dict[s
 
 
 def _peaks(found: Report) -> dict[float, list[str]]:
-    """Operations per cycle -> the kinds of arithmetic that have this peak."""
+    """Return the kinds of arithmetic with a peak, by the operations per cycle."""
     peaks: dict[float, list[str]] = {}
     for kind in found.arithmetic:
         peaks.setdefault(kind.peak / found.clock, []).append(f"{kind.engine} {kind.format}")
@@ -98,7 +98,7 @@ def _roof(peak: float, rate: float, label: str, low: float, high: float) -> dict
 
 
 def _points(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
-    """The run first, then the nodes that took longest."""
+    """Return the run first, then the nodes that took longest."""
     shown = [node for node in found.nodes if node.operations and node.ddr_bytes and node.cycles]
     if not shown:
         return []

@@ -1,4 +1,4 @@
-"""``--stats``: what a run did and how long it took.
+"""``--stats``: the work of a run and its time.
 
 ``sink`` counts while the program runs, ``result`` makes a report of the counts, ``text`` prints it.
 """

@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Table:
-    """Figures of one kind. ``left_out``: how many with smaller differences are not in it."""
+    """Figures of one kind. ``left_out``: number of figures left out because they differ less."""
 
     title: str
     changes: tuple[Change, ...]
@@ -51,12 +51,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from one run to another; ``print`` shows the tables."""
+    """The changes from one run to another; ``print`` shows the tables."""
 
     tables: tuple[Table, ...]
 
     def __getitem__(self, name: str) -> Change:
-        """The first figure of a name, such as "cycles"; KeyError if it is equal in both runs, or unknown."""
+        """Return the first figure of a name ("cycles"); KeyError if it is equal in both runs, or unknown."""
         found = (change for table in self.tables for change in table.changes if change.name == name)
         change = next(found, None)
         if change is None:
@@ -64,7 +64,7 @@ class Comparison:
         return change
 
     def lines(self) -> Iterator[str]:
-        """The tables as text, at most 110 columns."""
+        """Yield the tables as text, at most 110 columns."""
         for table in self.tables:
             yield _row(table.title, ("before", "after", "difference", ""))
             yield from (_row(" ".join(change.name.split()), change.cells()) for change in table.changes)
@@ -121,7 +121,7 @@ def read_report(path: str | Path) -> Report:
 
 
 class _Chips(msgspec.Struct):
-    """What is needed of the statistics of several chips."""
+    """The part of several chips' statistics that a comparison needs."""
 
     last_chip: Count
     chips: list[dict[str, Any]]
@@ -173,7 +173,7 @@ def _core(report: Report) -> dict[str, float]:
 
 
 def _mean(report: Report, parts: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Cycles by name, the mean of all tiles."""
+    """Return cycles by name, the mean of all tiles."""
     found: dict[str, float] = {}
     for name, cycles in parts:
         found[name] = found.get(name, 0.0) + cycles / report.tiles

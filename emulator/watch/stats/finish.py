@@ -1,7 +1,7 @@
-"""How much later each tile ends because of each graph node.
+"""Attributes the end of each tile to graph nodes.
 
 The slices of a tile are taken in the order of its program, with the time by which all slices so far have
-ended: what a slice adds to that time belongs to its node. Work that is hidden by older work adds nothing, and
+ended: the time that a slice adds belongs to its node. Work that is hidden by older work adds nothing, and
 the sum over all nodes is the tile's end, to the tick.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from .places import NO_NODE, Ints
 
 _MOST = 1 << 16
-"""Slices of a tile that may wait for an older one; if there are more, the oldest are counted without it."""
+"""The most slices of a tile that wait for an older one; beyond, the oldest are counted without it."""
 
 
 class _Rows(NamedTuple):
@@ -43,7 +43,7 @@ class Finish:
         self._waiting = [_NOTHING] * tiles
 
     def take(self, tile: Ints, number: Ints, is_core: Ints, ended: Ints, node: Ints, nodes: int) -> None:
-        """Count slices; those of one tile in any order. ``nodes``: how many there are."""
+        """Count slices, in any order for each tile. ``nodes``: the number of nodes."""
         self.ticks = grown(self.ticks, nodes)
         rows = _Rows(2 * number + 1 - is_core, ended, node)
         order = np.argsort(tile << 44 | rows.order, kind="stable")
@@ -52,7 +52,7 @@ class Finish:
             self._add(one, rows.at(order[bounds[one] : bounds[one + 1]]))
 
     def _add(self, tile: int, new: _Rows) -> None:
-        """Count the slices before the first instruction that has not come; the others wait."""
+        """Count the slices before the first missing instruction; the others wait."""
         rows = new
         if len(self._waiting[tile].order):
             rows = _Rows(*map(np.concatenate, zip(self._waiting[tile], new, strict=True)))
@@ -71,7 +71,7 @@ class Finish:
         self._reached[tile] = int(reached[-1])
 
     def close(self, ends: Sequence[int]) -> None:
-        """Count what waits, and the rest up to each tile's end, which belongs to no node."""
+        """Count the waiting slices, and the rest up to each tile's end, which belongs to no node."""
         for tile, end in enumerate(ends):
             self._count(tile, self._waiting[tile])
             self._waiting[tile] = _NOTHING
@@ -79,7 +79,7 @@ class Finish:
 
 
 def _next_missing(order: Ints, first: int) -> int:
-    """The lowest instruction from ``first`` on that is not among rows, which are sorted."""
+    """Return the lowest instruction from ``first`` on that is not among sorted rows."""
     numbers = order[(order & 1 == 1) & (order >= 2 * first)] >> 1
     if not len(numbers) or numbers[0] != first:
         return first
@@ -88,7 +88,7 @@ def _next_missing(order: Ints, first: int) -> int:
 
 
 def grown(array: Ints, rows: int) -> Ints:
-    """The array with at least ``rows`` rows, new ones zero."""
+    """Return the array with at least ``rows`` rows, new ones zero."""
     if len(array) >= rows:
         return array
     more = np.zeros((max(rows, 2 * len(array)) - len(array), *array.shape[1:]), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Where time goes beyond the bound, in words: on the tile that ends last, the largest losses first."""
+"""Describes the losses beyond the bound: on the tile that ends last, the largest losses first."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ _BELOW_PEAK = {
 
 
 def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> list[Loss]:
-    """At most five losses of one percent or more. They may overlap: each is the gain of removing it alone."""
+    """Return at most five losses of one percent or more.
+
+    They overlap: each is the gain of removing it alone.
+    """
     if bound is None or not statistics.total:
         return []
     tile = statistics.ends.index(statistics.total)
@@ -60,13 +63,13 @@ def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> lis
 
 
 def _times(statistics: Statistics, tile: int, track: Track) -> roofline.Ints:
-    """Ticks by cause."""
+    """Return ticks by cause."""
     by: roofline.Ints = statistics.times[:, tile, track].sum(axis=0)
     return by
 
 
 def _engine_of(statistics: Statistics, bound: ResourceName, tile: int) -> Track:
-    """The engine that uses the resource: of the DDR, the one that moves most."""
+    """Return the engine that uses the resource: of the DDR, the one that moves most."""
     if bound in Track.__members__:
         return Track[bound]
     if bound == "NoC":
@@ -76,7 +79,7 @@ def _engine_of(statistics: Statistics, bound: ResourceName, tile: int) -> Track:
 
 
 def _below_peak(statistics: Statistics, tile: int, track: Track) -> _Loss:
-    """Service time beyond what the work takes at peak."""
+    """Return the service time beyond the work's time at peak."""
     served = float(_times(statistics, tile, track)[Cause.NOTHING])
     count = int(statistics.instructions[:, tile, track].sum())
     if track not in _BELOW_PEAK or not count:
@@ -92,7 +95,7 @@ def _below_peak(statistics: Statistics, tile: int, track: Track) -> _Loss:
 
 
 def _needed(statistics: Statistics, tile: int, track: Track) -> float:
-    """Ticks that the work of an engine takes at peak."""
+    """Return the ticks of an engine's work at peak."""
     machine = statistics.machine
     if track is Track.DTE:
         sent = int(statistics.sent[:, tile].sum()) - int(statistics.sent[:, tile, tile].sum())
@@ -102,7 +105,7 @@ def _needed(statistics: Statistics, tile: int, track: Track) -> float:
 
 
 def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceName) -> Iterator[_Loss]:
-    """Losses that keep the engine of the bound from working."""
+    """Yield losses that keep the bound's engine from working."""
     who = f"{track.name} on tile {tile}"
     times = _times(statistics, tile, track)
     for holder in ENGINES:
@@ -116,7 +119,7 @@ def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceNam
 
 
 def _core(statistics: Statistics, tile: int) -> str:
-    """The things, at most three, on which the core of a tile spends most of the run."""
+    """Return the three waits, at most, on which the core of a tile spends most of the run."""
     times, total = _times(statistics, tile, Track.CORE), statistics.total
     parts = [(int(times[cause]), f"waits {text}") for cause, text in _WAITS.items()]
     parts.append((statistics.ends[tile] - int(times.sum()), "executes and issues"))
@@ -125,7 +128,7 @@ def _core(statistics: Statistics, tile: int) -> str:
 
 
 def _uneven(statistics: Statistics, bound: ResourceName, used: int) -> Iterator[_Loss]:
-    """Work that is not spread evenly: the tile with the most of it, against the mean."""
+    """Yield losses by uneven work: the tile with the most of it, against the mean."""
     if bound in _THE_BOUND:
         return
     machine = statistics.machine

@@ -1,4 +1,4 @@
-"""The output of ``--stats``: where the time of a run went, and what was executed."""
+"""The output of ``--stats``: the losses of a run's time, and the executed instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .text import describe
 
 
 def lines(statistics: Statistics, tiles: Sequence[Tile], as_json: bool = False) -> Iterator[str]:
-    """The lines about a run that is over; as JSON a ``types.Report``."""
+    """Yield the lines about a finished run; as JSON a ``types.Report``."""
     report = make_report(statistics, tiles)
     if as_json:
         yield json_text(report)
@@ -28,17 +28,17 @@ def lines(statistics: Statistics, tiles: Sequence[Tile], as_json: bool = False) 
 
 
 def json_text(report: object) -> str:
-    """A report as ``--stats=json`` prints it."""
+    """Return a report as ``--stats=json`` prints it."""
     return msgspec.json.format(msgspec.json.encode(report)).decode()
 
 
 def report_file(report: msgspec.Struct) -> bytes:
-    """The content of ``--report FILE.json``: the key ``run``, beside which tx8cc has its decisions."""
+    """Return the content of ``--report FILE.json``: the key ``run``, to which tx8cc adds its decisions."""
     return f"{json_text({'run': report})}\n".encode()
 
 
 def executed(tiles: Sequence[Tile | TileTotals]) -> Iterator[str]:
-    """Tables of executed instructions over all tiles."""
+    """Yield tables of executed instructions over all tiles."""
     counts = np.sum([tile.counts for tile in tiles], axis=0)
     retired = sum(tile.retired for tile in tiles)
     engine_total = int(counts[:, 0].sum())

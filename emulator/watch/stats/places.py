@@ -1,4 +1,4 @@
-"""Small indices for program counters and instruction numbers, by which statistics are counted."""
+"""Small indices for program counters and instruction numbers; statistics count by them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Places:
         """For each row: program counter, index of the node."""
 
     def rows(self, pcs: Ints) -> Ints:
-        """The row of each program counter; those that are new get one."""
+        """Return the row of each program counter; new ones get one."""
         at = np.searchsorted(self._sorted, pcs)
         known = np.minimum(at, max(len(self._sorted) - 1, 0))
         if not len(self._sorted) or not (self._sorted[known] == pcs).all():
@@ -51,10 +51,10 @@ class Places:
 
 
 class Recent:
-    """The track of the latest instructions, by tile and number, to find what an instruction waited for.
+    """The track of the latest instructions, by tile and number, to find the object of an instruction's wait.
 
-    ``REMEMBERED`` is twice what is noted at once, so that nothing of one call is overwritten by it. Runs of
-    few instructions get a smaller table: to supply the pages of a large one takes milliseconds.
+    ``REMEMBERED`` is twice the most noted at once, so that one call does not overwrite its own instructions.
+    Runs of few instructions get a smaller table: supplying the pages of a large one takes milliseconds.
     """
 
     REMEMBERED = 1 << 16
@@ -64,12 +64,12 @@ class Recent:
         self._known = np.zeros((tiles, self._FEWEST), dtype=np.int64)
 
     def note(self, tile: Ints, number: Ints, track: Ints) -> None:
-        """Remember the tracks of instructions."""
+        """Record the tracks of instructions."""
         self._make_room(int(number.max(initial=0)))
         self._known[tile, number % self._known.shape[1]] = (number + 1) << 4 | track
 
     def _make_room(self, number: int) -> None:
-        """Let the table have a place for an instruction: as many as are remembered, or one of its own."""
+        """Extend the table to an instruction: as many places as are remembered, or one of its own."""
         tiles, size = self._known.shape
         if number >= size and size < self.REMEMBERED:
             larger = np.zeros((tiles, min(1 << number.bit_length(), self.REMEMBERED)), dtype=np.int64)
@@ -77,6 +77,6 @@ class Recent:
             self._known = larger
 
     def tracks(self, tile: Ints, number: Ints) -> Ints:
-        """The track of each instruction, -1 where it is not remembered."""
+        """Return the track of each instruction, -1 where it is not remembered."""
         known = self._known[tile, number % self._known.shape[1]]
         return np.where((number >= 0) & (known >> 4 == number + 1), known & 15, -1)

@@ -45,14 +45,14 @@ _NAMES = [*(track.name for track in Track), UNKNOWN]
 
 
 def cycles(ticks: float) -> float:
-    """Cycles of a time in ticks."""
+    """Return the cycles of a time in ticks."""
     return float(ticks) / TICKS
 
 
 def make_report(
     statistics: Statistics, tiles: Sequence[Tile | TileTotals], groups: Mapping[str, str] | None = None
 ) -> Report:
-    """The report of a run that is over. ``groups``: the group of each graph node that has one."""
+    """Return the report of a finished run. ``groups``: the group of each graph node that has one."""
     machine, total = statistics.machine, statistics.total
     used = max(int((statistics.instructions[:, :, : Track.CORE].sum(axis=(0, 2)) > 0).sum()), 1)
     least = roofline.least(machine, _work(statistics, slice(None)), used)
@@ -93,7 +93,7 @@ def make_report(
 
 
 def _range(statistics: Statistics) -> CyclesRange | None:
-    """The range of the run's time, if it was asked for and the run is over."""
+    """Return the range of the run's time, if it was asked for and the run is over."""
     ends = statistics.range
     if ends is None or ends.least is None or ends.most is None:
         return None
@@ -101,7 +101,7 @@ def _range(statistics: Statistics) -> CyclesRange | None:
 
 
 def last_tile(statistics: Statistics) -> int:
-    """The tile that ends last; of several the lowest."""
+    """Return the tile that ends last; of several the lowest."""
     return statistics.ends.index(statistics.total)
 
 
@@ -164,7 +164,7 @@ def _cores(statistics: Statistics) -> Iterator[CoreTime]:
 
 
 def _by(ticks: Ints) -> By:
-    """Cycles by the name of the track, without zeros."""
+    """Return cycles by the name of the track, without zeros."""
     return {name: cycles(value) for name, value in zip(_NAMES, ticks.tolist(), strict=True) if value}
 
 
@@ -172,7 +172,7 @@ def _by(ticks: Ints) -> By:
 
 
 def _paths(statistics: Statistics, used: int) -> Iterator[Path]:
-    """Bytes on each path that was used."""
+    """Yield bytes on each path that was used."""
     machine, moved = statistics.machine, statistics.moved.sum(axis=(0, 1))
     for name, size, peak, units in _ways(machine, moved, statistics.sent.sum(axis=0), used):
         if size:
@@ -186,7 +186,7 @@ def _paths(statistics: Statistics, used: int) -> Iterator[Path]:
 def _ways(
     machine: Machine, moved: Ints, sent: Ints, used: int
 ) -> Iterator[tuple[str, int, roofline.Peak | None, int]]:
-    """(path, bytes, peak of one, how many there are)."""
+    """Yield (path, bytes, peak of one, number of them)."""
     peaks = {name: peak for name, (_, peak) in roofline.transfer_peaks(machine).items()}
     spm_read, spm_written, ddr_read, ddr_written = range(len(MOVED))
     whole = moved.sum(axis=0)
@@ -216,14 +216,14 @@ def _arithmetic(statistics: Statistics, used: int) -> Iterator[Arithmetic]:
 
 
 def _links(statistics: Statistics) -> list[Link]:
-    """The links that carried anything, the busiest first."""
+    """Return the used links, the busiest first."""
     found = roofline.link_bytes(statistics.machine, statistics.sent.sum(axis=0))
     rows = [Link(source, target, size) for (source, target), size in sorted(found.items())]
     return sorted(rows, key=lambda link: -link.bytes)
 
 
 def _places(statistics: Statistics) -> list[Place]:
-    """The instructions of the text that took longest."""
+    """Return the instructions of the text that took longest."""
     places, image = statistics.places, statistics.image
     times = statistics.place_times[: len(places.pcs)]
     order = np.lexsort((places.pcs, -times.sum(axis=1)))[:_MOST_PLACES]
@@ -256,7 +256,7 @@ def _executed(counts: Ints) -> Iterator[Executed]:
 
 
 def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
-    """The nodes in the order in which they first ran, code of none last."""
+    """Yield the nodes in the order in which they first ran, code without a node last."""
     tile = last_tile(statistics)
     names = statistics.places.names
     for number in [*range(1, len(names)), 0]:
@@ -280,7 +280,7 @@ def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
 
 
 def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[NodeTime]:
-    """The nodes of each group together; nodes without one are left out."""
+    """Yield the nodes of each group together; nodes without one are left out."""
     for group in dict.fromkeys(groups[node.name] for node in nodes if node.name in groups):
         members = [node for node in nodes if groups.get(node.name) == group]
         resources = cast(dict[ResourceName, float], _sum(node.resources for node in members))
@@ -308,17 +308,17 @@ def _sum(parts: Iterator[By]) -> By:
     return whole
 
 
-# -- where the figures come from -------------------------------------------------------------------
+# -- origin of the figures -------------------------------------------------------------------------
 
 
 def _figures(least: Mapping[ResourceName, Least]) -> list[Figure]:
-    """Every peak that the report uses."""
+    """Return every peak that the report uses."""
     found = {peak.key: peak.figure for need in least.values() for peak in need.peaks}
     return [Figure(key, f.value, f.unit, f.source, f.evidence) for key, f in sorted(found.items())]
 
 
 def _evidence(statistics: Statistics) -> dict[str, int]:
-    """How many coefficients of the model of time the run used, by evidence: those of its engines, waits."""
+    """Count, by evidence, the coefficients of the model of time that the run used."""
     timing, instructions = statistics.machine.timing, statistics.instructions.sum(axis=(0, 1))
     groups = [timing.core, timing.issue, timing.spm]
     groups += [getattr(timing, e.name.lower()) for e in Engine if e < Track.CORE and instructions[e]]

@@ -22,7 +22,7 @@ from .types import ResourceName
 Ints = npt.NDArray[np.int64]
 
 _CT_WIDTHS = {1: Format.BOOL, 8: Format.INT8, 16: Format.FP16, 32: Format.FP32, 64: Format.FP32}
-"""Storage bits -> the format whose rate the vector engine has."""
+"""The format whose rate the vector engine has, by storage bits."""
 _KINDS = [("ct", fmt) for fmt in (Format.BOOL, Format.INT8, Format.FP16, Format.FP32)]
 _KINDS += [("ne", fmt) for fmt in (Format.INT8, Format.FP16, Format.BF16, Format.TF32, Format.FP32)]
 CLASSES = len(_KINDS) + 1
@@ -31,19 +31,19 @@ _NONE = CLASSES - 1
 
 
 class Peak(NamedTuple):
-    """A figure of the machine description, and the key it stands under."""
+    """A figure of the machine description, with its key."""
 
     key: str
     figure: Coefficient
 
 
 def class_engine(number: int) -> str:
-    """The engine of a class of arithmetic, as the machine description spells it."""
+    """Return the engine of a class of arithmetic, as the machine description spells it."""
     return _KINDS[number][0]
 
 
 def class_peak(machine: Machine, number: int) -> Peak:
-    """The peak of a class of arithmetic."""
+    """Return the peak of a class of arithmetic."""
     engine, fmt = _KINDS[number]
     published = getattr(machine.engines, engine)
     if hasattr(published, fmt.token):
@@ -52,7 +52,7 @@ def class_peak(machine: Machine, number: int) -> Peak:
 
 
 def class_ticks(machine: Machine, number: int) -> float:
-    """Ticks that one operation of a class takes one tile at peak."""
+    """Return the ticks of one operation of a class on one tile at peak."""
     figure = class_peak(machine, number).figure
     per_cycle = figure.value / (machine.engines.clock.value if figure.unit == "op/s" else 1)
     return TICKS / per_cycle
@@ -60,7 +60,7 @@ def class_ticks(machine: Machine, number: int) -> float:
 
 @cache
 def classes() -> Ints:
-    """[record, format]: the class of an instruction's operations."""
+    """Return [record, format]: the class of an instruction's operations."""
     return np.array([[_class(record, code) for code in range(16)] for record in tables.records()])
 
 
@@ -77,7 +77,7 @@ def _class(record: Instruction, code: int) -> int:
 
 
 def _widest(record: Instruction) -> int:
-    """Bits of the widest elements that an instruction without a format touches."""
+    """Return the bits of the widest elements that an instruction without a format touches."""
     firsts = [operand.extent.arguments[0] for operand in record.operands if operand.extent]
     return max((first for first in firsts if isinstance(first, int)), default=32)
 
@@ -104,7 +104,7 @@ class Least(NamedTuple):
 
 
 def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]:
-    """Least time by resource, the work spread evenly over ``tiles`` tiles; without what is not used."""
+    """Return the least time by resource, with the work spread evenly over tiles; unused ones are left out."""
     found: dict[ResourceName, Least] = {
         "NE": _arithmetic(machine, work, "ne", tiles),
         "CT": _arithmetic(machine, work, "ct", tiles),
@@ -120,7 +120,7 @@ def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]
 
 
 def transfer_peaks(machine: Machine) -> dict[ResourceName, tuple[Engine, Peak]]:
-    """The engines that move data, and their peaks."""
+    """Return the engines that move data, and their peaks."""
     timing = machine.timing
     return {
         "RDMA": (Engine.RDMA, Peak("timing.rdma.rate", timing.rdma.rate)),
@@ -130,13 +130,13 @@ def transfer_peaks(machine: Machine) -> dict[ResourceName, tuple[Engine, Peak]]:
 
 
 def per_byte(machine: Machine, figure: Coefficient) -> float:
-    """Ticks that a byte takes at a peak."""
+    """Return the ticks of a byte at a peak."""
     per_cycle = figure.value / (machine.engines.clock.value if figure.unit == "byte/s" else 1)
     return TICKS / per_cycle
 
 
 def _bytes(work: Work, track: int) -> int:
-    """Bytes that an engine moves: those it reads or those it writes, whichever is more."""
+    """Return the bytes that an engine moves: read or written, whichever is more."""
     moved = work.moved[:, track].sum(axis=0)
     return int(max(moved[0] + moved[2], moved[1] + moved[3]))
 
@@ -154,7 +154,7 @@ def _arithmetic(machine: Machine, work: Work, engine: str, tiles: int) -> Least:
 
 
 def link_bytes(machine: Machine, sent: Ints) -> dict[tuple[int, int], int]:
-    """Bytes on each link (from tile, to tile) that carries any; ``sent`` is [from, to] in bytes.
+    """Return bytes on each used link (from tile, to tile); ``sent`` is [from, to] in bytes.
 
     A packet goes along x first, then along y.
     """
@@ -167,7 +167,7 @@ def link_bytes(machine: Machine, sent: Ints) -> dict[tuple[int, int], int]:
 
 @cache
 def _all_routes(tiles: int, column: int) -> tuple[list[tuple[int, int]], Ints]:
-    """The links of a mesh, and [from tile * tiles + to tile, link]: 1 where a packet passes the link."""
+    """Return the links of a mesh, and [from tile * tiles + to tile, link]: 1 if a packet passes the link."""
     routes = [_route(column, source, target) for source in range(tiles) for target in range(tiles)]
     numbers = {link: number for number, link in enumerate(sorted({link for way in routes for link in way}))}
     ways = np.zeros((len(routes), len(numbers)), dtype=np.int64)
@@ -177,7 +177,7 @@ def _all_routes(tiles: int, column: int) -> tuple[list[tuple[int, int]], Ints]:
 
 
 def route(machine: Machine, source: int, target: int) -> list[tuple[int, int]]:
-    """The links (from tile, to tile) on the way of a packet; none to the tile itself."""
+    """Return the links (from tile, to tile) on the way of a packet; none to the tile itself."""
     machine.tile_xy(source), machine.tile_xy(target)
     return _route(machine.grid.y, source, target)
 

@@ -1,4 +1,4 @@
-"""Counts what every engine and core did with its time, while a program runs (docs/stats.md).
+"""Counts the time of every engine and core, while a program runs (docs/stats.md).
 
 Everything is a sum by tile, graph node, program counter, track or cause: memory grows with the program's
 text and not with the length of the run. Times are ticks.
@@ -26,14 +26,14 @@ from .places import Ints, Places, Recent
 TRACKS, CAUSES = len(Track), len(Cause)
 ENGINES = tuple(track for track in Track if track is not Track.CORE)
 STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
-"""Causes that make an instruction take longer; the others keep it, or the core, from going on."""
+"""Causes that lengthen an instruction; other causes delay its start, or stall the core."""
 MOVED = ("spm_read", "spm_written", "ddr_read", "ddr_written")
 _TOGETHER = Recent.REMEMBERED // 2
 """Slices that are counted at once; fewer wait for others."""
 
 
 class _Rows(NamedTuple):
-    """Slices by columns: those of ``SLICE`` that are needed, and the format of the operands."""
+    """Slices by columns: the needed ones of ``SLICE``, and the format of the operands."""
 
     tile: Ints
     track: Ints
@@ -77,7 +77,7 @@ class Statistics:
         self.held = np.zeros((tiles, TRACKS, TRACKS + 1), dtype=np.int64)
         """Ticks of DEPENDENCY by tile, track and the track of the blocker; the last: not known."""
         self.place_times = np.zeros((1, CAUSES), dtype=np.int64)
-        """Ticks by place and cause, of all tiles; what the core waits for at a place included."""
+        """Ticks by place and cause, of all tiles; waits of the core at a place included."""
         self.place_instructions = np.zeros(1, dtype=np.int64)
         self.place_record = np.zeros(1, dtype=np.int64)
         """For each place: 1 + the record last executed there, 0 for none."""
@@ -86,7 +86,7 @@ class Statistics:
         self.finish = Finish(tiles)
         self.ends: tuple[int, ...] = (0,) * tiles
         self.range: TimeRange | None = None
-        """Another sink of the run, which finds its time at the ends of the figures' ranges, if one does."""
+        """Another sink of the run, if any, which finds its time at the ends of the figures' ranges."""
         self._recent = Recent(tiles)
         self._reached = np.zeros(tiles * TRACKS, dtype=np.int64)
         self._full: list[Ints] = [np.zeros(0, dtype=np.int64)] * 3
@@ -96,7 +96,10 @@ class Statistics:
 
     @cached_property
     def _pending(self) -> Ints:
-        """Slices that were collected; large, so that no run waits for it to begin."""
+        """Slices that were collected.
+
+        Allocated late and large, so that no run waits for it at its beginning.
+        """
         return np.empty((len(_Rows._fields), _TOGETHER), dtype=np.int64)
 
     # -- the sink --------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ class Statistics:
                 self._count()
 
     def close(self, ends: Sequence[int]) -> None:
-        """The run is over; ``ends`` in ticks, by tile."""
+        """Finish after the run; ``ends`` in ticks, by tile."""
         self._count()
         self._count_queues(len(self._full[0]))
         self.ends = tuple(ends)
@@ -126,13 +129,13 @@ class Statistics:
 
     @property
     def total(self) -> int:
-        """Ticks from the start to the end of the last tile."""
+        """Return the ticks from the start to the end of the last tile."""
         return max(self.ends)
 
     # -- counting --------------------------------------------------------------------------------------
 
     def _count(self) -> None:
-        """Count the slices that were collected."""
+        """Count the collected slices."""
         if not self._rows:
             return
         rows, self._rows = _Rows._make(self._pending[:, : self._rows]), 0
@@ -153,7 +156,7 @@ class Statistics:
             setattr(self, name, grown(getattr(self, name), places))
 
     def _count_work(self, rows: _Rows, place: Ints, node: Ints, engine: npt.NDArray[np.bool_]) -> None:
-        """Instructions, bytes and operations."""
+        """Count instructions, bytes and operations."""
         new = engine.copy()
         copies = np.flatnonzero(rows.track == Track.DTE)  # a slice for each target, perhaps not in one go
         if len(copies):
@@ -184,7 +187,7 @@ class Statistics:
         np.add.at(self.sent, (node[some], rows.tile[some], rows.target[some]), moved)
 
     def _count_times(self, rows: _Rows, place: Ints, node: Ints) -> None:
-        """Ticks by cause; no tick of a tile's track is counted twice."""
+        """Count ticks by cause; no tick of a tile's track is counted twice."""
         before = self._reach(rows)
         served = np.maximum(rows.ended - np.maximum(rows.started, before), 0)
         stretched = np.isin(rows.cause, STRETCHED)
@@ -199,7 +202,7 @@ class Statistics:
         np.add.at(self.times.reshape(-1), cell, served)
         np.add.at(self.times.reshape(-1), cell + rows.cause, lost)
         np.add.at(self.place_times.reshape(-1), place * CAUSES, served)
-        here = rows.cause != Cause.PROGRAM  # which no place of the text is to blame for
+        here = rows.cause != Cause.PROGRAM  # which belongs to no place of the text
         np.add.at(self.place_times.reshape(-1), (place * CAUSES + rows.cause)[here], lost[here])
         self._count_holders(rows, lost)
 
@@ -213,7 +216,7 @@ class Statistics:
         self._count_queues(max(len(self._full[0]) - _TOGETHER, 0))
 
     def _count_queues(self, most: int) -> None:
-        """Count which queue was full, also for the first ``most`` waits whose instruction has not come."""
+        """Count the full queues, also for the first ``most`` waits whose instruction has not come."""
         tile, number, ticks = self._full
         track = self._recent.tracks(tile, number)
         ready = (track >= 0) | (np.arange(len(tile)) < most)
@@ -221,7 +224,7 @@ class Statistics:
         self._full = [column[~ready] for column in self._full]
 
     def _reach(self, rows: _Rows) -> Ints:
-        """For each slice the time by which those of its tile and track that started before it have ended."""
+        """Return the end of the slices of the same tile and track that started before each slice."""
         line = rows.tile * TRACKS + rows.track
         small = np.min_scalar_type(int(line.max()))  # for which NumPy sorts by counting
         order = np.argsort(line.astype(small), kind="stable")
@@ -244,7 +247,7 @@ class Statistics:
 
 @cache
 def _of_records() -> tuple[Ints, Ints]:
-    """For each record the operand that is its format, and the class of its arithmetic; -1 is no record."""
+    """Return, for each record, its format operand and its class of arithmetic; -1 is no record."""
     headers = tables.table()[: len(tables.records()) * tables.HEADER].reshape(-1, tables.HEADER)
     formats = np.append(headers[:, tables.FORMAT], -1)
     return formats, np.vstack([roofline.classes(), np.full((1, 16), roofline.CLASSES - 1)])

@@ -13,7 +13,7 @@ _PLACES = 10
 
 
 def describe(report: Report) -> Iterator[str]:
-    """The lines of ``--stats`` about time; names with line ends do not break them."""
+    """Yield the lines of ``--stats`` about time; line ends in names do not break them."""
     return (" ".join(line.splitlines()) for line in _lines(report))
 
 
@@ -43,7 +43,7 @@ def _made(table: Callable[[Report], Iterable[list[str]]], report: Report) -> Ite
 
 
 def _row(name: str, cells: Sequence[str]) -> str:
-    """A line of a table; each cell has its width already."""
+    """Return a line of a table; each cell has its width already."""
     return (fit(name, _NAME) + "".join(cells)).rstrip()
 
 
@@ -89,7 +89,7 @@ def _time(milliseconds: float) -> str:
 
 
 def _loss(head: str, loss: Loss) -> Iterator[str]:
-    """A loss, broken into lines between words."""
+    """Yield a loss, broken into lines between words."""
     line = f"{head:<10}{loss.share:>6.1%}  "
     indent = " " * len(line)
     for word in loss.text.split():
@@ -118,7 +118,7 @@ def _peak(figure: Figure) -> str:
 
 
 def _engines(report: Report) -> Iterator[list[str]]:
-    """Shares of the run, the mean of the tiles that use an engine."""
+    """Yield shares of the run, the mean of the tiles that use an engine."""
     yield [*_heads("busy", "waiting", "bank", "DDR", "NoC", "idle"), f"{'tiles':>7}{'instructions':>16}"]
     for name in _ENGINES:
         rows = [row for row in report.engines if row.engine == name]
@@ -137,7 +137,7 @@ def _engines(report: Report) -> Iterator[list[str]]:
 
 
 def _waits(report: Report) -> Iterator[list[str]]:
-    """Which engine's older work the engines wait for."""
+    """Yield the engines whose older work each engine waits for."""
     columns = [name for name in (*_ENGINES, "unknown") if any(name in row.waiting for row in report.engines)]
     if not columns:
         return
@@ -151,7 +151,7 @@ def _waits(report: Report) -> Iterator[list[str]]:
 
 
 def _cores(report: Report) -> Iterator[list[str]]:
-    """Shares of the run, the mean of all tiles; below, which queue and which engine."""
+    """Yield shares of the run, the mean of all tiles; below, the queues and the engines."""
     yield _heads("executes", "queue", "engines", "DTE", "arrival", "barrier", "program", "ended")
     whole = report.cycles * len(report.cores)
     if whole:
@@ -173,7 +173,7 @@ def _core_parts(core: CoreTime) -> list[float]:
 
 
 def _tiles(report: Report) -> Iterator[list[str]]:
-    """Shares of the run that the core executes and the engines are busy; equal neighbours in one line."""
+    """Yield shares of the run for executing and for busy engines; equal neighbours in one line."""
     names = [name for name in _ENGINES if any(row.engine == name for row in report.engines)]
     yield [*_heads("core", *names), f"{'ends at':>14}"]
     lines: list[tuple[int, list[str]]] = []
@@ -212,7 +212,7 @@ def _arithmetic(report: Report) -> Iterator[list[str]]:
 
 
 def _nodes(nodes: Sequence[NodeTime]) -> Iterator[list[str]]:
-    """The table of nodes; empty for a program without graph nodes."""
+    """Yield the table of nodes; empty for a program without graph nodes."""
     if not any(node.name for node in nodes):
         return
     yield [
@@ -231,7 +231,7 @@ def _nodes(nodes: Sequence[NodeTime]) -> Iterator[list[str]]:
 
 
 def _places(report: Report) -> Iterator[list[str]]:
-    """Cycles of all tiles, by instruction of the text."""
+    """Yield cycles of all tiles, by instruction of the text."""
     if report.places:
         yield [f"{'executed':>12}{'busy':>14}{'lost':>14}  instruction, node"]
     for place in report.places[:_PLACES]:

@@ -1,4 +1,4 @@
-"""What ``--stats=json`` prints. The JSON Schema is made of these records; docs/stats.md explains the numbers.
+"""The data of ``--stats=json``. The JSON Schema is made from these records; docs/stats.md explains them.
 
 Cycles have fractions: a time is a whole number of thousandths of a cycle.
 """
@@ -24,7 +24,7 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Figure(_Record, frozen=True):
-    """A peak, as the machine description has it; ``key`` is where."""
+    """A peak of the machine description, with its ``key`` there."""
 
     key: str
     value: float
@@ -34,7 +34,7 @@ class Figure(_Record, frozen=True):
 
 
 class CyclesRange(_Record, frozen=True):
-    """Cycles of the run where figures of the model have the ends of their ranges."""
+    """Cycles of the run with the model's figures at the ends of their ranges."""
 
     least: Cycles
     most: Cycles
@@ -50,7 +50,7 @@ class Resource(_Record, frozen=True):
 
 
 class Loss(_Record, frozen=True):
-    """Where time goes that the bound does not need. Losses may overlap."""
+    """Time that the bound does not need, and its cause. Losses may overlap."""
 
     text: str
     cycles: Cycles
@@ -58,7 +58,7 @@ class Loss(_Record, frozen=True):
 
 
 class EngineTime(_Record, frozen=True):
-    """How an engine of a tile spent the run: busy + waiting + bank + ddr + noc + idle is the run's cycles."""
+    """Time of an engine of a tile: busy + waiting + bank + ddr + noc + idle is the run's cycles."""
 
     tile: Count
     engine: EngineName
@@ -74,7 +74,7 @@ class EngineTime(_Record, frozen=True):
 
 
 class CoreTime(_Record, frozen=True):
-    """How the kernel core of a tile spent the run; the sum of all is the run's cycles."""
+    """Time of the kernel core of a tile; the sum of all is the run's cycles."""
 
     tile: Count
     executing: Cycles
@@ -145,7 +145,7 @@ class Place(_Record, frozen=True):
 
 
 class Executed(_Record, frozen=True):
-    """How often an instruction was executed on all tiles, and what it touched."""
+    """Executions of an instruction on all tiles, and the bytes that it touched."""
 
     instruction: str
     count: Count

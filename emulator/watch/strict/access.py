@@ -1,4 +1,4 @@
-"""The current access, what comes before it, and its hazards. Plain functions that are compiled.
+"""The current access, the accesses before it, and its hazards. Plain functions that are compiled.
 
 ``context`` is the address of the context (``shadow_words``).
 """

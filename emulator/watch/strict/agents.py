@@ -1,6 +1,6 @@
-"""The numbers of agents (``shadow_words``): who accesses memory in an order of its own.
+"""The numbers of agents (``shadow_words``), which access memory in an order of their own.
 
-Agents of several chips are numbered through, those of chip 0 first.
+Agents of several chips are numbered through, beginning with chip 0.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from tx8isa.machine.description import Machine
 
 _INSTRUCTIONS = 0
-"""The DTE block that stands for the copies that instructions start: programs cannot use the real one."""
+"""The DTE block for copies that instructions start: programs cannot use the real one."""
 
 
 class Agents:
-    """The agents of each tile are its core, its workers and the register blocks of its DTE, in this order.
+    """The agents of each tile: its core, its workers and the register blocks of its DTE, in this order.
 
     Tiles are those of the chip with this number.
     """
@@ -27,23 +27,23 @@ class Agents:
         """Distance of the first DTE block of a tile from its core."""
 
     def core(self, tile: int) -> int:
-        """The kernel core of a tile."""
+        """Return the kernel core of a tile."""
         return (self.chip * self.tiles + tile) * self.per_tile
 
     @property
     def own(self) -> range:
-        """The agents of the chip."""
+        """Return the agents of the chip."""
         return range(self.core(0), self.core(self.tiles))
 
     def worker(self, tile: int, worker: int) -> int:
-        """A worker of a tile."""
+        """Return a worker of a tile."""
         return self.core(tile) + 1 + worker
 
     def dte(self, tile: int, block: int | None) -> int:
-        """A register block of a tile's DTE; None: the copies that instructions start."""
+        """Return a register block of a tile's DTE; None: the copies that instructions start."""
         return self.core(tile) + self.first_copy + (_INSTRUCTIONS if block is None else block)
 
     def owner(self, agent: int) -> tuple[int, int, int | None]:
-        """The chip, the tile and the worker of an agent; the worker is None for the core and the DTE."""
+        """Return chip, tile and worker of an agent; the worker is None for the core and the DTE."""
         hart, inside = divmod(agent, self.per_tile)
         return *divmod(hart, self.tiles), inside - 1 if 1 <= inside <= self.workers else None

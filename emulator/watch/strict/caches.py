@@ -1,8 +1,8 @@
-"""The data caches of the cores: stores that they may hold back, bytes that they may have as they were before.
+"""The data caches of the cores: stores that they may hold back, and bytes that they may have outdated.
 
-A cache sees nothing of what engines, copies and other cores write to DDR, and they see nothing of what it
-holds. So a store through it reaches others when its line was cleaned and a fence has followed; a load through
-it sees what others wrote if its line was invalidated after that. What was in DDR before the program counts as
+A cache does not see the writes of engines, copies and other cores to DDR, and they do not see its contents.
+So a store through it reaches others when its line was cleaned and a fence has followed; a load through it
+sees others' writes if its line was invalidated after these. The contents of DDR before the program count as
 seen. Plain functions that are compiled.
 """
 
@@ -145,7 +145,7 @@ def note_stored(context: int, first: int, count: int) -> None:
     put(context, STORED, 1)
 
 
-# -- bytes that a cache has as they were before ------------------------------------------------------------
+# -- outdated bytes in a cache -----------------------------------------------------------------------------
 
 
 def is_seen(context: int, view: int, writer: int) -> bool:

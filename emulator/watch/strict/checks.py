@@ -50,9 +50,9 @@ Cost = Callable[[int, int], int]
 """(number of a function of ``tx8isa.cost.instructions``, queues) -> ticks"""
 TDMA = int(Engine.TDMA)
 Loops = Callable[[int, int, int, int], None]
-"""(number of the extent, queues, whether it is written, where to write the loops of its footprint)"""
+"""(number of the extent, queues, 1 if it is written, where to write the loops of its footprint)"""
 _FACTS, _SHUNNED = 3, 2
-"""Words about a record, and which of them says whether it is shunned."""
+"""Words about a record, and the position of the one that marks a shunned record."""
 _COPY_LOOPS = 6
 """Position of the loops in the words of ``copy_side``."""
 

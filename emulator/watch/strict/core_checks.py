@@ -1,4 +1,4 @@
-"""The check of the kernel core's loads, stores and fences, for those that are not ``known``. Compiled."""
+"""The check of the kernel core's loads, stores and fences, if they are not ``known``. Compiled."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .hazards import HIDDEN_END, Hazard, Site, make_site
 
 
 def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
-    """Hazards of a refused packet with instructions of its worker, in the bytes that its end leaves out.
+    """Yield hazards of a refused packet with its worker's instructions, in the bytes that its end leaves out.
 
     The packet's operands are in the entry being built, the reason for the refusal in ``Tile.detail``.
     """
@@ -37,7 +37,7 @@ def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
 
 
 def _met(image: Image, tile: Tile, worker: int, operand: Operand, hidden: range) -> list[Site]:
-    """Instructions in the queues on which the packet depends because of the hidden bytes."""
+    """Return instructions in the queues on which the packet depends because of the hidden bytes."""
     block, found = tile.block(worker), []
     for sequence in range(int(block[queues.OLDEST]), int(block[queues.NEXT])):
         entry = block[queues.entry_at(sequence) :][: queues.ENTRY]
@@ -49,7 +49,7 @@ def _met(image: Image, tile: Tile, worker: int, operand: Operand, hidden: range)
 
 
 def _overlaps(entry: list[int], writes: bool, hidden: range) -> bool:
-    """Whether an entry touches some of the bytes, and it or the packet writes."""
+    """Return True if an entry touches some of the bytes, and it or the packet writes."""
     for number in range(entry[queues.E_RANGES]):
         at = queues.E_FIRST_RANGE + number * queues.RANGE_WORDS
         meets = entry[at + queues.R_FIRST] < hidden.stop and entry[at + queues.R_REACH] >= hidden.start

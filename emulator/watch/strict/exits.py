@@ -1,7 +1,7 @@
 """Outputs that a tile leaves unfinished: it exits, and its engines may still be writing them.
 
-The end of a program waits for no engine (docs/isa.md, Tiles and numbers, proposed). Who starts the chip reads
-the outputs when all tiles have exited: this is an access of each core, after its last instruction.
+The end of a program waits for no engine (docs/isa.md, Tiles and numbers, proposed). The host reads the
+outputs when all tiles have exited: this counts as an access of each core, after its last instruction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tx8isa.numbers.layouts import Layout, place
 
 
 def outputs(image: Image) -> Iterator[tuple[str, int, int]]:
-    """Name, offset in DDR and bytes of each output."""
+    """Yield name, offset in DDR and bytes of each output."""
     for buffer in image.buffers:
         offset = ddr_offset(buffer.address, image.windows)
         if buffer.kind == "output" and offset is not None:
@@ -23,5 +23,5 @@ def outputs(image: Image) -> Iterator[tuple[str, int, int]]:
 
 
 def output_at(image: Image, offset: int) -> str:
-    """The name of the output at an offset in DDR."""
+    """Return the name of the output at an offset in DDR."""
     return next(name for name, first, size in outputs(image) if first <= offset < first + size)

@@ -1,4 +1,4 @@
-"""What the compiled checks have found, as hazards in words."""
+"""Turns the findings of the compiled checks into hazards in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .exits import output_at
 from .hazards import CACHE, RACE, SHUNNED, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
 
 EXIT_NAME = "exit"
-"""Name of the end of a tile's program."""
+"""The name of the end of a tile's program."""
 _COPY_NAME = "DTE copy"
 Words = npt.NDArray[np.int64]
 _CLEAN = "put 'th.dcache.cva' of the line and 'fence' after {other}, or store past the cache"
@@ -47,11 +47,11 @@ _OF_CACHES = {
         "clean the line before {at}: 'th.dcache.civa' does both",
     ),
 }
-"""What a hazard with the data cache of a core is, and its remedy."""
+"""Hazards with the data cache of a core, and their remedies."""
 
 
 class Findings:
-    """The pairs of accesses that compiled code has noted in its tables.
+    """The pairs of accesses that compiled code has recorded in its tables.
 
     ``context`` holds the words of ``shadow_words``; ``codes`` is the program of each tile, which may change
     while it runs.
@@ -69,7 +69,7 @@ class Findings:
         context[layout.PAIR_INDEX] = self._index.ctypes.data
 
     def hazards(self) -> Iterator[tuple[int, Hazard]]:
-        """(sequence number, hazard) of every pair."""
+        """Yield (sequence number, hazard) of every pair."""
         for row in self.pairs[: int(self.context[layout.PAIR_COUNT])].tolist():
             yield row[layout.P_SEQUENCE], self._hazard(row)
 
@@ -97,7 +97,7 @@ class Findings:
         return Hazard(name, at, other, memory, first, last, what, fix, row[layout.P_COUNT])
 
     def _site(self, number: int) -> Site:
-        """The instruction of an access."""
+        """Return the instruction of an access."""
         at = access.access_at(int(self.context.ctypes.data), number)
         agent, pc, what = (get(at, word) for word in (layout.A_AGENT, layout.A_PC, layout.A_WHAT))
         chip, tile, worker = self.agents.owner(agent)
@@ -113,7 +113,7 @@ class Findings:
 
 
 def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, str, str]:
-    """Kind, description and remedy of a hazard about the bytes ``where``."""
+    """Return kind, description and remedy of a hazard about the bytes ``where``."""
     if other is None:
         return UNINITIALISED, f"reads {where}, which nothing has written", "write them first, or read less"
     if kind == layout.SPOILED:
@@ -131,13 +131,13 @@ def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, st
 
 
 def _of_one_tile(at: Site, other: Site) -> bool:
-    """Whether the core or the DTE of a tile meets its engines or its DTE: no race of workers or tiles."""
+    """Return True if both belong to one tile, one to its core or DTE: not a race of workers or tiles."""
     here = (at.chip, at.tile) == (other.chip, other.tile)
     return here and (at.worker is None or other.worker is None)
 
 
 def _order(at: Site, other: Site) -> str:
-    """What would order two instructions."""
+    """Return what would order two instructions."""
     if at.chip != other.chip and other.name == _COPY_NAME:
         return f"wait before {at.place} until its packet has come"
     if at.chip != other.chip:

@@ -30,7 +30,7 @@ class Site:
 
     @property
     def place(self) -> str:
-        """``prog.s:12``, or the address."""
+        """Return ``prog.s:12``, or the address."""
         return f"{self.file}:{self.line}" if self.file else f"0x{self.pc:x}"
 
     @property
@@ -56,11 +56,11 @@ class Hazard:
     what: str
     fix: str
     count: int = 1
-    """How often it was met."""
+    """Number of times that it was met."""
 
     @property
     def text(self) -> str:
-        """One line."""
+        """The hazard as one line."""
         again = f" [{self.count} times]" if self.count > 1 else ""
         return f"{self.kind}: {self.at.text}: {self.what}{again}; {self.fix}"
 
@@ -68,13 +68,13 @@ class Hazard:
 def make_site(
     image: Image, tile: int, pc: int, name: str, worker: int | None = None, chip: int | None = None
 ) -> Site:
-    """An instruction with its source line and graph node, if the image has them."""
+    """Return an instruction with its source line and graph node, if the image has them."""
     file, line = image.lines.get(pc, (None, None))
     return Site(tile, pc, name, worker, file, line, image.nodes.get(pc), chip)
 
 
 def grouped(found: Sequence[Hazard]) -> list[tuple[Hazard, list[int]]]:
-    """Hazards that differ in tiles and addresses alone: the first of each, and the tiles of the others."""
+    """Group hazards that differ only in tiles and addresses: the first of each, and the others' tiles."""
     groups: dict[tuple[object, ...], tuple[Hazard, list[int]]] = {}
     for hazard in found:
         other = hazard.other
@@ -90,7 +90,7 @@ def grouped(found: Sequence[Hazard]) -> list[tuple[Hazard, list[int]]]:
 
 
 def _also(tiles: Sequence[int]) -> str:
-    """The end of a line about a hazard that other tiles have too."""
+    """Return the end of a line about a hazard that other tiles have too."""
     numbers = sorted(set(tiles))
     if not numbers:
         return ""

@@ -1,11 +1,11 @@
 """The sanitizer: its memories, and the order of a chip's agents by waits, copies and barriers.
 
-Vector clocks say what is ordered. An engine instruction comes after what its core did before it was issued; a
-core comes after what a worker did once it has waited for it, or has seen in the status register that the
-worker has nothing left; a copy comes after what its core did before it was started, and before what follows
-``dte.wait``, the end of the copy seen in dma_status, or its arrival seen by the receiving tile. A barrier
-orders its tiles. The instructions of one worker count as one after another, because the chip detects their
-conflicts.
+Vector clocks represent the order. An engine instruction comes after its core's actions before it was issued.
+A core comes after a worker's instructions once it has waited for them, or has seen in the status register
+that the worker is empty. A copy comes after its core's actions before it was started. It comes before
+everything after ``dte.wait``, after the end of the copy seen in dma_status, or after its arrival seen by the
+receiving tile. A barrier orders its tiles. The instructions of one worker count as one after another, because
+the chip detects their conflicts.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Words = npt.NDArray[np.int64]
 class Sanitizer(Observer):
     """Observes the tiles of a chip, from before they run.
 
-    ``codes`` is the program of each tile, which may change while it runs. ``waits_for`` says in words what a
-    tile that can never go on waits for.
+    ``codes`` is the program of each tile, which may change while it runs. ``waits_for`` describes the object
+    that a hanging tile waits for.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Sanitizer(Observer):
         self._findings = Findings(self.context, machine, image, codes, self.agents)
         self.vectors = np.zeros((self.agents.count, self.agents.count), np.int64)
         self.vectors[self.agents.own, self.agents.own] = (
-            1  # those of other chips are not touched before they send
+            1  # other chips' vectors are not touched before these send
         )
         self._released = np.zeros((len(tiles) * machine.chip_count, self.agents.count), np.int64)
         self._make_context(ddr_bytes)
@@ -76,15 +76,15 @@ class Sanitizer(Observer):
         self.blocks = [self._watch(tile) for tile in tiles]
         self._copy_side = checks.copy_kernel()
         self._arrivals: dict[tuple[int, int], Words] = {}
-        """For each tile and stream: the vector of a core that has seen what came through the stream."""
+        """By tile and stream: the vector of a core that has seen the stream's arrivals."""
         self._on_the_way: list[tuple[int, Words, tuple[tuple[int, int], ...]]] = []
         """Copies and updates of this round: agent, its vector, the streams that will count it."""
         self._stamps: list[deque[Stamp]] = [deque() for _ in tiles]
-        """For each tile: of what goes to other chips and has not left."""
+        """By tile: stamps of messages to other chips that have not left."""
         self._done: dict[int, Words] = {}
         """Vectors of register blocks whose copies were carried out."""
         self._other: list[tuple[int, Hazard]] = []
-        """(sequence number, hazard) of what was not found in the shadow."""
+        """(sequence number, hazard) of findings outside the shadow."""
         self._read: set[int] = set()
         """Tiles that have exited and whose outputs were read."""
         self._states: set[bytes] = set()
@@ -104,7 +104,7 @@ class Sanitizer(Observer):
         access.new_access(self._c, 0, 0, 0, layout.HOST)
 
     def _make_caches(self, ddr_bytes: int) -> None:
-        """The tables about the data caches of the cores of this chip."""
+        """Make the tables about the data caches of this chip's cores."""
         context, agents, lines = self.context, self.agents, ddr_bytes // CACHE_LINE + 1
         self._caches = np.zeros((len(self.tiles) * self.machine.chip_count, layout.CACHE_WORDS), np.int64)
         context[layout.CACHES] = self._caches.ctypes.data
@@ -131,7 +131,7 @@ class Sanitizer(Observer):
         return int(self.context.ctypes.data)
 
     def _watch(self, tile: Tile) -> Words:
-        """Let the compiled code of a tile call the checks; returns its words (``T_*``)."""
+        """Let the compiled code of a tile call the checks; return its words (``T_*``)."""
         block = np.zeros(layout.TILE_WORDS, np.int64)
         core = self.agents.core(tile.number)
         sites = self._table(8 * layout.SITE_WORDS * int(tile.words[state.CODE_WORDS] + 1))
@@ -149,7 +149,7 @@ class Sanitizer(Observer):
         return block
 
     def loaded(self, offset: int, size: int) -> None:
-        """Note DDR bytes that were loaded before the program began."""
+        """Record DDR bytes that were loaded before the program began."""
         self._access(0, layout.LOADED, True, layout.IN_DDR, offset, [size, 0, 1, 0, 1, 0, 1])
 
     def _access(
@@ -162,34 +162,34 @@ class Sanitizer(Observer):
         native.call(self._copy_side, words.ctypes.data, self._c)
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """The hazards found so far, by tile and in the order of its program."""
+        """Return the hazards found so far, by tile and in the order of its program."""
         found = [*self._findings.hazards(), *self._other]
         return tuple(hazard for _, hazard in sorted(found, key=lambda pair: (pair[1].at.tile, pair[0])))
 
     @property
     def more(self) -> bool:
-        """Whether there were more hazards than are kept."""
+        """True if there were more hazards than are kept."""
         return bool(self.context[layout.LOST])
 
     @property
     def gave_up(self) -> bool:
-        """Whether the tables were full, so that the rest of the run was not checked."""
+        """True if the tables were full, so that the rest of the run was not checked."""
         return bool(self.context[layout.FULL])
 
     def note(self, hazard: Hazard) -> None:
-        """Add a hazard that was not found in the shadow."""
+        """Add a hazard that was not found by the shadow."""
         self.context[layout.SEQUENCE] += 1
         self._other.append((int(self.context[layout.SEQUENCE]), hazard))
 
     def note_wrong_end(self, tile: Tile) -> None:
-        """Note the hazards that a packet hides which was refused because of its end."""
+        """Add the hazards of a packet that was refused because of its end."""
         for hazard in hidden_ends(self.image, tile):
             self.note(hazard)
 
-    # -- what orders -----------------------------------------------------------------------------------
+    # -- order ------------------------------------------------------------------------------------------
 
     def _see(self, agent: int, vector: Words) -> None:
-        """An agent has seen what one with this vector has done."""
+        """Record that an agent has seen everything before another's vector."""
         np.maximum(self.vectors[agent], vector, out=self.vectors[agent])
 
     def _step(self, agent: int) -> None:
@@ -261,22 +261,22 @@ class Sanitizer(Observer):
     # -- other chips -----------------------------------------------------------------------------------
 
     def _leave(self, tile: Tile, agent: int) -> None:
-        """Something of an agent goes to another chip."""
+        """Record that a message of an agent goes to another chip."""
         self._stamps[tile.number].append(Stamp(agent, tile.pc, self.vectors[agent].copy()))
 
     def take_stamp(self, tile: Tile) -> Stamp:
-        """Take that of what a tile has sent first of what has not left yet."""
+        """Take the stamp of a tile's oldest message that has not left yet."""
         return self._stamps[tile.number].popleft()
 
     def copy_confirmed(self, tile: Tile, block: int | None) -> None:
-        """Other chips have all that a copy has sent them."""
+        """Record that other chips have received all messages of a copy."""
         agent = self.agents.dte(tile.number, block)
         self._done[agent] = self.vectors[agent].copy()
 
     def came_from_afar(self, stamp: Stamp, tile: int, stream: int, pieces: Pieces, side: Side | None) -> None:
-        """Between rounds: something has come from another chip, for a stream if that is not negative.
+        """Record that a message from another chip has arrived, for a stream if that is not negative.
 
-        ``side``: what it has written, if it was a copy.
+        Called between rounds. ``side``: the place that it has written, if it was a copy.
         """
         self._states.clear()
         if self.context[layout.FULL]:
@@ -291,13 +291,13 @@ class Sanitizer(Observer):
             before = self._arrivals.get((tile, stream), stamp.vector)
             self._arrivals[tile, stream] = np.maximum(before, stamp.vector)
 
-    # -- what happens between tiles ----------------------------------------------------------------------
+    # -- events between tiles ----------------------------------------------------------------------------
 
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
         self._states.clear()
 
     def repeats(self) -> bool:
-        """Whether all tiles are in a state of an earlier round, with nothing between tiles since then.
+        """Return True if all tiles repeat the state of an earlier round, with nothing between tiles since.
 
         Counts of stores and instructions are part of the state, so memory is the same too.
         """
@@ -314,7 +314,7 @@ class Sanitizer(Observer):
                 self.note(self._endless(tile))
 
     def run_ended(self, tiles: Sequence[Tile]) -> None:
-        """The outputs are read, by the core of every tile as far as its own engines are concerned."""
+        """Check the reads of outputs by the core of every tile, as far as its own engines are concerned."""
         for tile in tiles:
             ended = tile.status is Status.EXITED and tile.number not in self._read
             if ended and not self.gave_up:
@@ -329,7 +329,7 @@ class Sanitizer(Observer):
         seen = self.vectors[core].copy()
         others = np.ones(self.agents.count, bool)
         others[workers] = False
-        self.vectors[core, others] = np.iinfo(np.int64).max  # what other tiles do is judged by barriers
+        self.vectors[core, others] = np.iinfo(np.int64).max  # barriers judge other tiles
         number = access.new_access(self._c, core, int(seen[core]), tile.pc - 4, layout.EXIT)
         for _, offset, size in outputs(self.image):
             if number and size:
@@ -337,7 +337,7 @@ class Sanitizer(Observer):
         self.vectors[core] = seen
 
     def _endless(self, tile: Tile) -> Hazard:
-        """What a tile does that can never go on."""
+        """Return the hazard of a tile that can never continue."""
         place, name = tile.pc, "loop"
         if tile.status is Status.BARRIER:
             name = "ncc.barrier"
@@ -358,7 +358,10 @@ class Sanitizer(Observer):
 
 
 def snapshot(tile: Tile, block: Words) -> bytes:
-    """Everything that decides how a tile goes on; counts of stores and instructions stand for memory."""
+    """Return everything that decides how a tile continues.
+
+    Counts of stores and instructions stand for memory.
+    """
     words = tile.words
     parts = [
         words[state.X : state.X + 32],

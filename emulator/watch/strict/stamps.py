@@ -1,4 +1,4 @@
-"""What a message to another chip says of its sender, so that order is known across chips."""
+"""The sender's clocks in a message to another chip, so that order is known across chips."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Stamp(NamedTuple):
-    """The sender of a message, and how far it had seen all agents of all chips."""
+    """The sender of a message, and the clocks up to which it had seen all agents of all chips."""
 
     agent: int
     """A register block of a DTE, or the core that has sent an update."""

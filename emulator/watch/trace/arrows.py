@@ -1,8 +1,8 @@
 """Arrows of a trace: from an instruction to the one that it delayed, and along copies between tiles.
 
-An arrow is two events with one number, each inside its slice. Both slices of a dependency come soon after one
-another: the latest instructions of each tile are remembered, and an arrow whose origin has not come yet waits
-for some time.
+An arrow is two events with one number, each inside its slice. Both slices of a dependency come shortly after
+one another: the latest instructions of each tile are remembered, and an arrow whose origin has not come yet
+waits for some time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from emulator.watch.bins import Ints
 from .file import SEPARATOR
 
 REMEMBERED = 4096
-"""Instructions that are remembered for a tile; also how many arrows of the chip may wait."""
+"""Instructions that are remembered for a tile; also the most waiting arrows of the chip."""
 _NONE = -1
 _NUMBER, _THREAD, _STARTED, _ENDED = range(4)
 
 
 class Ends(NamedTuple):
-    """Slices that arrows lead to: their thread and time, and the number of the instruction they come from."""
+    """Slices that arrows lead to: their thread and time, and the number of the instruction at the origin."""
 
     tile: Ints
     blocker: Ints
@@ -34,7 +34,7 @@ class Ends(NamedTuple):
 
 
 class Arrows:
-    """Makes the arrows; ``lost`` counts those whose origin is no longer remembered or never came."""
+    """Makes the arrows; ``lost`` counts arrows whose origin is no longer remembered or never came."""
 
     def __init__(self, tiles: int, microseconds: float) -> None:
         self._microseconds = microseconds
@@ -44,7 +44,7 @@ class Arrows:
         self.lost = 0
 
     def dependencies(self, batch: Batch, threads: Ints) -> list[str]:
-        """The arrows between slices of one tile, each with both its events."""
+        """Return the arrows between slices of one tile, each with both its events."""
         slices = batch.slices
         engines = np.flatnonzero(slices["track"] != Track.CORE)
         tiles, numbers = slices["tile"][engines], slices["number"][engines]
@@ -69,15 +69,14 @@ class Arrows:
         return arrows
 
     def end(self) -> None:
-        """Give up the arrows that wait: no more slices will come."""
+        """Give up the waiting arrows: no more slices will come."""
         self.lost += len(self._waiting.tile)
 
     def _between(self, ends: Ends, origin: Ints, known: Ints) -> list[str]:
-        """Both events of arrows: an arrow leaves just before the end of one slice and arrives at the start of
-        the other.
+        """Return both events of arrows, from just before the end of one slice to the start of the other.
 
-        When the slices overlap, it is drawn at the start of the overlap, or for a wait of the core at its
-        end.
+        When the slices overlap, an arrow is drawn at the start of the overlap, or for a wait of the core at
+        its end.
         """
         first, last = origin[:, _STARTED], origin[:, _ENDED]
         leave = np.maximum(last - 2 * TICKS, first)
@@ -92,7 +91,7 @@ class Arrows:
         return self._events("dependency", pid, thread, leave[chosen], pid, to, arrive[chosen])
 
     def copies(self, tile: Ints, thread: Ints, to: Ints, there: Ints, at: Ints) -> list[str]:
-        """The arrows from senders (``tile``, ``thread``) to the copies' slices at their targets."""
+        """Return the arrows from senders (``tile``, ``thread``) to the copies' slices at their targets."""
         return self._events("copy", tile + 1, thread, at, to + 1, there, at)
 
     def _events(

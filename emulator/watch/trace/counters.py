@@ -20,7 +20,7 @@ _READ, _WRITTEN = 0, 1
 class CounterTracks:
     """Collects the values of the counters; ``events`` writes them when the run is over.
 
-    A counter has a value for each bin of time: the average over the bin, for the scratchpad what is in use
+    A counter has a value for each bin of time: the average over the bin, for the scratchpad the bytes in use
     at any time in it.
     """
 
@@ -46,7 +46,10 @@ class CounterTracks:
         self._spm.add(batch)
 
     def events(self, end: int, chip: int) -> Iterator[str]:
-        """All counters up to ``end`` (ticks); ``chip`` is the process of those that belong to no tile."""
+        """Yield all counters up to ``end`` (ticks).
+
+        ``chip`` is the process for those that belong to no tile.
+        """
         ticks_per_second = 1e6 / self._microseconds
         rates = self._ddr.rates() * (ticks_per_second / 1e9)
         for tile in [*range(self._machine.tiles), -1]:
@@ -73,7 +76,7 @@ class CounterTracks:
     def _counter(
         self, pid: int, name: str, values: dict[str, Floats] | dict[str, Ints], width: int, end: int
     ) -> Iterator[str]:
-        """A counter with several values, noted where one of them changes, and 0 at the end."""
+        """Yield a counter with several values, at each change of one of them, and 0 at the end."""
         table = np.stack([np.round(column[: -(-end // width)], 3) for column in values.values()], axis=1)
         changes = np.flatnonzero((np.diff(table, axis=0, prepend=0) != 0).any(axis=1))
         arguments = ",".join(f'"{key}":%.12g' for key in values)

@@ -18,13 +18,13 @@ from tx8isa.errors import Tx8Error
 from tx8isa.tools.files import GrowingFile, failure_named
 
 SEPARATOR = ",\n"
-"""Text between two events."""
+"""The text between two events."""
 _LEVEL = 3
 """Compression level: a trace shrinks to a twentieth; higher levels take longer than all other work."""
 
 
 _MOST_PROCESSES = 1000
-"""Process numbers of a chip in a trace of several: more than a chip has tiles."""
+"""Process numbers of a chip in a trace of several chips: more than a chip has tiles."""
 _PIECE = 1 << 20
 """Letters of a part that are copied at a time."""
 _NUMBERED = re.compile('"(pid|id)":([0-9]+)')
@@ -33,8 +33,8 @@ _NUMBERED = re.compile('"(pid|id)":([0-9]+)')
 class TraceFile:
     """A trace that grows under a temporary name. A path that ends in ``.gz`` is compressed.
 
-    Tx8Error when nothing can be written there. A write that fails later raises nothing, because the run goes
-    on: ``error`` says what happened, and the file is dropped.
+    Tx8Error when nothing can be written there. A write that fails later raises nothing, because the run
+    continues: ``error`` has the message, and the file is dropped.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -110,8 +110,8 @@ class TraceFile:
 class PartOfTrace:
     """The part of one of several chips in a trace: its processes and arrows have numbers of their own.
 
-    It is kept in a temporary file without a name, beside the trace if there is such a folder, until all parts
-    are put together.
+    It is kept in a temporary file without a name, in the trace's folder if there is one, until all parts are
+    joined.
     """
 
     def __init__(self, path: str | Path, chip: int, chips: int) -> None:
@@ -140,7 +140,7 @@ class PartOfTrace:
             self._write(piece)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Keep the summary of this part; the whole file is completed by who has made it."""
+        """Keep the summary of this part; the whole file is completed by its maker."""
         self.summary = summary
 
     def abandon(self) -> None:
@@ -157,7 +157,7 @@ class PartOfTrace:
             self.error = f"{self._path}: the trace is lost: {error.strerror or error}"
 
     def pieces(self) -> Iterator[str]:
-        """The events, in pieces."""
+        """Yield the events, in pieces."""
         self._file.seek(0)
         while piece := self._file.read(_PIECE):
             yield piece

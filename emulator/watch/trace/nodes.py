@@ -45,14 +45,14 @@ class _Tile:
 
 
 class NodeTrack:
-    """Collects runs; ``add`` and ``end`` give the events of those that are complete."""
+    """Collects runs; ``add`` and ``end`` yield the events of complete runs."""
 
     def __init__(self, texts: Texts, tiles: int, microseconds: float) -> None:
         self._texts, self._microseconds = texts, microseconds
         self._tiles = [_Tile() for _ in range(tiles)]
 
     def add(self, batch: Batch) -> Iterator[str]:
-        """Take slices; the events of runs that are complete."""
+        """Take slices; yield the events of complete runs."""
         rows = batch.slices[batch.slices["track"] != Track.CORE]
         if not len(rows):
             return
@@ -77,7 +77,7 @@ class NodeTrack:
                 yield from self._show(number, state.runs.pop(0))
 
     def end(self) -> Iterator[str]:
-        """The events of all other runs."""
+        """Yield the events of all other runs."""
         for number, state in enumerate(self._tiles):
             for run in state.runs:
                 yield from self._show(number, run)

@@ -15,11 +15,11 @@ from tx8isa.machine.description import Machine
 from .texts import CAUSES, Same, Text, Texts
 
 _KINDS = 1 << 12
-"""A number larger than those of records and causes."""
+"""A number larger than all records' and causes' numbers."""
 _COPY = -1
-"""Record of a copy that stores to registers have started."""
+"""Record of a copy that was started by stores to registers."""
 _FEW = 16
-"""Slices of one program counter from which on it is faster to format them together."""
+"""The fewest slices of one program counter that are formatted faster together."""
 Middle = Text | Same
 _AMOUNTS = {
     "spm_read": "SPM read",
@@ -41,7 +41,7 @@ class Rows:
         self._known: dict[int, Middle] = {}
 
     def lines(self, batch: Batch, threads: Ints) -> list[str]:
-        """The event of each slice, in the order of the slices."""
+        """Return the event of each slice, in the order of the slices."""
         slices = batch.slices
         middles = self._middles(slices, given_operands(batch, self._ddr))
         kinds = _kinds(slices, self._tiles)
@@ -54,7 +54,7 @@ class Rows:
         return texts
 
     def _middles(self, slices: np.ndarray, operands: Ints) -> np.ndarray:
-        """The text about the instruction of each slice: made by program counter if these are few."""
+        """Return the text about the instruction of each slice: made by program counter if these are few."""
         is_core = slices["track"] == Track.CORE
         kind = np.where(is_core, _COPY - 1 - slices["cause"], slices["record"]).astype(np.int64)
         keys = (slices["pc"] * _KINDS + (kind + _KINDS // 2)).tolist()
@@ -83,7 +83,7 @@ class Rows:
     def _template(
         self, kind: int, slices: np.ndarray, threads: Ints, middles: np.ndarray
     ) -> tuple[str, list[list[Any]]]:
-        """Template for slices of a kind, and the columns that it takes; amounts of 0 are omitted."""
+        """Return a template for slices of a kind, and the columns that it takes; amounts of 0 are omitted."""
         length = slices["ended"] - slices["started"]
         columns = [
             (slices["tile"] + 1).tolist(),
@@ -116,7 +116,7 @@ class Rows:
         return f'{{"ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,%s{",".join(parts)}}}}}', columns
 
     def arriving(self, slices: np.ndarray, threads: Ints) -> list[str]:
-        """The events that show copies at their targets."""
+        """Return the events that show copies at their targets."""
         begin = (slices["started"] * self._microseconds).tolist()
         length = ((slices["ended"] - slices["started"]) * self._microseconds).tolist()
         columns = (
@@ -135,7 +135,7 @@ class Rows:
 
 
 def _kinds(slices: np.ndarray, tiles: int) -> Ints:
-    """A number for each slice that says which arguments it has; targets above ``tiles`` are elsewhere."""
+    """Return a number for each slice's set of arguments; targets above ``tiles`` are on other chips."""
     kind: Ints = slices["cause"].astype(np.int64) << 16
     for bit, column in enumerate(_AMOUNTS):
         kind |= (slices[column] != 0) << bit
@@ -147,15 +147,15 @@ def _kinds(slices: np.ndarray, tiles: int) -> Ints:
 
 
 def is_sent(slices: np.ndarray, tiles: int) -> Ints:
-    """Rows of copies to the scratchpad of one of the chip's tiles."""
+    """Return rows of copies to the scratchpad of one of the chip's tiles."""
     here = (slices["target"] >= 0) & (slices["target"] < tiles)
     return np.flatnonzero(here & (slices["ddr_written"] == 0))
 
 
 def given_operands(batch: Batch, ddr: int) -> Ints:
-    """Operand values as the program gave them: offsets in DDR become addresses again.
+    """Return operand values as the program gave them: offsets in DDR become addresses again.
 
-    ``ddr``: where the engines see DDR.
+    ``ddr``: the address of DDR in the engines' view.
     """
     used = np.unique(batch.slices["record"])
     used = used[used >= 0].tolist()

@@ -1,7 +1,7 @@
-"""How much of a scratchpad is in use over time, from the byte ranges of the instructions.
+"""Measures the use of a scratchpad over time, from the byte ranges of the instructions.
 
-Two bit maps for each tile say which 256-byte lines were read and written in each bin of time. A line is in
-use in a bin in which it is touched, and between a write and a later read of it. Within a bin, reads count
+Two bit maps for each tile have the 256-byte lines that were read and written in each bin of time. A line is
+in use in a bin in which it is touched, and between a write and a later read of it. Within a bin, reads count
 as if they came first: a line that is read was in use before, if it had been written.
 """
 
@@ -25,7 +25,7 @@ Bits = npt.NDArray[np.uint8]
 
 
 class ScratchpadUse:
-    """The maps of all tiles; those of a tile are made when it first touches its scratchpad."""
+    """The maps of all tiles; a tile's are made when it first touches its scratchpad."""
 
     def __init__(self, tiles: int, spm_bytes: int) -> None:
         self.axis = Axis(BINS, TICKS)
@@ -48,7 +48,7 @@ class ScratchpadUse:
         self._mark(place, first[of] // LINE_BYTES, last[of] + 1)
 
     def _mark(self, place: Ints, first: Ints, end: Ints) -> None:
-        """Mark lines ``first`` .. ``end`` - 1 in the bit map row that ``place`` numbers."""
+        """Mark lines ``first`` .. ``end`` - 1 in the bit map row with the number ``place``."""
         places, index = np.unique(place, return_inverse=True)
         order = np.argsort(index, kind="stable")
         low, high = int(first.min()) // 8 * 8, int(end.max())  # most programs use a part of it
@@ -73,7 +73,7 @@ class ScratchpadUse:
         return found
 
     def in_use(self, tile: int) -> tuple[Ints, Ints] | None:
-        """Bytes in use, and bytes written so far, by bin; None when the tile has touched nothing."""
+        """Return bytes in use, and bytes written so far, by bin; None when the tile has touched nothing."""
         found = self._maps[tile]
         if found is None:
             return None

@@ -29,10 +29,10 @@ CHUNK = 8192
 class Trace:
     """A ``Sink`` that writes a trace; at any time it keeps a bounded part of it.
 
-    ``program`` is what the trace calls the program, ``chip`` the chip that it is about, if there are several,
-    each of which writes its part. Tx8Error when ``path`` cannot be written. The file is
-    there after ``close``; a failure to write it shows in ``error``, and ``finish`` raises it, so that the
-    run's results are not lost. The end of a ``with`` block drops a trace that was not closed.
+    ``program`` is the program's name in the trace; ``chip`` its chip, if there are several, each of which
+    writes its part. Tx8Error when ``path`` cannot be written. The file exists after ``close``; a failure to
+    write it shows in ``error``, and ``finish`` raises it, so that the run's results are not lost. The end of
+    a ``with`` block drops a trace that was not closed.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Trace:
                 self._write()
 
     def close(self, ends: Sequence[int]) -> None:
-        """The run is over, or was stopped: complete the file. ``ends``: the tiles' ends in ticks."""
+        """Complete the file after the run or its stop. ``ends``: the tiles' ends in ticks."""
         self._write()
         self._arrows.end()
         end = max([self._end, *ends])
@@ -83,11 +83,11 @@ class Trace:
 
     @property
     def error(self) -> str | None:
-        """Why the trace could not be written."""
+        """The reason why the trace could not be written."""
         return self._file.error
 
     def finish(self) -> None:
-        """Tx8Error when the trace could not be written."""
+        """Raise Tx8Error when the trace could not be written."""
         if self.error:
             raise Tx8Error(self.error)
 
@@ -133,6 +133,6 @@ class Trace:
 
 
 def _part(batch: Batch, begin: int, end: int) -> Batch:
-    """A copy of some rows, because the arrays of a batch may be reused."""
+    """Return a copy of some rows, because the arrays of a batch may be reused."""
     slices, ranges, fields = batch
     return Batch(slices[begin:end].copy(), ranges[begin:end].copy(), fields[begin:end].copy())

@@ -24,7 +24,7 @@ CAUSES = ("", "queue full", "dependency", "bank", "DDR", "NoC", "copies", "arriv
 
 
 def value_text(operand: Operand, value: int) -> str:
-    """A value in the form of assembly."""
+    """Return a value in the form of assembly."""
     for name, code in operand.choices:
         if code == value:
             return name
@@ -38,7 +38,10 @@ def _is_hex(operand: Operand) -> bool:
 
 
 def operand_texts(record: Instruction, values: Sequence[int], registers: int = 0) -> dict[int, str]:
-    """Text of each operand that assembly names, by its position; ``registers`` marks those always named."""
+    """Return the text of each operand that assembly names, by position.
+
+    ``registers`` marks those always named.
+    """
     texts = {}
     for index, operand in enumerate(record.operands):
         if operand.hidden or operand.name == "format":
@@ -55,7 +58,7 @@ def operand_texts(record: Instruction, values: Sequence[int], registers: int = 0
 
 
 def full_name(record: Instruction, values: Sequence[int]) -> str:
-    """The mnemonic with its format."""
+    """Return the mnemonic with its format."""
     if not record.formats:
         return record.mnemonic
     return f"{record.mnemonic}.{Format(values[record.index('format')]).token}"
@@ -88,7 +91,7 @@ class Text:
         self._is_plain = not any(_is_spelt(record.operands[i]) for i in self._varying)
 
     def of(self, values: Sequence[int]) -> str:
-        """The text for these operand values, DDR addresses as the program gave them."""
+        """Return the text for these operand values, DDR addresses as the program gave them."""
         if self._template is not None and [values[i] for i in self._fixed] == self._expected:
             return self._filled([values[i] for i in self._varying])
         # stores to registers issued it, or the program has changed its text
@@ -101,7 +104,7 @@ class Text:
         return self._others[key]
 
     def of_all(self, values: Ints) -> list[str] | str:
-        """The texts for many rows of operand values; one when they are the same."""
+        """Return the texts for many rows of operand values; one when they are the same."""
         if self._template is None or not (values[:, self._fixed] == self._expected).all():
             return [self.of(row) for row in values.tolist()]
         if not self._varying:
@@ -110,7 +113,7 @@ class Text:
         return [template % tuple(row) for row in rows] if self._is_plain else list(map(self._filled, rows))
 
     def _filled(self, values: Sequence[int]) -> str:
-        """The template with the values of the varying operands."""
+        """Return the template with the values of the varying operands."""
         template = self._template or ""
         if self._is_plain:
             return template % tuple(values)
@@ -125,7 +128,7 @@ class Text:
 
 
 def _is_spelt(operand: Operand) -> bool:
-    """Whether the values are spelt with names."""
+    """Return True if the values are spelt with names."""
     return bool(operand.choices or operand.lanes)
 
 
@@ -156,28 +159,28 @@ class Texts:
         self._code = [s for s in image.segments if "x" in s.flags]
 
     def instruction(self, pc: int, record: int) -> Text:
-        """The text about a record that was issued at a program counter."""
+        """Return the text about a record that was issued at a program counter."""
         decoded, known = self._decode(pc), records()[record]
         found = decoded if isinstance(decoded, DecodedInstruction) and decoded.instruction is known else None
         return Text(self._place(pc), known, found)
 
     def copy(self, pc: int) -> Same:
-        """The text about a copy that stores to the registers of a DTE block have started."""
+        """Return the text about a copy that was started by stores to the registers of a DTE block."""
         return Same(f'"cat":"DTE","name":"copy","args":{{{self._place(pc)}')
 
     def wait(self, pc: int, cause: int) -> Same:
-        """The text about a core that waits at a program counter."""
+        """Return the text about a core that waits at a program counter."""
         decoded = self._decode(pc)
         name = decoded.instruction.mnemonic if isinstance(decoded, DecodedInstruction) else decoded
         at = f'"instruction":"{name}",' if name else ""
         return Same(f'"cat":"core","name":"wait: {CAUSES[cause]}","args":{{{at}{self._place(pc)}')
 
     def node(self, pc: int) -> str:
-        """The graph node that an instruction was made for, or nothing."""
+        """Return the graph node of an instruction, or an empty text."""
         return self._image.nodes.get(pc, "")
 
     def _place(self, pc: int) -> str:
-        """Members of ``args`` with line and node of an instruction; each ends with a comma."""
+        """Return members of ``args`` with line and node of an instruction; each ends with a comma."""
         text = f'"pc":"{pc:#x}",'
         line, node = self._image.lines.get(pc), self.node(pc)
         if line:
@@ -187,7 +190,7 @@ class Texts:
         return text
 
     def _decode(self, pc: int) -> DecodedInstruction | str | None:
-        """What the image has at an address: an engine instruction, or the mnemonic of another."""
+        """Return what the image has at an address: an engine instruction, or another one's mnemonic."""
         for segment in self._code:
             at = pc - segment.address
             if 0 <= at < len(segment.data) and pc % COMPRESSED_BYTES == 0:

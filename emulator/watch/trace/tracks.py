@@ -1,7 +1,7 @@
 """Tracks of a trace: a process for each tile, a thread for each queue.
 
 Viewers draw slices that overlap on one thread as if one had called the other. So a slice that overlaps
-another one, such as copies to several targets, goes to a further lane of its track.
+another one, such as a copy to several targets, goes to a further lane of its track.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from emulator.watch.bins import Ints
 from tx8isa.machine.description import Machine
 
 NODE, ARRIVING = 8, 9
-"""Tracks of a trace besides those of ``Track``: graph nodes; copies that others send to this tile."""
+"""Tracks of a trace in addition to ``Track``: graph nodes; copies from others to this tile."""
 _ORDER = (
     NODE,
     Track.CORE,
@@ -35,26 +35,26 @@ _TRACKS, _WORKERS = 16, 16
 
 
 def thread(track: int, worker: int = 0, lane: int = 0) -> int:
-    """The thread id of a lane of a track, in the order in which they are shown."""
+    """Return the thread id of a lane of a track, in the order in which they are shown."""
     return int(_POSITION[track]) * _TRACK_IDS + worker * _WORKER_IDS + lane
 
 
 class Tracks:
-    """Gives every slice its thread; ``announce`` names the threads that are new."""
+    """Gives every slice its thread; ``announce`` names new threads."""
 
     def __init__(self, machine: Machine, chip: int | None = None) -> None:
-        """``chip``: which one it is, if there are several."""
+        """``chip``: its number, if there are several."""
         self._machine, self._number = machine, chip
         self._ends: dict[int, list[int]] = {}
         self._said: set[int] = set()
 
     @property
     def chip(self) -> int:
-        """Process id of what belongs to no tile."""
+        """Process id of events that belong to no tile."""
         return self._machine.tiles + 1
 
     def threads(self, tile: Ints, track: Ints, worker: Ints, begin: Ints, end: Ints) -> Ints:
-        """Thread ids of slices, given by columns; times in ticks."""
+        """Return thread ids of slices, given by columns; times in ticks."""
         group = (tile * _TRACKS + track) * _WORKERS + worker
         order = np.argsort(group.astype(np.uint16), kind="stable")
         lanes = np.zeros(len(group), dtype=np.int64)
@@ -66,7 +66,7 @@ class Tracks:
 
     @staticmethod
     def _lanes(ends: list[int], begin: Ints, end: Ints) -> Ints | list[int]:
-        """Lanes of slices; ``ends`` has the end of what each lane holds."""
+        """Return lanes of slices; ``ends`` has the end of each lane's last slice."""
         before = np.concatenate((ends[:1], end[:-1]))
         if len(ends) == 1 and bool((begin >= before).all()):
             ends[0] = int(end[-1])
@@ -79,7 +79,7 @@ class Tracks:
         return lanes
 
     def processes(self) -> list[str]:
-        """Metadata: names and order of the chip and its tiles."""
+        """Return metadata: names and order of the chip and its tiles."""
         own = "chip" if self._number is None else f"chip {self._number}"
         names = {self.chip: f"{own} ({self._machine.name})"}
         for tile in range(self._machine.tiles):
@@ -93,7 +93,7 @@ class Tracks:
         ]
 
     def announce(self, pids: Ints, tids: Ints) -> list[str]:
-        """Metadata of the threads that appear for the first time."""
+        """Return metadata of the threads that appear for the first time."""
         most = _TRACKS * _TRACK_IDS
         fresh = [pair for pair in np.unique(pids * most + tids).tolist() if pair not in self._said]
         self._said.update(fresh)
