@@ -23,6 +23,8 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
 DTYPES = {Format.FP16: "float16", Format.BF16: "bfloat16", Format.INT8: "bool"}
+_AFTER, _AFTER_BYTES = "after_the_output", 1 << 16
+"""Space in DDR that no phase may write, where rows beyond the last one of the output would be."""
 TRAVEL = {Format.FP16: np.float16, Format.INT8: np.bool_}
 """Types of the arrays in which buffers of these formats are given; float32 for all others."""
 
@@ -75,6 +77,7 @@ def phase_program(
     for constant in kernel.constants:
         data.made(constant.symbol, constant.fmt, constant.key, constant.compute)
     data.out.lines.append(_directive("output", output))
+    data.space(_AFTER, _AFTER_BYTES)
     for scratch in kernel.scratches:
         data.space(scratch.symbol, scratch.size)
     lines = kernel.text()
@@ -110,7 +113,25 @@ def run_phase(
     is an AssertionError. ``compact``: code that is to be small; ``smallest``: as small as it can be made.
     """
     loaded, lines = phase_program(lower, tensors, output, tiles, machine, compact, smallest)
-    results = loaded.run(travelling(inputs, tensors), strict=strict)
-    if strict:
-        assert not loaded.hazards, loaded.hazards[0]
-    return np.asarray(results[output.symbol]), lines
+    return output_of(loaded, travelling(inputs, tensors), strict), lines
+
+
+def output_of(loaded: emulator.Program, inputs: Mapping[str, Array], strict: bool = True) -> Array:
+    """Runs a program of one phase and gives its output.
+
+    AssertionError for a hazard, and for a store before the output or right after it. What comes later are
+    the spaces of the phase.
+    """
+    (output,) = loaded.outputs
+    system = loaded.start(inputs, strict=strict)
+    end = loaded.image.symbols[_AFTER].address - loaded.machine.windows.ddr_engine + _AFTER_BYTES
+    before = system.memories.ddr[:end].copy()
+    system.run()
+    if system.sanitizer is not None:
+        hazards = system.sanitizer.hazards()
+        assert not hazards, hazards[0]
+    first, size = loaded.extent(output, system.memories)
+    changed = np.flatnonzero(before != system.memories.ddr[:end])
+    wrong = changed[(changed < first) | (changed >= first + size)]
+    assert not wrong.size, f"{wrong.size} bytes beside the output are changed; the first: {wrong[0] - first}"
+    return np.asarray(loaded.results(system)[output.name])
