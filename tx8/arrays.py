@@ -34,7 +34,7 @@ class Trees:
         try:
             leaves, found = jax.tree_util.tree_flatten((tuple(given), dict(named)))
         except (TypeError, ValueError) as error:  # keys that have no order
-            raise InputError(f"the arguments are no tree of JAX: {str(error).splitlines()[0]}") from None
+            raise InputError(f"the arguments are not a tree of JAX: {str(error).splitlines()[0]}") from None
         if found == self.arguments:
             return {name: leaf for name, leaf in zip(self.names, leaves, strict=True) if name is not None}
         inputs = [name for name in self.names if name is not None]

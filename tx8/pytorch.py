@@ -44,7 +44,7 @@ def last_run() -> Run:
 def backend(
     module: GraphModule, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None, **others: Any
 ) -> Callable[..., list[Any]]:
-    """Return the function that runs a graph, as torch.compile asks for; Tx8Error for what is refused."""
+    """Return the function that runs a graph, as torch.compile asks for; Tx8Error for a refused graph."""
     from compiler.frontend.torch import import_torch
 
     torch = import_torch("torch.compile")

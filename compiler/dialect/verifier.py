@@ -39,7 +39,7 @@ class Verifier:
 
 
 def _state(operation: Operation) -> State:
-    """Return copies of what is compared between passes; later changes of the operation do not touch them."""
+    """Return copies of the parts that are compared between passes; later changes do not touch them."""
     operands, results = tuple(operation.operands), operation.results
     blocks = [block for region in operation.regions for block in region.blocks]
     return (

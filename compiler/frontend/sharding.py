@@ -100,7 +100,7 @@ def _specs(
     for spec in given.sharding_spec:
         name = spec.tensor_name
         if name not in names:
-            raise _Wrong(f"sharding of '{name}', which is no tensor of the node: {', '.join(names)}")
+            raise _Wrong(f"sharding of '{name}', which is not a tensor of the node: {', '.join(names)}")
         if name in seen:
             raise _Wrong(f"tensor '{name}' has two shardings; expected one")
         if name not in tensors:

@@ -167,7 +167,7 @@ class Rule:
 
 
 Expansion = Callable[[Any, Call], "tuple[str, ...] | None"]
-"""Adds the nodes that replace a call to a builder (:class:`compiler.operators.expansion.builder.Builder`).
+"""Adds to a builder (:class:`compiler.operators.expansion.builder.Builder`) the nodes that replace a call.
 
 The result names the values that replace the outputs, or is None for a call that the operator's own lowering
 computes.

@@ -17,7 +17,7 @@ _SENSITIVITY_SAMPLES = 4
 _SENSITIVITY_WORK, _CHOICE_WORK = 300_000_000_000, 17_000_000_000
 """Multiplications for all sensitivities, half a run each, and for one tried choice.
 
-Fewer samples of large networks are run therefore. The final choice is run on all samples.
+So large networks run fewer samples here. The final choice is run on all samples.
 """
 _STEPS_BACK = 20
 """The share of nodes, one in this many, that goes back to float at once if all samples lose too much."""

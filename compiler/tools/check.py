@@ -236,7 +236,7 @@ def _how(row: Row) -> str:
 _TEXTS = {
     "no code": "no code: the same bytes in another shape",
     "constant": "computed when compiling",
-    "not examined": "not examined: an operand comes from what is refused",
+    "not examined": "not examined: an operand comes from a refused node",
 }
 
 

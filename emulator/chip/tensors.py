@@ -69,7 +69,7 @@ class TensorView:
 
 
 def find_tensor(text: str, image: Image, machine: Machine) -> TensorView:
-    """Return the tensor that ``text`` names as in ``SPEC``; TensorError with what is allowed."""
+    """Return the tensor that ``text`` names as in ``SPEC``; TensorError lists the allowed forms."""
     for buffer in image.buffers:
         if buffer.name == text:
             offset = ddr_offset(buffer.address, image.windows)

@@ -19,7 +19,7 @@ from .messages import RemoteCopy
 
 _MOST_SHOWN = 16
 _LINKS_PROCESS = 1_000_000
-"""Process of the links in a trace, above those of chips."""
+"""Process number of the links in a trace, above the chips' numbers."""
 
 Count = Annotated[int, Meta(ge=0)]
 

@@ -219,7 +219,7 @@ class ChipsWatching:
         return list(compare(self._against, report.chips[report.last_chip]).lines())
 
     def finish(self, found: RunFindings) -> list[str]:
-        """Write the files about a finished run; return messages about those that cannot be written."""
+        """Write the files about a finished run; return messages about unwritable files."""
         errors = []
         for chip, path in zip(found.chips, self._paths, strict=False):
             errors += _tried(partial(write_whole, path, chip.page))

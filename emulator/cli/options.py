@@ -207,7 +207,7 @@ def _add_rules(parser: argparse._ArgumentGroup) -> None:
         help="which rank of mpiexec has which chips: block (neighbours together), cyclic, or that of each "
         "chip, such as 0,0,1,1",
     )
-    add("--chip", type=_number, default=0, metavar="N", help="the chip of which the dumps are (0)")
+    add("--chip", type=_number, default=0, metavar="N", help="the chip whose memories are dumped (0)")
 
 
 def _number(text: str) -> int:

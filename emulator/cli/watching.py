@@ -100,7 +100,7 @@ class Watching:
         return list(compare(self._against, make_report(self.statistics, system.tiles)).lines())
 
     def finish(self, system: System, fault: str) -> list[str]:
-        """Write the files of a finished run; return messages about those that cannot be written.
+        """Write the files of a finished run; return messages about unwritable files.
 
         ``fault``: the fault that stopped the run, if any. The outputs of the run are written by then, so that
         nothing is lost.

@@ -1,4 +1,4 @@
-"""Loads and stores of the kernel core: the place of their bytes, and what is recorded. Compiled."""
+"""Loads and stores of the kernel core: the places of their bytes, and their records. Compiled."""
 
 from __future__ import annotations
 

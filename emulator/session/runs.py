@@ -39,7 +39,7 @@ class RepeatedRuns:
         self._seconds = SHORT
         segments = sum(segment.size for segment in program.image.segments)
         self.size = segments + program.machine.tiles * program.machine.spm.bytes
-        """Bytes of its memories, without those that the host supplies later."""
+        """Bytes of its memories, without pages that the host supplies later."""
 
     @property
     def threads(self) -> int:

@@ -68,7 +68,7 @@ class Target:
     side: Side
     user_id: int = 0
     chip: int | None = None
-    """The other chip of the tile; None: the tile is on this chip."""
+    """Number of the tile's chip, if that is another one; None for a tile of this chip."""
 
     @property
     def packet(self) -> Packet | None:

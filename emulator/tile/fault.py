@@ -1,4 +1,4 @@
-"""Messages of faults: the place of a fault, the value found, what is allowed."""
+"""Messages of faults: the place of a fault, the value found, and the allowed values."""
 
 from __future__ import annotations
 

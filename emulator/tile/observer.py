@@ -18,7 +18,7 @@ class Observer:
     """Base class of observers, whose methods do nothing. Program counters are still on the instruction."""
 
     needs_rounds = True
-    """True if it has to see all barriers, exits and ends of rounds, not only those that end in Python."""
+    """True if it has to see all barriers, exits and round ends, not only those that end in Python."""
 
     def waited(self, tile: Tile, worker: int) -> None:
         """A program has seen in a status register that a worker has nothing left."""

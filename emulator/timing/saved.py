@@ -59,7 +59,7 @@ class TimeState:
     logs: list[LogState]
     sent: Words
     carried: Words
-    """Messages of copies that were started, and carried out."""
+    """``sent``: messages of copies that were started; ``carried``: of those that were carried out."""
     arrived: Words
     seen: Words
     """[tile, stream]: numbers of arrived copies and updates, and of those that the program waited for."""

@@ -336,7 +336,7 @@ REFUSED: dict[str, tuple[Any, dict[str, int], str]] = {
     "a bound of no loop": (
         lambda: collecting(False),
         {"step": 4},
-        "a bound is given for 'step', which is no Loop, and finds nothing whose number data decides; "
+        "a bound is given for 'step', which is not a Loop and has no result of data-dependent size; "
         "nodes that can have one: steps; did you mean 'steps'?",
     ),
     "rows that another loop carries": (

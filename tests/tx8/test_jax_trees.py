@@ -140,7 +140,7 @@ def test_other_trees_are_refused_in_one_line() -> None:
             program.run(*given)
         assert str(error.value).startswith("the arguments are ((") and wanted in str(error.value)
         assert str(error.value).endswith("or inputs: " + ", ".join(b.name for b in program.inputs))
-    with pytest.raises(tx8.Error, match="the arguments are no tree of JAX: "):
+    with pytest.raises(tx8.Error, match="the arguments are not a tree of JAX: "):
         program.run({1: X, "x": X})
     with pytest.raises(tx8.Error, match="the program has no input 'y'"):
         program.run({"y": X, "x": X}, threads=1)

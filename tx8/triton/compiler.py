@@ -63,7 +63,7 @@ class Tx8Backend(BaseBackend):  # type: ignore[misc]
         return Tx8Options(**{name: value for name, value in options.items() if name in known})
 
     def pack_metadata(self, metadata: Any) -> tuple[()]:
-        """Return the metadata of a launch: none, because the text is all that it needs."""
+        """Return no metadata: a launch needs only the text."""
         return ()
 
     def get_codegen_implementation(self, options: Tx8Options) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class Tx8Utils:
     """The functions that Triton asks of a driver about kernels and the device."""
 
     def load_binary(self, name: str, text: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """Return module, function (the kernel), registers, spills and the most threads, which is no limit."""
+        """Return module, function (the kernel), registers, spills, and more threads than any program has."""
         return None, _kernel(text.decode(), name), 0, 0, _MOST_THREADS
 
     def get_device_properties(self, device: int) -> dict[str, int]:

@@ -37,7 +37,7 @@ class Watch:
         return [self._waiting, self.range]
 
     def settle(self) -> None:
-        """Simulate what is left, once the run is over."""
+        """Simulate the rest once the run is over."""
         self._waiting.settle()
 
 

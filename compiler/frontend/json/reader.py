@@ -172,7 +172,7 @@ def _parse_json(text: str, source: str) -> Any:
         if len(result) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise GraphError([f"{source}: key '{twice}' stands twice in one object"])
+            raise GraphError([f"{source}: key '{twice}' occurs twice in one object"])
         return result
 
     def refuse(token: str) -> NoReturn:

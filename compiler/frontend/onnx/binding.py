@@ -87,7 +87,7 @@ class Binding:
             head = f"{source}: a bound is given for '{name}'"
             if name not in limited:
                 known = f"{', '.join(sorted(limited)) or 'none'}{hint(name, sorted(limited))}"
-                what = "which is no Loop, and finds nothing whose number data decides"
+                what = "which is not a Loop and has no result of data-dependent size"
                 raise GraphError([f"{head}, {what}; nodes that can have one: {known}"])
             if bound < 1:
                 raise GraphError([f"{head}: {bound}; expected 1 or more"])

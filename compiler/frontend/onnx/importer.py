@@ -144,7 +144,7 @@ def _import_nodes(
     blocked: set[str],
     survey: Survey,
 ) -> None:
-    """Add the nodes to the graph, except refused ones and those that use their results.
+    """Add the nodes to the graph, except refused ones and users of their results.
 
     ``blocked`` are the inputs that were refused.
     """

@@ -28,7 +28,7 @@ def hold(budget: Budget, size: int, beside: int = 0) -> None:
 
 
 def carries_found(name: str, what: str) -> Unsupported:
-    """Refuse control flow that would have to carry a value of data-dependent size."""
+    """Return the refusal of control flow that would have to carry a value of data-dependent size."""
     return Unsupported(
         f"{what} '{name}' has a size that data decides; branches and loops of the program carry known sizes: "
         "take as many as there can be of it before, by TopK with a known k"

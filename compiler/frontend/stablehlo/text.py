@@ -106,7 +106,7 @@ def parsed(text: str, source: str, origins: Sequence[str] = (), names: Sequence[
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
-    """Make labels distinct by numbering those that occur again."""
+    """Make labels distinct by numbering repeated ones."""
     seen: dict[str, int] = {}
     found = []
     for label in labels:

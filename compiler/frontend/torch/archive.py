@@ -70,7 +70,7 @@ def advice() -> str:
 def pickled(error: pickle.UnpicklingError) -> str:
     """Name the object that PyTorch has refused to unpickle."""
     found = re.search(r"GLOBAL (\S+)", str(error))
-    return f"a pickled object, made by {found[1]}" if found else "a pickled object that is no tensor"
+    return f"a pickled object, made by {found[1]}" if found else "a pickled object that is not a tensor"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tx8isa.errors import Tx8Error
 
 
 class TtirError(Tx8Error):
-    """A text that cannot be read or compiled: the place, the operation, the finding and what is allowed."""
+    """A text that cannot be read or compiled: the place, the operation, the finding and the allowed ones."""
 
 
 @dataclass(frozen=True)

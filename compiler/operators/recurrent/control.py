@@ -118,7 +118,7 @@ register(
     Operator(
         name="If",
         since=1,
-        summary="The results of one of two graphs, of which the other is not computed",
+        summary="The results of one of two graphs; the other is not computed",
         inputs=(Input("cond", BOOL), Input("captured", _EACH, optional=True, variadic=True)),
         outputs=(Output("outputs", _EACH, variadic=True),),
         rules=(one_condition, results_agree),

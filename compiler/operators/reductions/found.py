@@ -145,7 +145,7 @@ register(
     Operator(
         name=SIZED,
         since=1,
-        summary="An output of the graph: what is valid of a tensor, without gaps, with its size reported",
+        summary="An output of the graph: the valid part of a tensor, without gaps, with its size reported",
         inputs=(Input("X", ANY), Input("counts", INT64, variadic=True)),
         outputs=(Output("Y", ANY),),
         attributes=(

@@ -70,7 +70,7 @@ register(
     Operator(
         name="Reshape",
         since=5,
-        summary="The same elements in another shape; 0 copies a size, -1 takes what is left",
+        summary="The same elements in another shape; 0 copies a size, -1 takes the rest",
         inputs=(Input("data", ANY), Input("shape", INT64, constant=True)),
         outputs=(Output("reshaped", ANY),),
         attributes=(Attribute("allowzero", "int", 0, allowed=(0, 1)),),

@@ -1,4 +1,4 @@
-"""Predecoded words as LLVM text: the source by which the loop executes them, specialised to each word.
+"""Predecoded words as LLVM text: the loop's source for each operation, specialised to the word.
 
 The tile's registers are local variables of the function, loaded when it is entered and stored when it is
 left, or where other code could see them. Instructions are counted by block; the function only begins a block

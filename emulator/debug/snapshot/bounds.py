@@ -1,4 +1,4 @@
-"""The numbers that a saved state can have: those that a run can reach.
+"""The numbers that a saved state can have, because a run can reach them.
 
 A file with a checksum that fits can still hold others. A tile that has executed more instructions than any
 limit, or whose queues count instructions that are not there, would run without end.

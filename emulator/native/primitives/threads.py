@@ -8,9 +8,9 @@ from __future__ import annotations
 from .memory import get, put
 
 YIELD = 500
-"""Looks in vain before a thread yields its turn."""
+"""Number of looks in vain before a thread yields its turn."""
 SLEEP = 1500
-"""Looks in vain before a thread sleeps."""
+"""Number of looks in vain before a thread sleeps."""
 MICROSECONDS = 50
 """Microseconds that it sleeps."""
 

@@ -51,7 +51,7 @@ class Places:
 
 
 class Recent:
-    """The track of the latest instructions, by tile and number, to find the object of an instruction's wait.
+    """The track of the latest instructions, by tile and number: tells which unit an instruction waited for.
 
     ``REMEMBERED`` is twice the most noted at once, so that one call does not overwrite its own instructions.
     Runs of few instructions get a smaller table: supplying the pages of a large one takes milliseconds.

@@ -43,7 +43,7 @@ class Tracks:
     """Gives every slice its thread; ``announce`` names new threads."""
 
     def __init__(self, machine: Machine, chip: int | None = None) -> None:
-        """``chip``: its number, if there are several."""
+        """``chip``: the number of the chip, if there are several."""
         self._machine, self._number = machine, chip
         self._ends: dict[int, list[int]] = {}
         self._said: set[int] = set()

@@ -151,7 +151,7 @@ def test_refused(what: str) -> None:
         ({"nz": 0}, "a bound is given for 'nz': 0; expected 1 or more"),
         (
             {"first": 4},
-            "a bound is given for 'first', which is no Loop, and finds nothing whose number data decides; "
+            "a bound is given for 'first', which is not a Loop and has no result of data-dependent size; "
             "nodes that can have one: nz",
         ),
     ],

@@ -280,7 +280,7 @@ def test_refused_with_the_exact_message(path: str, value: Any, message: str) -> 
             '{"k": -Infinity}',
             'g.json:1:7: -Infinity is not JSON; in float data write "-Infinity" as a string',
         ),
-        ('{"opset": 17, "opset": 18}', "g.json: key 'opset' stands twice in one object"),
+        ('{"opset": 17, "opset": 18}', "g.json: key 'opset' occurs twice in one object"),
         ('{"opset": ' + "1" * 5000 + "}", "g.json: an integer has more digits than any dtype can hold"),
         ('{"opset": 1e999}', "g.json: opset must be an integer from 17 to 28; found Infinity"),
     ],

@@ -91,7 +91,7 @@ NODE = "m.onnx: node 'n' (MatMul): "
             with_node(lambda node: node.device_configurations.append(node.device_configurations[0])),
             f"{NODE}says 2 times what holds for device configuration 'mesh'",
         ),
-        (one(shards("z", (0, 1))), f"{NODE}sharding of 'z', which is no tensor of the node: x, w, y"),
+        (one(shards("z", (0, 1))), f"{NODE}sharding of 'z', which is not a tensor of the node: x, w, y"),
         (one(shards("x", (0, 1)), shards("x", (0, 1))), f"{NODE}tensor 'x' has two shardings; expected one"),
         (one(stage=-1), f"{NODE}pipeline_stage -1, expected 0 or more"),
         (

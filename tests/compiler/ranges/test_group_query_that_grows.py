@@ -203,7 +203,7 @@ def test_the_total_length_must_be_that_of_the_cache() -> None:
     dims = {"rows": (5, 5, 6), "new": (1, 1, 2), "past": (10, 12, 20)}
     with pytest.raises(GraphError) as refusal:
         tx8.compile(model, dims=dims, state=CACHES)
-    text = "total_sequence_length must be the 5 rows of query behind the 12 of the cache that grows; found 13"
+    text = "total_sequence_length must be the 5 rows of query after the 12 of the growing cache; found 13"
     assert text in str(refusal.value)
     assert "com.microsoft.GroupQueryAttention (node 'attend')" in str(refusal.value)
 

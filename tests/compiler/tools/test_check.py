@@ -118,7 +118,7 @@ def test_all_refusals_are_listed(refused: Path, capsys: pytest.CaptureFixture[st
     assert status == 1
     lines = out.splitlines()
     assert "Exp                        1  vector engine" in lines
-    assert "Relu                       1  not examined: an operand comes from what is refused" in lines
+    assert "Relu                       1  not examined: an operand comes from a refused node" in lines
     assert "Rleu                       2  refused: not supported ('typo', 'again')" in lines
     assert "com.example.TopSecret      1  refused: not supported ('n3')" in lines
     assert any("refused: X must have rank" in line and "('pool')" in line for line in lines)

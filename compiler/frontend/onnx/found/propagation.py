@@ -191,7 +191,7 @@ class Propagation:
                 extent = _Extent(count, factor, size - factor * most)
                 straight = all(extent.at({count: trial}) == other for trial, other in sizes.items())
                 if axis in found or not straight or factor < 1 or extent.addend < 0:
-                    raise self._refusal(f"axis {axis} of the result is no multiple of it")
+                    raise self._refusal(f"axis {axis} of the result is not a multiple of it")
                 found[axis] = extent
         return found
 

@@ -107,7 +107,7 @@ def _result(call: Call) -> tuple[str, Shape]:
 composite(
     name="com.microsoft.MatMulNBits",
     since=1,
-    summary="Matrix product with weights of few bits, of which each block has its scale, plus bias",
+    summary="Matrix product with weights of few bits, with a scale for each block of them, plus bias",
     inputs=(
         Input("A", FLOAT),
         Input("B", _PACKED, constant=True),

@@ -35,7 +35,7 @@ def appended_group_query(build: Builder, call: Call) -> tuple[str, ...]:
     """Expand GroupQueryAttention whose cache grows by the call's rows; GraphError for other caches."""
     sizes, before = sizes_of(call), _before(call)
     if sizes.total != before + sizes.rows:
-        wanted = f"the {sizes.rows} rows of query behind the {before} of the cache that grows"
+        wanted = f"the {sizes.rows} rows of query after the {before} of the growing cache"
         raise GraphError([f"total_sequence_length must be {wanted}; found {sizes.total}"])
     q, k, v = heads_of(build, call, sizes)
     nothing = _padding(build, call, sizes)

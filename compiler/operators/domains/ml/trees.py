@@ -100,7 +100,7 @@ class _Nodes:
         return _Branch(self.feature[at], bound, follows, *(children[::-1] if opposite else children))
 
     def ways(self, root: int) -> tuple[list[_Branch], dict[int, list[tuple[int, bool]]]] | None:
-        """Return a tree's conditions, and those that each leaf needs; None if paths meet again."""
+        """Return a tree's conditions, and the conditions of each leaf; None if paths meet again."""
         branches: list[_Branch] = []
         leaves: dict[int, list[tuple[int, bool]]] = {}
         waiting: list[tuple[int, list[tuple[int, bool]]]] = [(root, [])]

@@ -185,7 +185,7 @@ class Steps:
     # -- the compiled loop -----------------------------------------------------------------------------
 
     def _serve(self, tile: Tile, reason: int) -> Stop | None:
-        """Serve the reason for which the compiled loop returned."""
+        """Handle the reason for which the compiled loop returned."""
         if reason == stop.SYSTEM and not trap.has_handler(tile):
             record, _ = self.system.codes[tile.number].scalar(tile.pc)
             if record.mnemonic == "ebreak":

@@ -1,4 +1,4 @@
-"""The numbers that simulated time in a saved state can have: those that a run can reach."""
+"""The numbers that simulated time in a saved state can have, because a run can reach them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .registry import Values, integer_attribute, operation
 
 
 def _function(site: KernelSite, found: TtirOperation) -> tuple[str, Combine]:
-    """Return the only operation of a function, if there is one, and the function."""
+    """Return the name of a function's only operation (empty if it has several), and its code."""
     (body,) = found.regions
     single = body.operations[0].name if len(body.operations) == 2 else ""
 

@@ -299,7 +299,7 @@ def logic(site: KernelSite, name: str, left: KernelValue, right: KernelValue) ->
     """Return truth values ``left name right``: and, or, xor, xnor."""
     for value in (left, right):
         if not isinstance(value, Region | Computed) and not _is_truth(value):
-            raise UnsupportedOperation(f"'{name}' of values that are no truth values")
+            raise UnsupportedOperation(f"'{name}' of values that are not truth values")
     if isinstance(left, Region) and isinstance(right, Region):
         if name == "and":
             return intersection(left, right)
@@ -366,4 +366,4 @@ def as_condition(site: KernelSite, value: KernelValue) -> Region:
         return value
     if isinstance(value, SpmBlock) and not value.shape:
         return Region((), ((0, site.core.of_block(value)),))
-    raise UnsupportedOperation("a condition that is no single truth value")
+    raise UnsupportedOperation("a condition that is not a single truth value")

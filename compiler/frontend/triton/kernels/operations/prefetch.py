@@ -100,7 +100,7 @@ class Prefetch:
             self._load_first(at(first))
 
     def _load_first(self, arguments: Sequence[KernelValue]) -> None:
-        """Write the first loads; loads that are not copies of the DMA after all do not run ahead."""
+        """Write the first loads; loads that turn out not to be DMA copies do not run ahead."""
         loads, self.loads, products, self.products = self.loads, [], self.products, []
         for load in loads:
             before, kept, self.loads = len(self.places), self.loads, [load]
