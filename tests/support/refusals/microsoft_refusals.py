@@ -102,7 +102,7 @@ MICROSOFT_REFUSALS = [
     _of(
         "QLinearSigmoid",
         [_bytes(2, 3), (), None, np.zeros((), np.float32)],
-        "Scales must be finite, and those that are divided by above 0; found 0 in 'i3'",
+        "Scales must be finite, and scales that divide must be above 0; found 0 in 'i3'",
     ),
     _of("QLinearSigmoid", [(2, 3), (), None, ()], "input X ('i0') is float32; allowed are int8, uint8"),
     _of(
@@ -162,7 +162,7 @@ MICROSOFT_REFUSALS = [
         activations=("Tanh",),
     ),
     _lstm(
-        "Scales must be finite, and those that are divided by above 0",
+        "Scales must be finite, and scales that divide must be above 0",
         "nan in 'i10'",
         R_scale=np.array([np.nan], np.float32),
     ),

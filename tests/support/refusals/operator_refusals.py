@@ -316,19 +316,19 @@ MORE_REFUSALS = [
         "QuantizeLinear",
         [(2, 4), np.zeros((), np.float32)],
         {},
-        "Scales must be finite, and those that are divided by above 0; found 0 in 'i1'",
+        "Scales must be finite, and scales that divide must be above 0; found 0 in 'i1'",
     ),
     Refusal(
         "QuantizeLinear",
         [(2, 4), np.array([0.5, 1, -2, 0], np.float32)],
         {},
-        "Scales must be finite, and those that are divided by above 0; found -2 in 'i1'",
+        "Scales must be finite, and scales that divide must be above 0; found -2 in 'i1'",
     ),
     Refusal(
         "DequantizeLinear",
         [("int8", (2, 4)), np.array(np.nan, np.float32)],
         {},
-        "Scales must be finite, and those that are divided by above 0; found nan in 'i1'",
+        "Scales must be finite, and scales that divide must be above 0; found nan in 'i1'",
     ),
     Refusal(
         "QLinearMatMul",
@@ -338,7 +338,7 @@ MORE_REFUSALS = [
             *(np.zeros((), np.float32), ("uint8", ())),
         ],
         {},
-        "Scales must be finite, and those that are divided by above 0; found 0 in 'i6'",
+        "Scales must be finite, and scales that divide must be above 0; found 0 in 'i6'",
     ),
     Refusal(
         "QLinearConv",
@@ -348,7 +348,7 @@ MORE_REFUSALS = [
             *(np.array(1, np.float32), ("uint8", ())),
         ],
         {},
-        "Scales must be finite, and those that are divided by above 0; found inf in 'i1'",
+        "Scales must be finite, and scales that divide must be above 0; found inf in 'i1'",
     ),
     Refusal(
         "QLinearMatMul",
