@@ -18,7 +18,7 @@ from emulator.native.direct.values import Known, Operand, Untranslatable, Value
 from emulator.native.inline import definition
 
 _DEEPEST = 8
-"""Calls inside calls: the limit ends a recursion."""
+"""The most nested calls: the limit ends a recursion."""
 
 
 class _Call(NamedTuple):

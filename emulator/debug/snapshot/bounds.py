@@ -95,7 +95,7 @@ def check_order(header: Words, numbers: list[int]) -> None:
 
 
 def check_entry(tile: Tile, head: Words) -> None:
-    """Raise SnapshotError when an instruction in a queue does not wait, or has a kernel of another one."""
+    """Raise SnapshotError when an instruction in a queue does not wait, or has another one's kernel."""
     expect("whether an instruction in a queue waits", int(head[queues.E_LIVE]), 1, 1)
     first = int(head[queues.E_RECORD]) * tables.SLOTS_PER_RECORD
     expect("kernel of an instruction in a queue", int(head[queues.E_SLOT]), first, first + tables.CHECKED - 1)

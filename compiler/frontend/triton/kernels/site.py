@@ -145,7 +145,7 @@ class KernelSite:
 
     @contextmanager
     def inner(self) -> Iterator[None]:
-        """Values that are computed inside are not known after it."""
+        """Forget the values computed inside at the end of the block."""
         values, made, outside = dict(self.values), dict(self.core.made), self.outside
         self.outside = frozenset(values)
         yield

@@ -54,7 +54,7 @@ def _dequantised(build: Builder, call: Call, places: tuple[int, int, int], axis:
 def per_column(operand: int, transposed: str, *places: int) -> Rule:
     """Make the rule that operands have one element, or one for each column of the operand ``operand``.
 
-    ``transposed`` names the attribute that turns its columns into rows.
+    ``transposed`` names the attribute that asks for its rows instead.
     """
 
     def check(call: Call) -> str | None:
