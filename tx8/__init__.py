@@ -4,8 +4,8 @@
     run = program.run(image)
     run["probabilities"], run.cycles, run.stats
 
-docs/python.md is the tour. The packages below this one (``compiler``, ``asm``, ``emulator``, ``tx8isa``) are
-what it is made of; their names are imported on first use, so that ``import tx8`` costs nothing.
+docs/python.md is the tour. tx8 is built on the packages ``compiler``, ``asm``, ``emulator`` and ``tx8isa``,
+whose names are imported on first use, so that ``import tx8`` costs nothing.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Kernel:
         self._program = program
 
     def launch(self, grid: int | Sequence[int], *arguments: Any, threads: int = 1) -> Launch:
-        """Run the kernel once for each place of a grid of up to three axes; arrays get what it stored.
+        """Run the kernel once for each place of a grid of up to three axes; arrays receive its stores.
 
         An array becomes its address in DDR, an integer 64 bits, a float the 32 bits of FP32, a float of NumPy
         its own bits. ``threads``: of the host; results do not depend on it. Tx8Error for a grid or an

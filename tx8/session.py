@@ -73,7 +73,7 @@ class Session:
     ) -> None:
         """Let every step read these NumPy arrays as inputs and write these as outputs, by name.
 
-        They need the exact shape and type, because they are not copied: a step finds what they hold then.
+        They need the exact shape and type, because they are not copied: each step reads their contents anew.
         """
         self._steps.bind({**(arrays or {}), **named}, entry)
 

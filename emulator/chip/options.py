@@ -45,7 +45,7 @@ class RunOptions(TypedDict, total=False):
     """False: engines and copies neither compute nor move data, and there are no results; time, counts and
     checks are those of a run with data. A program that depends on data stops (docs/emulator.md)."""
     timed: bool | None
-    """Simulate time beside the run (docs/timing.md). None: when there are sinks or the program reads time."""
+    """Simulate time during the run (docs/timing.md). None: when there are sinks or the program reads time."""
     field: PrimeField | None
     """Execute the program in prime fields too (docs/proving.md); the tiles run on one host thread then."""
     sinks: Sequence[Sink]

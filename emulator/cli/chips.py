@@ -212,7 +212,7 @@ class ChipsWatching:
         return [*describe_chips(report), "", f"chip {last}:", *one]
 
     def compared(self, found: RunFindings) -> list[str]:
-        """The output of ``--against``: the chip that ends last beside that of the earlier run."""
+        """Return the output of ``--against``: the chip that ends last, next to the earlier run's."""
         report = _report(found)
         if self._against is None or report is None:
             return []

@@ -6,7 +6,7 @@ Registers are positions in ``state``. All operations of the floating-point unit 
 [7:0] number in ``float_unit``, [10:8] rounding mode, [22:16] rs3.
 
 An instruction may begin at every two bytes (a *parcel*), so each has the word of the instruction that begins
-there, also inside another one. A compressed instruction is decoded as what it stands for, with an operation
+there, also inside another one. A compressed instruction is decoded as its full form, with an operation
 of its own that says how long it is.
 
 NOTHING is not an instruction, or the inside of a wide one. A wide instruction is checked completely when

@@ -18,7 +18,7 @@ in ``machine/`` as LLVM instructions. ``primitives/names.py`` lists them all.
     flags.py     bytes to bits and back
     threads.py   atomic words, waiting
 
-What a kernel and the functions it calls must keep to, so that both executions agree:
+Rules for a kernel and the functions it calls, so that both executions agree:
 
 * Integers are 64-bit. Keep every value inside them with ``s64`` or ``u64``; ``u64`` is the unsigned type,
   all other primitives give signed values. One signed operand makes ``+ - * // % & | ^`` signed. Write

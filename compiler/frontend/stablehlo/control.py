@@ -144,4 +144,4 @@ CONTROL: dict[str, Callable[[Writer, Site], Results]] = {
     "stablehlo.case": _case,
     "stablehlo.if": _if,
 }
-"""Functions that add what an operation runs, by its name."""
+"""Functions that add the blocks that an operation of control flow runs, by its name."""

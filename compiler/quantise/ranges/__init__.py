@@ -1,4 +1,4 @@
-"""Finds, from samples of the inputs, how often values occur, and the ranges that bytes stand for.
+"""Finds the distribution of values and the ranges for bytes, from samples of the inputs.
 
 ``samples`` reads them, ``observation`` runs the network over them, ``calibration`` chooses.
 """

@@ -16,14 +16,14 @@ MICROSECONDS = 50
 
 
 def atomic_add(address: int, value: int) -> int:
-    """Add to the word at ``address``; what it was before. All threads see such changes in one order."""
+    """Add to the word at ``address``; return its old value. All threads see such changes in one order."""
     before = get(address, 0)
     put(address, 0, before + value)
     return before
 
 
 def atomic_load(address: int) -> int:
-    """The word at ``address`` as other threads have left it."""
+    """Return the word at ``address`` as other threads have left it."""
     return get(address, 0)
 
 

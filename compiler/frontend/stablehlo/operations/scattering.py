@@ -76,7 +76,7 @@ def _scatter(site: Site) -> Value:
 
 
 def _known_places(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value]) -> list[int] | None:
-    """Return the beginning of the only slice, if it is known and the slice lies inside."""
+    """Return the beginning of the only slice, if it is known and the slice is inside."""
     begins = [0] * x.rank
     for axis, index in zip(axes.mapped, parts, strict=True):
         known = site.known(index)
