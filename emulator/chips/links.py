@@ -87,7 +87,7 @@ class ChipLinks:
         self.links = {neighbour: ChipLink() for neighbour in chips.neighbours(number)}
         """The links of this chip, keyed by the chip that they lead to."""
         self._waiting: list[tuple[int, int, int, int, Sent]] = []
-        """Time and entrance of each message, and its rank among messages of one time and entrance."""
+        """Time and entrance of each message, and its order among messages that share both."""
 
     @property
     def next_time(self) -> int:
