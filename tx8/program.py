@@ -66,16 +66,13 @@ class Program:
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
-        """Name, shape, format and layout of each input, in the order of the model.
-
-        On several chips these are whole inputs, except of a program from a file.
-        """
+        """The inputs in the order of the model; of several chips whole ones, unless it is from a file."""
         found, spread = self.emulated.inputs, self._spread
         return found if spread is None else whole(found, spread.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
-        """Name, shape, format and layout of each output, in the order of the model, as for ``inputs``."""
+        """The outputs in the order of the model, as for ``inputs``."""
         found, spread = self.emulated.outputs, self._spread
         return found if spread is None else whole(found, spread.graph.outputs)
 
@@ -384,6 +381,8 @@ def _path(path: object, what: str) -> Path:
 
 
 def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None = None) -> Machine:
+    if chips is not None and not (isinstance(chips, tuple) and len(chips) == 2):
+        raise Tx8Error(f"chips is {chips!r}; expected their columns and rows, such as (2, 1)")
     found = machine if isinstance(machine, Machine) else load_machine(machine)
     return found if chips is None else found.of_chips(*chips)
 

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from compiler.search.chips import SharedGraph
     from emulator.chips.mesh import ChipMesh
     from emulator.session.runs import RepeatedRuns
+    from emulator.watch.report.data import Parts
     from emulator.watch.stats.compare import Comparison
 
     from .arrays import Trees
+    from .views.drawings import Drawing
     from .views.stats import ChipsStats, Stats
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -185,6 +187,36 @@ class Run:
         page.finish(self.execute(sinks=[statistics, page.sink]).tiles, "", None)
         return Path(path)
 
+    def timeline(self) -> Drawing:
+        """Draw when each engine of each tile was busy, in the colours of the graph's nodes."""
+        from .views.drawings import timeline
+
+        return timeline(*self._page_data, self._title)
+
+    def scratchpad(self, tile: int = 0) -> Drawing:
+        """Draw which buffer has which addresses of a tile's scratchpad, and when; Tx8Error if it is idle."""
+        from .views.drawings import scratchpad
+
+        return scratchpad(*self._page_data, self._title, tile)
+
+    def roofline(self) -> Drawing:
+        """Draw operations a cycle over operations a byte of DDR, of the run and of its nodes."""
+        from .views.drawings import roofline
+
+        return roofline(self._page_data[0], self._title)
+
+    @cached_property
+    def _page_data(self) -> Parts:
+        """Return what the page of ``report`` shows, as texts and arrays."""
+        from emulator.watch.report.data import content
+        from emulator.watch.report.sink import ReportSink
+
+        from .views.stats import Watch
+
+        statistics = Watch(self._program).statistics
+        sink = ReportSink(self._program.image, self._program.machine, statistics)
+        return content(sink, self.execute(sinks=[statistics, sink]).tiles, "", None)
+
     def trace(self, path: str | Path) -> Path:
         """Write the trace of ``tx8emu --trace``, for Perfetto (docs/trace.md); Tx8Error as for ``report``."""
         from emulator.watch.trace.sink import Trace
@@ -284,6 +316,11 @@ class ChipsRun(Run):
     def execute(self, **options: Any) -> System:
         """Refuse: each chip has a system of its own."""
         raise self._refusal("execute", "see stats and hazards")
+
+    @property
+    def _page_data(self) -> Parts:
+        """Refuse: a drawing shows one chip."""
+        raise self._refusal("a drawing", "tx8emu --html writes a page for each chip")
 
     def report(self, path: str | Path) -> Path:
         """Write the statistics to a file .json; Tx8Error for a page."""

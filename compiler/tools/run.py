@@ -155,7 +155,7 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
         unwritten = tuple(views.finish(system, fault))
         if fault:
             raise RunFault(fault, unwritten)
-        shown = views.lines(system, watch.statistics == "json") if watch.statistics else []
+        shown = views.lines(system, watch.statistics)
         made = make_report(views.statistics, system.tiles) if views.statistics and watch.phases else None
     instructions = sum(tile.retired for tile in system.tiles)
     outputs = loaded.results(system)

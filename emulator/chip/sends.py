@@ -6,8 +6,8 @@ writes a byte that one reads, or a byte of DDR that another writes. Then several
 otherwise Python carries the copies out one after another. A copy from one tile to several is written into
 SPM.
 
-``log`` is the address of a tile's records, ``tile_state`` the address of its state. The functions outside the
-class are plain ones that are compiled.
+``log`` is the address of a tile's records, ``tile_state`` that of its state. Functions outside the class are
+compiled.
 """
 
 from __future__ import annotations

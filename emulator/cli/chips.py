@@ -200,23 +200,22 @@ class ChipsWatching:
 
     # -- about all chips -----------------------------------------------------------------------------------
 
-    def lines(self, found: RunFindings, as_json: bool) -> list[str]:
-        """Return the output of ``--stats``: all chips together, then the one that ends last."""
+    def lines(self, found: RunFindings, form: str | None) -> list[str]:
+        """The output of ``--stats``, if it has a ``form``, and of ``--against``.
+
+        That of all chips together, then of the one that ends last.
+        """
         report = _report(found)
         if report is None:
             return []
-        if as_json:
+        if form == "json":
             return [json_text(report)]
         last = report.last_chip
         one = [*describe(report.chips[last]), "", *found.chips[last].executed]
-        return [*describe_chips(report), "", f"chip {last}:", *one]
-
-    def compared(self, found: RunFindings) -> list[str]:
-        """Return the output of ``--against``: the chip that ends last, next to the earlier run's."""
-        report = _report(found)
-        if self._against is None or report is None:
-            return []
-        return list(compare(self._against, report.chips[report.last_chip]).lines())
+        told = [*describe_chips(report), "", f"chip {last}:", *one] if form else []
+        if self._against is not None:
+            told += compare(self._against, report.chips[last]).lines()
+        return told
 
     def finish(self, found: RunFindings) -> list[str]:
         """Write the files about a finished run; return messages about unwritable files."""

@@ -101,9 +101,7 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
             status = 3
         print_lines(dumps.lines(system))
         write_files(dumps.files(system))
-        if options.stats:
-            print_lines(watching.lines(system, as_json=options.stats == "json"))
-        print_lines(watching.compared(system))
+        print_lines(watching.lines(system, options.stats))
         _print_cycles(options, fault, system.cycles)
         status = _told(watching.finish(system, fault), status)
     if options.json:
@@ -196,9 +194,7 @@ def _tell(
     for chip in found.chips:
         print_lines(chip.dumps)
         write_files(chip.files)
-    if options.stats:
-        print_lines(watching.lines(found, as_json=options.stats == "json"))
-    print_lines(watching.compared(found))
+    print_lines(watching.lines(found, options.stats))
     _print_cycles(options, fault, max(chip.cycles for chip in found.chips))
     status = _told(watching.finish(found), status)
     if options.json:

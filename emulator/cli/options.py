@@ -113,12 +113,7 @@ def _add_views(parser: argparse._ArgumentGroup) -> None:
         choices=("text", "json"),
         help="print where the time went, in simulated cycles, and what was executed; with =json for machines",
     )
-    add(
-        "--against",
-        metavar="OLD.json",
-        help="print which figures of --stats differ from those of an earlier run, which --stats=json or "
-        "--report has written",
-    )
+    add("--against", metavar="OLD.json", help="print what differs from a run that --report has written")
     add("--json", action="store_true", help="print what became of the run, as one JSON object")
     add("--timed", action="store_true", help="simulate time beside the run: programs that read it see cycles")
     add(

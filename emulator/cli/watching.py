@@ -84,20 +84,18 @@ class Watching:
         wanted = None if self.statistics is None else self.statistics.range
         return [sink for sink in (self._trace, self.statistics, wanted, page) if sink is not None]
 
-    def lines(self, system: System, as_json: bool) -> list[str]:
-        """Return the output of ``--stats`` about a finished run."""
-        from emulator.watch.stats.output import lines
-
-        return [] if self.statistics is None else list(lines(self.statistics, system.tiles, as_json))
-
-    def compared(self, system: System) -> list[str]:
-        """Return the output of ``--against`` about a finished run."""
-        if self._against is None or self.statistics is None:
+    def lines(self, system: System, form: str | None) -> list[str]:
+        """The output of ``--stats``, if it has a ``form``, and of ``--against``, about a run that is over."""
+        if self.statistics is None:
             return []
         from emulator.watch.stats.compare import compare
+        from emulator.watch.stats.output import lines
         from emulator.watch.stats.result import make_report
 
-        return list(compare(self._against, make_report(self.statistics, system.tiles)).lines())
+        found = list(lines(self.statistics, system.tiles, form == "json")) if form else []
+        if self._against is not None:
+            found += compare(self._against, make_report(self.statistics, system.tiles)).lines()
+        return found
 
     def finish(self, system: System, fault: str) -> list[str]:
         """Write the files of a finished run; return messages about unwritable files.

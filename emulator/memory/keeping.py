@@ -1,8 +1,8 @@
 """Bytes of DDR that stay when memories are reset, and their copies, brought up to date by compiled code.
 
 A step of a decoder writes a row for each head of dozens of caches. So all of them are looked through in one
-call: what the marks say that the step has written is copied, granule by granule. All functions outside the
-class are plain ones that are compiled.
+call: what the marks say that the step has written is copied, granule by granule. All functions outside
+the class are compiled.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     assert not [output for output in printed if output.get("name") == "stderr"]
+    pictures = [output for output in printed if "image/svg+xml" in output.get("data", {})]
+    assert len(pictures) == {"first_network": 2, "kernel_by_hand": 1}.get(path.stem, 0)
     assert any("text/html" in output.get("data", {}) for output in printed) or path.stem == "finding_a_race"
 
 

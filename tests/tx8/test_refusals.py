@@ -31,6 +31,10 @@ def model() -> onnx.ModelProto:
         (lambda: tx8.load(b"\x7fELF"), "a program image is read from a path, not from bytes"),
         (lambda: tx8.load(None), "a program image is read from a path, not from NoneType"),
         (
+            lambda: tx8.compile(model(), chips=2),
+            "chips is 2; expected their columns and rows, such as (2, 1)",
+        ),
+        (
             lambda: compiler.compile(model()),
             "a graph or a path is compiled, not ModelProto: tx8.compile takes other models as well",
         ),

@@ -20,7 +20,7 @@ from emulator.watch.stats.types import Report
 from emulator.watch.strict.hazards import Hazard
 from emulator.watch.trace.texts import CAUSES
 
-from .lines import positions
+from .lines import Line, positions
 from .lives import NEVER
 from .residence import COLUMNS
 from .sink import ReportSink
@@ -65,16 +65,14 @@ def content(
     against: Report | None = None,
 ) -> Parts:
     """Return the JSON part and the arrays. Times are in cycles."""
-    statistics, machine = report.statistics, report.machine
-    found = make_report(statistics, tiles)
+    found, machine = make_report(report.statistics, tiles), report.machine
     numbers = {name: number for number, name in enumerate(report.kinds.nodes.names)}
     rows = np.argwhere(report.activity.busy.any(axis=2))
     active = np.unique(rows[:, 0]).tolist() or [0]
-    lines, lines_left_out = report.lines.final(statistics, report.kinds.nodes.of(statistics.places.pcs))
+    lines, lines_left_out = _lines(report)
     texts = {
         "fault": fault,
-        "facts": facts(found),
-        "losses": losses(found),
+        **{"facts": facts(found), "losses": losses(found), "origin": origin(found)},
         "against": [] if against is None else changes(against, found),
         "cycles": report.cycles,
         "tracks": [track.name for track in Track],
@@ -86,25 +84,38 @@ def content(
         "nodes": report.kinds.nodes.names,
         "node_times": nodes(found, numbers),
         "kinds": report.kinds.described(),
-        "lines": [{**line._asdict(), "busy": line.busy / TICKS, "lost": line.lost / TICKS} for line in lines],
+        "lines": [line.in_cycles() for line in lines],
         "lines_left_out": lines_left_out,
-        "hazards": None if hazards is None else [_hazard(hazard) for hazard in hazards[:_MOST_HAZARDS]],
-        "hazards_left_out": max(len(hazards or ()) - _MOST_HAZARDS, 0),
+        **_hazards(hazards),
         "roofline": roofline(found, machine, numbers),
-        "origin": origin(found),
     }
-    parts: list[Parts] = [
+    return _together(
+        (texts, {}),
         _activity(report, rows),
         _slices(report, rows, lines),
         _scratchpads(report, active),
         _lives(report, active),
         _traffic(report, active),
-    ]
-    arrays: dict[str, Any] = {}
+    )
+
+
+def _together(*parts: Parts) -> Parts:
+    texts, arrays = dict[str, Any](), dict[str, Any]()
     for more_texts, more_arrays in parts:
         texts |= more_texts
         arrays |= more_arrays
     return texts, arrays
+
+
+def _lines(report: ReportSink) -> tuple[list[Line], int]:
+    """Return the lines of the assembly that took longest, and the number of the others."""
+    statistics = report.statistics
+    return report.lines.final(statistics, report.kinds.nodes.of(statistics.places.pcs))
+
+
+def _hazards(hazards: Sequence[Hazard] | None) -> dict[str, Any]:
+    shown = None if hazards is None else [_hazard(hazard) for hazard in hazards[:_MOST_HAZARDS]]
+    return {"hazards": shown, "hazards_left_out": max(len(hazards or ()) - _MOST_HAZARDS, 0)}
 
 
 def _hazard(hazard: Hazard) -> dict[str, Any]:

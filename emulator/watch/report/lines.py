@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from emulator.engines.tables import records
-from emulator.timing.slices import Batch, Cause
+from emulator.timing.slices import TICKS, Batch, Cause
 from emulator.watch.bins import Ints
 from emulator.watch.stats.sink import Statistics
 from emulator.watch.trace.rows import given_operands
@@ -35,6 +35,10 @@ class Line(NamedTuple):
     """Ticks in which an engine worked for it, all tiles."""
     lost: int
     """Ticks that it, or the core at it, was kept waiting, all tiles."""
+
+    def in_cycles(self) -> dict[str, Any]:
+        """Return the fields by name, with times in cycles."""
+        return {**self._asdict(), "busy": self.busy / TICKS, "lost": self.lost / TICKS}
 
 
 class Lines:

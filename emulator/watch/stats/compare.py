@@ -22,7 +22,7 @@ _NAME, _CELL, _SHARE = 28, 18, 10
 
 
 @dataclass(frozen=True)
-class Change:
+class FigureChange:
     """One figure of both runs; None where a run does not have it."""
 
     name: str
@@ -41,11 +41,11 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Table:
+class ChangeTable:
     """Figures of one kind. ``left_out``: number of figures left out because they differ less."""
 
     title: str
-    changes: tuple[Change, ...]
+    changes: tuple[FigureChange, ...]
     left_out: int = 0
 
 
@@ -53,9 +53,9 @@ class Table:
 class Comparison:
     """The changes from one run to another; ``print`` shows the tables."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[ChangeTable, ...]
 
-    def __getitem__(self, name: str) -> Change:
+    def __getitem__(self, name: str) -> FigureChange:
         """Return the first figure of a name ("cycles"); KeyError if it is equal in both runs, or unknown."""
         found = (change for table in self.tables for change in table.changes if change.name == name)
         change = next(found, None)
@@ -91,12 +91,12 @@ def compare(before: Report, after: Report) -> Comparison:
 
     The first table always has all its figures; the others have those that differ, largest difference first.
     """
-    tables = [Table("run", tuple(_changes(_whole(before), _whole(after))))]
+    tables = [ChangeTable("run", tuple(_changes(_whole(before), _whole(after))))]
     for title, figures, most in _TABLES:
         changed = [change for change in _changes(figures(before), figures(after)) if change.difference]
         changed.sort(key=lambda change: -abs(change.difference))
         if changed:
-            tables.append(Table(title, tuple(changed[:most]), max(len(changed) - most, 0)))
+            tables.append(ChangeTable(title, tuple(changed[:most]), max(len(changed) - most, 0)))
     return Comparison(tuple(tables))
 
 
@@ -128,9 +128,9 @@ class _Chips(msgspec.Struct):
     version: Literal[1] = 1
 
 
-def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
+def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[FigureChange]:
     for name in dict.fromkeys((*before, *after)):
-        yield Change(name, before.get(name), after.get(name))
+        yield FigureChange(name, before.get(name), after.get(name))
 
 
 def _whole(report: Report) -> dict[str, float]:

@@ -14,7 +14,7 @@ import tx8
 from asm.image import write_image
 from emulator.cli import main
 from emulator.timing.slices import TICKS
-from emulator.watch.stats.compare import Change, compare, read_report
+from emulator.watch.stats.compare import FigureChange, compare, read_report
 from emulator.watch.stats.types import NodeTime, Report
 from machine_files import warm_machine
 from made_statistics import batch, counted, ct, image, report_of
@@ -85,7 +85,7 @@ def test_differences_are_sorted_and_those_left_out_are_counted() -> None:
     found = compare(report(nodes=before), report(900, nodes=after))
     (nodes,) = [table for table in found.tables if table.title == "nodes, cycles"]
     assert [change.name for change in nodes.changes[:4]] == ["gone", "(no node)", "n29", "n28"]
-    assert nodes.changes[0] == Change("gone", 4000.0, None) and nodes.changes[0].difference == -4000
+    assert nodes.changes[0] == FigureChange("gone", 4000.0, None) and nodes.changes[0].difference == -4000
     assert len(nodes.changes) + nodes.left_out == 29 + 2
     assert found["cycles"].cells() == ("1,000", "900", "-100", "-10.0%")
     with pytest.raises(KeyError, match="no figure 'same' in the comparison"):
