@@ -117,7 +117,7 @@ def scratchpad(
 def roofline(texts: Mapping[str, Any], title: str) -> Drawing:
     """Draw operations a cycle over operations a byte of DDR, both logarithmic: run, nodes and roofs."""
     chart, colours = texts["roofline"], _Colours(texts)
-    across, up = _Logarithmic(*chart["x"], _LEFT, _WIDTH), _Logarithmic(*chart["y"], _TOP + _PLANE, -_PLANE)
+    across, up = _Logarithmic(chart["x"], _LEFT, _WIDTH), _Logarithmic(chart["y"], _TOP + _PLANE, -_PLANE)
     parts = [_frame(_PLANE)]
     for roof in chart["roofs"]:
         points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in zip(roof["x"], roof["y"], strict=True))
@@ -158,10 +158,10 @@ class _Colours:
 
 
 class _Logarithmic:
-    """A logarithmic axis from ``first`` pixels on, ``length`` long, which may be negative."""
+    """A logarithmic axis between two values, from ``first`` pixels on; a negative length goes upwards."""
 
-    def __init__(self, low: float, high: float, first: float, length: float) -> None:
-        self._low, self._high = math.log10(low), math.log10(high)
+    def __init__(self, ends: Sequence[float], first: float, length: float) -> None:
+        self._low, self._high = map(math.log10, ends)
         self._first, self._length = first, length
 
     def __call__(self, value: float) -> float:
