@@ -72,7 +72,7 @@ test: $(VENV)/test.stamp
 	$(BIN)/pytest -n 2 --dist worksteal
 
 long: $(VENV)/test.stamp
-	$(BIN)/pytest -n 2 --dist worksteal -m long
+	$(BIN)/pytest -n 2 --dist worksteal -m long $(if $(PART),--part $(PART))
 
 jax: $(VENV)/jax.stamp
 	$(BIN)/pytest -q tests/compiler/frontend/stablehlo tests/tx8/test_jax_trees.py

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from thinned import left_to_long
+from thinned import in_part, left_to_long, part_of
 
 # A shell starts background jobs with SIGINT ignored; the tests of Ctrl-C and the processes they start need
 # Python's own handler.
@@ -21,9 +21,20 @@ settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", metavar="K/N", help="run one of N parts of the tests, such as 1/5")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the cases that are left to ``make long``; files that are named on the command line run whole."""
+    if text := config.getoption("part"):
+        try:
+            part, parts = part_of(text)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.hook.pytest_deselected(items=[i for i in items if not in_part(i.nodeid, part, parts)])
+        items[:] = [item for item in items if in_part(item.nodeid, part, parts)]
     if any(".py" in argument for argument in config.args):
         return
     for item, left in zip(items, left_to_long(item.nodeid for item in items), strict=True):

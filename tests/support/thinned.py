@@ -1,7 +1,8 @@
-"""Which cases of parametrized tests the normal run leaves to ``make long``."""
+"""Cases of parametrized tests that the normal run leaves to ``make long``, and parts of a run."""
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 
@@ -72,6 +73,19 @@ def left_to_long(tests: Iterable[str]) -> Iterator[bool]:
         test = case.partition("[")[0]
         yield test in seen and zlib.crc32(case.encode()) % share_of(case) > 0
         seen.add(test)
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """The part that ``--part`` names and the number of parts, of "2/5"; ValueError for other texts."""
+    found = re.fullmatch(r"([1-9]\d{0,2})/([1-9]\d{0,2})", text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise ValueError(f"--part {text}: expected a part and the number of parts, such as 1/5 or 5/5")
+    return int(found[1]), int(found[2])
+
+
+def in_part(case: str, part: int, parts: int) -> bool:
+    """Whether a case belongs to a part. Cases of one test stay together, for they need the same kernels."""
+    return zlib.crc32(case.partition("[")[0].encode()) % parts == part - 1
 
 
 def share_of(test: str) -> int:
