@@ -19,6 +19,7 @@ from compiler.driver import Program, compile_graph
 from compiler.evaluation.tolerance import judge, limits
 from compiler.graph import Array
 from compiler_harness import small_machine
+from emulator.tile.fault import Fault
 from network_steps import CHANNELS, COMMON, HEAD, IMAGES, LARGEST, ROWS, Network, Shape
 from onnx_models import imported
 from onnx_oracle import onnxruntime
@@ -95,12 +96,17 @@ def expected(made: ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
 
 
 def problems(made: ModelProto, inputs: dict[str, Array], how: Setting, folder: Path) -> list[str]:
-    """What is wrong: outputs, hazards, outputs that depend on host threads; a line for each."""
+    """What is wrong: outputs, hazards, outputs that depend on host threads, cycles on data."""
     compiled = compiled_network(made, how, folder)
     program = emulator.Program(read_image(write_image(compiled.image), "prog.bin"), compiled.machine)
-    again = program.run(inputs, threads=2)
+    system = program.start(inputs, threads=2, timed=True)
+    system.run()
+    again = program.results(system)
     got = program.run(inputs, strict=True)
     found = [hazard.text for hazard in program.hazards]
+    cycles = cycles_without_data(program, inputs)
+    if cycles not in (None, system.cycles):
+        found.append(f"{cycles} cycles without data; {system.cycles} with it")
     outputs = expected(made, inputs)
     if [*got] != [*outputs]:
         found.append(f"outputs are {', '.join(got)}; expected {', '.join(outputs)}")
@@ -114,6 +120,17 @@ def problems(made: ModelProto, inputs: dict[str, Array], how: Setting, folder: P
         if got[name].tobytes() != again[name].tobytes():
             found.append(f"{name}: other bytes with two host threads")
     return found
+
+
+def cycles_without_data(program: emulator.Program, inputs: dict[str, Array]) -> int | None:
+    """The cycles of a run that computes no data; None where the kernel core reads what engines compute."""
+    system = program.start(inputs, timed=True, data=False)
+    try:
+        system.run()
+    except Fault as fault:
+        assert str(fault).endswith("a run without data (data=False) cannot go on"), fault
+        return None
+    return system.cycles
 
 
 def is_noise(want: Array, largest: float) -> bool:
