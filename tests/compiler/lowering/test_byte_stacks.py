@@ -238,6 +238,17 @@ def test_where_slices_are_taken_one_by_one(slices: Stretch, maps: int, rows: int
     assert row_taps(geometry, slices, maps, rows) == []
 
 
+@pytest.mark.parametrize(
+    ("height", "slices", "fits"),
+    [(6, 255, True), (6, 256, False), (32, 128, True), (33, 128, False)],
+    ids=["the largest window", "a larger one", "the tallest image", "a taller one"],
+)
+def test_rows_of_a_window_keep_the_limits_of_the_engine(height: int, slices: int, fits: bool) -> None:
+    """A window has at most 255 rows, and the image of all slices below each other at most 4,096."""
+    geometry = Geometry(height, 5, (3, 3), (1, 1), (1, 1), (1, 1), height, 5)
+    assert bool(row_taps(geometry, Stretch(0, 16, slices), 16, None)) is fits
+
+
 def test_groups_of_weights_are_even() -> None:
     """All tiles load 75,000 bytes each in the time of a group; large weights are a group of their own."""
     machine = load_machine(None)

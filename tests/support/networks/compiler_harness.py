@@ -11,6 +11,7 @@ import numpy as np
 import compiler
 import emulator
 from asm.image import read_image, write_image
+from buffer_bounds import beyond_buffers
 from compiler.driver import Program
 from compiler.evaluation.infer import build_graph
 from compiler.graph import Array, Description, Graph, Node, Tensor
@@ -92,6 +93,7 @@ def assert_right(
         }
     outcome = run.check(program, given)
     assert_in_order(program, outcome.outputs)
+    assert not (beyond := beyond_buffers(program, given)), beyond[0]
     for name, found in outcome.judgements.items():
         nodes = [str(node) for node in made.nodes]
         assert found.as_the_format_allows, f"{nodes} {dtype} {tiles} tiles, {name}: {found.verdict.text}"
