@@ -26,6 +26,8 @@ Parts = Callable[[int, int, int, int, int, int, int], None]
 """(a, b, panels, rows, i, count, problem): ``Each`` with the first ``count`` rows of A, all or one."""
 Rows = Callable[[int, int, int, int, int], None]
 """(a, target, first, count, problem): the numbers of a group of rows of the result."""
+Plane = Callable[[int, int, int, int, int, int], None]
+"""(a, target, q, first, count, problem): ``Rows``, but of one plane."""
 
 
 def gemm_scratch_bytes(
@@ -113,18 +115,24 @@ def _repeat_row(out: int, p: int, problem: int) -> None:
 
 
 def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
-    """Matrix ``i`` of the result; a block of B is widened just before it is read, and stays in the cache."""
+    """Matrix ``i`` of the result; a block of B is widened just before it is read, and stays in the cache.
+
+    So is a plane of A that only one panel needs: all of A may be more than the second-level cache holds.
+    """
     part, transposed_part, block = arithmetic.part, arithmetic.transposed_part, arithmetic.block
     start, finish, multiply = arithmetic.start, arithmetic.finish, arithmetic.multiply
-    upright, by_row = _make_rows(arithmetic), _make_by_row(arithmetic)
+    upright, by_row, plane = _make_rows(arithmetic), _make_by_row(arithmetic), _make_plane_of_rows(arithmetic)
     if part is None or transposed_part is None:
         return None
 
     def by_parts(a: int, b: int, panels: int, rows: int, i: int, count: int, problem: int) -> None:
         k, n = get(problem, word.K), get(problem, word.N)
-        group = get(problem, word.WORK)
+        group, once = get(problem, word.WORK), planes(n) == 1 and count > 1
         clear_gap(problem, i)
-        upright(a, rows, 0, count, problem)
+        if once:
+            count_up(group, count)
+        else:
+            upright(a, rows, 0, count, problem)
         for p in range(planes(n)):
             width = panel_width(n, p)
             start(group, count, i, 0, p, 0, problem)
@@ -135,7 +143,9 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
                     part(b, panels, p, q * block, words, problem)
                 else:
                     transposed_part(b, panels, p, q * block, words, problem)
-                of = rows + 4 * q * block * count
+                of = rows if once else rows + 4 * q * block * count
+                if once:
+                    plane(a, of, q, 0, count, problem)
                 multiply(group, count, stored(k, q, block), of, 1, panels, width, words)
             finish(group, count, i, 0, p, problem)
             if count == 1:
@@ -252,21 +262,29 @@ def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
 
 def _make_rows(arithmetic: MatrixArithmetic) -> Rows:
     """A group of rows of A [m, k]: plane after plane, the rows of a plane one after another."""
+    plane, grain, block = _make_plane_of_rows(arithmetic), arithmetic.grain, arithmetic.block
+
+    def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
+        count_up(get(problem, word.WORK), count)
+        for q in range((steps(get(problem, word.K), grain) + block - 1) // block):
+            plane(a, target + 4 * q * block * count, q, first, count, problem)
+
+    return rows
+
+
+def _make_plane_of_rows(arithmetic: MatrixArithmetic) -> Plane:
+    """Plane ``q`` of a group of rows of A [m, k], which is counted already."""
     widen, edge, size = arithmetic.rows, arithmetic.edge, arithmetic.bits // 8
     grain, block = arithmetic.grain, arithmetic.block
 
-    def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
-        group, m, k = get(problem, word.WORK), get(problem, word.M), get(problem, word.K)
-        count_up(group, count)
-        words = steps(k, grain)
-        for q in range((words + block - 1) // block):
-            pitch, to = stored(k, q, block * grain), target + 4 * q * block * count
-            of = a + size * (q * block * grain * m + first * pitch)
-            widen(of, pitch, to, pitch // grain, count, problem)
-            kept = min(block, words - q * block)
-            edge(group, count, pitch // grain, to, 1, kept, q * block, problem)
+    def plane(a: int, to: int, q: int, first: int, count: int, problem: int) -> None:
+        m, k = get(problem, word.M), get(problem, word.K)
+        pitch, kept = stored(k, q, block * grain), min(block, steps(k, grain) - q * block)
+        of = a + size * (q * block * grain * m + first * pitch)
+        widen(of, pitch, to, pitch // grain, count, problem)
+        edge(get(problem, word.WORK), count, pitch // grain, to, 1, kept, q * block, problem)
 
-    return rows
+    return plane
 
 
 def _make_columns(arithmetic: MatrixArithmetic) -> Rows:
