@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulator.native.primitives.memory import copy_bytes, get, put, view_u64
+from emulator.native.primitives.products import bring_near
 from tx8isa.families.aligned import matrices
 from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.numbers.primitives import u64
@@ -122,6 +123,7 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
     part, transposed_part, block = arithmetic.part, arithmetic.transposed_part, arithmetic.block
     start, finish, multiply = arithmetic.start, arithmetic.finish, arithmetic.multiply
     upright, by_row, plane = _make_rows(arithmetic), _make_by_row(arithmetic), _make_plane_of_rows(arithmetic)
+    following = _make_following(arithmetic)
     if part is None or transposed_part is None:
         return None
 
@@ -146,12 +148,37 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
                 of = rows if once else rows + 4 * q * block * count
                 if once:
                     plane(a, of, q, 0, count, problem)
+                following(a if once else 0, b, p, q + 1, problem)
                 multiply(group, count, stored(k, q, block), of, 1, panels, width, words)
             finish(group, count, i, 0, p, problem)
             if count == 1:
                 _repeat_row(result_at(problem, i), p, problem)
 
     return by_parts
+
+
+def _make_following(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
+    """(a, b, p, q, problem): ask for the bytes of what is widened next, while products are computed.
+
+    That is block ``q`` of panel ``p`` of B, and plane ``q`` of A if ``a`` is not 0; after the last block of a
+    panel the first one of the next panel.
+    """
+    size = arithmetic.bits // 8
+
+    def following(a: int, b: int, p: int, q: int, problem: int) -> None:
+        m, k, n = get(problem, word.M), get(problem, word.K), get(problem, word.N)
+        if q >= planes(k):
+            a, p, q = 0, p + 1, 0
+        if p < planes(n):
+            inner, width = stored_lanes(k, q), stored_lanes(n, p)
+            if get(problem, word.RT):
+                bring_near(b + size * BLOCK * (p * k + q * width), size * lanes(k, q) * width)
+            else:
+                bring_near(b + size * BLOCK * (q * n + p * inner), size * lanes(n, p) * inner)
+            if a != 0:
+                bring_near(a + size * BLOCK * q * m, size * inner * m)
+
+    return following
 
 
 def _make_by_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], int]:

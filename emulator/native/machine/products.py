@@ -239,8 +239,30 @@ def _of_bf16(b: Any, lanes: Any) -> Any:
     return b.bitcast(b.shl(words, shift), ir.VectorType(F32, HALF))
 
 
+_HOST_LINE, _INTO_SECOND_LEVEL = 64, 2
+"""Bytes of a line of the host's caches, and LLVM's degree of locality that means the second-level cache."""
+
+
+def _bring_near(b: Any, address: Any, size: Any) -> Any:
+    """A prefetch for each line of the host's caches."""
+    kind = pointer(b, address, ir.IntType(8)).type
+    prefetch = declared(b, ir.VoidType(), [kind, I32, I32, I32], "llvm.prefetch.p0")
+    before, loop, done = b.block, b.append_basic_block("near"), b.append_basic_block("asked")
+    b.cbranch(b.icmp_signed(">", size, constant(0)), loop, done)
+    b.position_at_end(loop)
+    at = b.phi(I64)
+    b.call(prefetch, [b.inttoptr(b.add(address, at), kind), I32(0), I32(_INTO_SECOND_LEVEL), I32(1)])
+    following = b.add(at, constant(_HOST_LINE))
+    at.add_incoming(constant(0), before)
+    at.add_incoming(following, loop)
+    b.cbranch(b.icmp_signed("<", following, size), loop, done)
+    b.position_at_end(done)
+    return constant(0)
+
+
 TABLE: dict[str, Primitive] = {
     **{product_name(*shape): make_product(*shape, VECTOR, _fma) for shape in PRODUCTS},
+    "bring_near": of_words(2, _bring_near),
     "product_row_fp16": of_words(4, _row_fp16),
     "taps_f32": _make_taps(VECTOR, _fma),
     "taps_i32": _make_taps(INTEGERS, multiply_add),

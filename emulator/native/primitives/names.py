@@ -26,6 +26,7 @@ from .int8 import (
 )
 from .products import (
     PRODUCTS,
+    bring_near,
     product_name,
     product_row_fp16,
     taps_f32,
@@ -56,6 +57,7 @@ PRIMITIVES: dict[Callable[..., Any], str] = {
     transpose_16x16_fp16: "transpose_16x16_fp16",
     transpose_16x16_bf16: "transpose_16x16_bf16",
     transpose_16x16_halves: "transpose_16x16_halves",
+    bring_near: "bring_near",
     pack_flags: "pack_flags",
     spread_flags: "spread_flags",
     **{block: block_name(size) for size, block in BLOCKS.items()},

@@ -11,6 +11,7 @@ from emulator.kernels.ne.groups import AT, SUMS, make_multiply_narrow, make_mult
 from emulator.native.primitives.memory import put
 from emulator.native.primitives.products import (
     PRODUCTS,
+    bring_near,
     product_name,
     product_row_fp16,
     transpose_16x16,
@@ -78,6 +79,21 @@ def test_both_sizes_of_products_give_the_same_bits(make, width, rows):
         native.call(address, *(x.ctypes.data for x in (area, a, b)), width, sums.ctypes.data)
         assert sums[: rows * width].tobytes() == want.tobytes()
     assert not elsewhere[rows * width :].any()
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1, 64, 100])
+def test_bytes_that_are_asked_for_stay_as_they_are(size):
+    """Also where the host has no memory: an address that is read would end the process."""
+    data = np.arange(256, dtype=np.uint8)
+    before = data.tobytes()
+
+    def kernel(address, size):
+        return bring_near(address, size)
+
+    address = native.compile_kernel(kernel, "near", 2)
+    for place in (data.ctypes.data, 0, 1 << 40):
+        assert native.call(address, place, size) == 0
+    assert data.tobytes() == before
 
 
 def test_transpose():
