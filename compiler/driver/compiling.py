@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from compiler.graph import Graph
-    from compiler.passes.base import Context, RangedSource
+    from compiler.passes.base import Context, RangedSource, Twin
     from compiler.passes.compilation import AfterPass
     from compiler.passes.report import Report
     from compiler.search import SearchProgress
@@ -128,6 +129,7 @@ def compile_graph(
     residency: str = "on",
     parallel: Degrees | None = None,
     ranges: RangedSource | None = None,
+    twin: Twin | None = None,
 ) -> Program:
     """Compile a checked graph.
 
@@ -141,7 +143,8 @@ def compile_graph(
     them; the graph then has the usual sizes.
 
     ``parallel`` tells how the chips of a machine share the graph; by default the model's own sharding, or
-    else the degrees with the fewest estimated cycles. GraphError for a graph that cannot be compiled.
+    else the degrees with the fewest estimated cycles. ``twin`` gives the graph that the rewrites leave other
+    constants, for a proof. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
@@ -152,11 +155,12 @@ def compile_graph(
     given = read_plan(plan) if isinstance(plan, Path) else plan
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
-    begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)
+    again = partial(compile_graph, graph, dtype, parallel=parallel, **options)
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, twin=twin, **options)
     if parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin, given)
         made_of = _compile_pipeline if chosen.pipelines else _compile_for_chips
-        return made_of(chosen, machine, begin, after_pass, given)
+        return _repeatable(made_of(chosen, machine, begin, after_pass, given), again)
     check_one_chip(given)
     context = begin(graph)
     context.plan, context.search_progress = given, search_progress
@@ -165,7 +169,13 @@ def compile_graph(
     start = time.perf_counter()
     made = written(context, module)
     timing["assemble"] = time.perf_counter() - start
-    return _program(graph, context, made, timing, report_of(context, module, made[2]))
+    return _repeatable(_program(graph, context, made, timing, report_of(context, module, made[2])), again)
+
+
+def _repeatable(program: Program, again: Callable[..., Program]) -> Program:
+    """A program with the function that makes it once more by its decisions."""
+    assert program.report is not None
+    return dataclasses.replace(program, again=partial(again, plan=program.report.plan))
 
 
 def _compile_for_chips(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,8 @@ class Program:
     """The sharing of the graph by several chips; None on one."""
     tried: tuple[TriedDegrees, ...] = ()
     """The degrees of parallelism that a search has tried."""
+    again: Callable[..., Program] | None = field(default=None, compare=False)
+    """Compiles the graph once more by the decisions of this program; ``twin`` as in ``compile_graph``."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"

@@ -68,6 +68,7 @@ class Attribute:
     minimum: int | None = None  # of an integer, or of every element of a list
     since: int = 1  # the first operator set that has it
     until: int | None = None  # the last one; None: no operator set has removed it
+    factor: bool = False  # a number of which code depends on nothing but whether it is 1
 
     def known_to(self, opset: int) -> bool:
         return self.since <= opset and (self.until is None or opset <= self.until)

@@ -41,6 +41,9 @@ from compiler.search.plan import PlannedSequence, PlannedVersion
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 
+Twin = Callable[[Graph], Graph]
+"""Gives a graph other constants and factors (docs/proving.md#the-twin)."""
+
 
 @dataclass(frozen=True)
 class StateUpdate:
@@ -111,6 +114,8 @@ class Context:
     """The kinds of commands that the groups use as phases of their own, which the search counts."""
     ranges: RangedSource | None = None
     """The sizes that a run decides; None for a program of one size."""
+    twin: Twin | None = None
+    """Gives the graph that the rewrites leave other constants, for a proof."""
     ranged: RangedGraph | None = None
     """What of the graph depends on these sizes."""
     domain: Domain | None = None

@@ -45,6 +45,8 @@ class RewritePass:
         context.wide = wide_or_none(large.values)
         executing = {node.name for node in graph.nodes if node.bodies}  # their graphs have the compute format
         graph = context.graph = replace(graph, precise=(graph.precise | wide) - executing)
+        if context.twin is not None:
+            graph = context.graph = context.twin(graph)
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)

@@ -145,12 +145,16 @@ def plan_text(plan: Plan) -> str:
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file; GraphError if the file is not a plan."""
-    text = path.read_bytes()
+    return plan_of(path.read_bytes(), str(path))
+
+
+def plan_of(text: bytes, name: str = "plan") -> Plan:
+    """The plan in a text; ``name`` is its file's in messages. GraphError if the text is not a plan."""
     try:
         head: _Head = msgspec.json.decode(text, type=_Head)
         if head.format != FORMAT:
             fix = "write it again with --save-plan"
-            raise GraphError([f"{path}: plan of format {head.format}; known is {FORMAT}: {fix}"])
+            raise GraphError([f"{name}: plan of format {head.format}; known is {FORMAT}: {fix}"])
         return msgspec.json.decode(text, type=Plan)
     except msgspec.DecodeError as error:
-        raise GraphError([f"{path}: not a plan: {error}"]) from None
+        raise GraphError([f"{name}: not a plan: {error}"]) from None

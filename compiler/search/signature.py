@@ -2,7 +2,7 @@
 
 A signature has everything that the speed of the code depends on: the operators with their attributes, shapes
 and formats, which operands are constants, and the values that are not tensors at run time. It has neither
-names nor the values of constants.
+names nor the values of constants, and of factors only whether they are 1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.record import ChainNode, Step, Work
+from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 
 Signature = tuple[Any, ...]
@@ -39,7 +40,7 @@ def _calls(work: Work) -> tuple[Signature, ...]:
     known = _CALLS.get(work)
     if known is None:
         of_steps = (_call(step.call, step.operands) for step in work.steps)
-        known = _CALLS[work] = (_call(work.call, work.inputs), *of_steps)
+        known = _CALLS[work] = (_call(_without_factors(work.op, work.call), work.inputs), *of_steps)
     return known
 
 
@@ -74,13 +75,14 @@ def _parameters(work: Work, names: dict[str, int]) -> Signature:
 
 def _without_tensors(node: ChainNode) -> ChainNode:
     """A node of a chain without the values of its operands, except numbers, which are in the code."""
-    if node.call is None:
+    call = _without_factors(node.op, node.call)
+    if call is None:
         return node
     known = [
         None if value is not None and value.size > 1 and at < len(node.operands) else value
-        for at, value in enumerate(node.call.values)
+        for at, value in enumerate(call.values)
     ]
-    return dataclasses.replace(node, call=dataclasses.replace(node.call, values=tuple(known)))
+    return dataclasses.replace(node, call=dataclasses.replace(call, values=tuple(known)))
 
 
 def template_key(work_signature: Signature) -> str:
@@ -99,6 +101,15 @@ def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:
         return ()
     number = names.setdefault(tensor.symbol, len(names))
     return (number, tensor.fmt.token, tensor.shape, tensor.value is not None, tensor.blocked)
+
+
+def _without_factors(op: str, call: Call | None) -> Call | None:
+    """A call whose factors say only whether they are 1."""
+    operator = OPERATORS.get(op)
+    if call is None or operator is None:
+        return call
+    factors = {each.name: int(call.attrs[each.name] == 1) for each in operator.attributes if each.factor}
+    return dataclasses.replace(call, attrs={**call.attrs, **factors}) if factors else call
 
 
 def _call(call: Call | None, tensors: tuple[DdrTensor | None, ...]) -> Signature:

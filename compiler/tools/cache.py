@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,15 +59,18 @@ class ProgramCache:
         self.folder, self.most = folder if folder is not None else default_folder(), most
         self._sealed = SealedFolder(self.folder, "program cache")
 
-    def load(self, key: str, graph: Graph, machine: Machine) -> Program | None:
-        """Return the program stored under ``key``; None if there is none, or none that may be trusted."""
+    def load(self, key: str, graph: Graph, machine: Machine, options: Mapping[str, Any]) -> Program | None:
+        """Return the program stored under ``key``; None if there is none, or none that may be trusted.
+
+        The other arguments are those of its compilation.
+        """
         name = _entry(key)
         data = self._sealed.read(name)
         if data is None:
             return None
         with suppress(OSError):  # a folder that is only read
             os.utime(self.folder / name)
-        return _unpacked(data, graph, machine)
+        return _unpacked(data, graph, machine, options)
 
     def save(self, key: str, program: Program) -> bool:
         """Store a program; False if that is impossible, or if sources changed since this process began."""
@@ -120,7 +123,7 @@ def compile_cached(
         say(f"program cache: not used with operators from outside: {', '.join(added)}")
         return compiled()
     store, key = ProgramCache(), program_key(graph, machine, options)
-    program = store.load(key, graph, machine) if look else None
+    program = store.load(key, graph, machine, options) if look else None
     if program is not None:
         say(f"program cache: hit, {key[:16]} in {store.folder}")
         return program
@@ -216,10 +219,14 @@ def _newest_source() -> float:
 
 
 def _packed(program: Program) -> list[Bytes]:
+    from compiler.search.plan import plan_text
+
+    assert program.report is not None, "it was compiled just now"
     core = program.core_work
     fields = {"dtype": program.dtype, "tiles": program.tiles, "states": program.states}
     fields["core"] = core and [core.phases, core.share]
     fields["wide"] = program.wide and dict(program.wide.values)
+    fields["plan"] = plan_text(program.report.plan)
     header = json.dumps(fields).encode()
     texts: list[Sequence[Bytes]] = [[header], [program.text.encode()]]
     parts = [*texts, [program.constants], program.image_file]
@@ -227,7 +234,7 @@ def _packed(program: Program) -> list[Bytes]:
     return [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
 
 
-def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
+def _unpacked(data: bytes, graph: Graph, machine: Machine, options: Mapping[str, Any]) -> Program:
     """Read a program from the bytes of an entry."""
     from asm.image import read_image
     from compiler.driver import Program
@@ -252,4 +259,13 @@ def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
         states=tuple(fields["states"]),
         core_work=core,
         wide=wide_or_none(fields["wide"] or {}),
+        again=partial(_again, graph, machine, options, fields["plan"]),
     )
+
+
+def _again(graph: Graph, machine: Machine, options: Mapping[str, Any], plan: str, **more: Any) -> Program:
+    """Compile a graph once more by the decisions that an entry has."""
+    from compiler.driver import compile_graph
+    from compiler.search.plan import plan_of
+
+    return compile_graph(graph, machine=machine, **{**options, "plan": plan_of(plan.encode()), **more})

@@ -305,30 +305,12 @@ def verify_nodes(
 
 def prove(options: argparse.Namespace, program: Program) -> int:
     """Prove the program in prime fields, and print the findings."""
-    from compiler.driver import compile_graph
-    from compiler.search.plan import PlanMisfit
-
     from . import run
     from .verification.prove import lines
     from .verification.prove import prove as proved
 
-    chosen = compile_options(options) | {"dtype": program.dtype, "plan": None}
-    alone = {name: chosen[name] for name in ("patterns", "search", "residency")}
-    plan = None if program.report is None or chosen["search"] == "off" else program.report.plan
-
-    def compile_twin(graph: Graph) -> Program:
-        try:
-            return compile_graph(graph, machine=program.machine, **chosen | {"plan": plan})
-        except PlanMisfit:  # the rewrites have named its nodes otherwise
-            return compile_graph(graph, machine=program.machine, **chosen)
-
     try:
-        found = proved(
-            program,
-            compile_twin,
-            lambda graph, dtype: compile_graph(graph, dtype, 1, program.machine, **alone),
-            options.seed,
-        )
+        found = proved(program, options.seed)
     except run.RunFault as fault:
         return _faulted(options, program, fault)
     for line in lines(found):

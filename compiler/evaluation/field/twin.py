@@ -8,12 +8,13 @@ its program has the same instructions.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from compiler.graph import FLOATS, Array, AttrValue, Graph, Node
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
 from compiler.operators.norms.normalization import normalized_axes
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
 
@@ -21,8 +22,6 @@ _LARGEST = 2.0**12
 """Constants with larger numbers are masks."""
 _BITS = 8
 """Most digits of a constant: sums of a thousand products with shifts still have all digits in FP32."""
-_FACTORS = ("scale",)
-"""Attributes that lowerings multiply into constants."""
 _NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 """Operators whose scales and shifts lowerings multiply into weights."""
 
@@ -40,6 +39,7 @@ def twin_of(graph: Graph, compute: Format) -> Graph:
             constants[name] = _as_powers(array)
         else:
             constants[name] = _shortened(array, bits)
+    constants = _told_apart(graph.constants, constants)
     return replace(graph, constants=constants, nodes=tuple(map(_with_short_factors, graph.nodes)))
 
 
@@ -88,20 +88,56 @@ def _shortened(array: Array, bits: int) -> Array:
     return np.asarray(whole * unit).astype(array.dtype)
 
 
+def _told_apart(given: Mapping[str, Array], short: Mapping[str, Array]) -> dict[str, Array]:
+    """Short constants that are equal only where the given ones are: programs store equal constants once."""
+    owners = dict[object, object]()
+    found = dict[str, Array]()
+    for name in sorted(short, key=lambda each: short[each] is not given[each]):
+        array, owner, times = short[name], _key(given[name]), 0
+        while owners.setdefault(_key(array), owner) != owner:
+            array, times = _halved(short[name], times), times + 1
+        found[name] = array
+    return {name: found[name] for name in short}
+
+
+def _key(array: Array) -> object:
+    return array.dtype.str, array.shape, array.tobytes()
+
+
+def _halved(array: Array, number: int) -> Array:
+    """An array with one element halved, which every format has exactly: another one for each number."""
+    flat = array.flatten()
+    places = np.flatnonzero(flat)
+    flat[places[number % places.size]] /= 2.0 ** (number // places.size + 1)
+    return flat.reshape(array.shape)
+
+
 def _with_short_factors(node: Node) -> Node:
     short: dict[str, AttrValue] = {}
-    for name in _FACTORS:
+    for name in _factors(node):
         value = node.attrs.get(name)
         if isinstance(value, int | float) and value > 0:
-            short[name] = math.ldexp(1.0, round(math.log2(value)))
+            short[name] = _power_beside(value)
     return replace(node, attrs={**node.attrs, **short}) if short else node
+
+
+def _factors(node: Node) -> list[str]:
+    """The attributes that instructions or constants are multiplied by."""
+    operator = OPERATORS.get(node.op)
+    return [each.name for each in operator.attributes if each.factor] if operator else []
+
+
+def _power_beside(value: float) -> float:
+    """A power of two beside a number: 1 for 1 alone, by which nothing is multiplied."""
+    exponent = round(math.log2(value)) or (value > 1.0) - (value < 1.0)
+    return math.ldexp(1.0, exponent)
 
 
 def factors_of(graph: Graph, twin: Graph) -> dict[float, float]:
     """The factors of a twin in place of those of its graph, as numbers of FP32."""
     found = dict[float, float]()
     for before, after in zip(graph.nodes, twin.nodes, strict=True):
-        for name in _FACTORS:
+        for name in _factors(after):
             if after.attrs.get(name) != before.attrs.get(name):
                 given, short = before.attrs[name], after.attrs[name]
                 assert isinstance(given, int | float) and isinstance(short, int | float)

@@ -106,7 +106,7 @@ register(
         inputs=(Input("Q", FLOAT), Input("K", FLOAT), Input("V", FLOAT), Input("mask", FLOAT, optional=True)),
         outputs=(Output("Y", FLOAT),),
         attributes=(
-            Attribute("scale", "float", 1.0),
+            Attribute("scale", "float", 1.0, factor=True),
             *(Attribute(name, "ints", ()) for name in VIEWS),
             Attribute("perm", "ints", ()),
             Attribute("softcap", "float", 0.0),  # cap(s) = softcap tanh(s / softcap); 0: scores as they are

@@ -109,10 +109,8 @@ class SizesPass:
 
 def replace_graph(context: Context, graph: Graph) -> Context:
     """A context as that of a compilation, for another graph."""
-    machine, replaceable = context.machine, context.replaceable
-    return Context(
-        graph, machine, context.tiles, context.compute, replaceable=replaceable, ranges=context.ranges
-    )
+    known = {name: getattr(context, name) for name in ("replaceable", "ranges", "twin")}
+    return Context(graph, context.machine, context.tiles, context.compute, **known)
 
 
 def _check_inputs(context: Context, ranged: RangedGraph) -> None:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.driver import Program
+from compiler.driver import Program, compile_graph
 from compiler.evaluation.field.run import FieldGraph
 from compiler.evaluation.field.twin import factors_of, twin_of
 from compiler.evaluation.storage import compute_format
 from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS, is_known
 from compiler.passes import PIPELINE
+from compiler.passes.base import Twin
 from compiler.passes.compilation import context_of
+from compiler.search.plan import PlanMisfit
 from compiler.tools.run import random_inputs
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.tools.command_line import one_line
 
 from .field_run import FieldOutcome, run_in_field
-
-Compile = Callable[[Graph], Program]
-Compiler = Callable[..., Program]
 
 _REWRITES = 2
 """The passes up to the one that rewrites the graph."""
@@ -87,22 +87,21 @@ def rewritten(program: Program) -> Graph:
     return context.graph
 
 
-def prove(program: Program, compile_: Compile, compile_alone: Compiler, seed: int = 1) -> Proof:
+def prove(program: Program, seed: int = 1) -> Proof:
     """Compare a program with its graph in prime fields.
 
-    ``compile_`` compiles a graph as this one was, ``compile_alone(graph, dtype)`` for one tile. GraphError
-    for programs of ranges and of several chips; RunFault when a program stops with a fault.
+    GraphError for programs of ranges and of several chips; RunFault when a program stops with a fault.
     """
     if program.spread is not None or program.image.shapes is not None:
         raise GraphError(["--prove takes programs of one size on one chip"])
     compute = compute_format(program.dtype)
     given = rewritten(program)
     graph = twin_of(given, compute)
-    twin = compile_(graph)
+    twin = _twin_program(program, partial(twin_of, compute=compute))
     field = PrimeField(seed, exponentials=has_exponentials(twin))
     elements = {t.name: field.random(t.name, t.shape) for t in graph.inputs if t.is_float}
     real = random_inputs(program.graph, {}, seed)
-    recipes = _Recipes(field, program.dtype, compile_alone)
+    recipes = _Recipes(field, program)
     wanted = FieldGraph(graph, compute, field, recipes.computed)
     # Threads of OpenBLAS wait for each other busily: on a host that does other things a product takes up to
     # thirty times the processor time.
@@ -123,6 +122,15 @@ def prove(program: Program, compile_: Compile, compile_alone: Compiler, seed: in
     again = run_in_field(twin, field, elements, real, keep_results=True)
     named = tuple(replace(each, by=_computed_by(again, each)) for each in proof.differences)
     return replace(proof, differences=named, blamed=_blamed(graph, field, values, again.computed))
+
+
+def _twin_program(program: Program, twin: Twin) -> Program:
+    """The program of the twin, by the decisions of the given one."""
+    assert program.again is not None, "the compiler made the program"
+    try:
+        return program.again(twin=twin)
+    except PlanMisfit:  # equal constants, such as a scale and a shift, become different ones
+        return program.again(twin=twin, plan=None)
 
 
 def _computed_by(run: FieldOutcome, difference: Difference) -> str:
@@ -200,8 +208,8 @@ def _is_there(field: PrimeField, value: Elements, results: Any) -> bool:
 class _Recipes:
     """Programs of single functions, which say what these mean in the field."""
 
-    def __init__(self, field: PrimeField, dtype: str, compile_alone: Compiler) -> None:
-        self._field, self._dtype, self._compile = field, dtype, compile_alone
+    def __init__(self, field: PrimeField, program: Program) -> None:
+        self._field, self._dtype, self._machine = field, program.dtype, program.machine
         self._programs: dict[Any, Program] = {}
 
     def computed(self, graph: Graph, node: Node, operands: Sequence[Elements | None]) -> Elements:
@@ -233,9 +241,8 @@ class _Recipes:
         known = tuple(graph.constants[name].tobytes() for name in _known(node).values())
         key = length, node.op, repr(sorted(node.attrs.items())), len(node.inputs), precise, known
         if key not in self._programs:
-            self._programs[key] = self._compile(
-                _alone(graph, node, length), "fp32" if precise else self._dtype
-            )
+            dtype = "fp32" if precise else self._dtype
+            self._programs[key] = compile_graph(_alone(graph, node, length), dtype, 1, self._machine)
         return self._programs[key]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from emulator.memory.areas import LINE_SHIFT, Bytes, HostMemoryError, anonymous
 from tx8isa.numbers.formats import Format
@@ -46,13 +47,16 @@ class _Run:
     def of(cls, places: Places, size: int) -> _Run:
         if not places.size:
             return cls(0, 0, size, places.ravel(), None, places.shape)
-        first, last = int(places.min()), int(places.max())
-        order = (places.ravel() - first) // size
-        count = (last - first) // size + 1
-        if count > _DENSE * order.size or (order * size + first != places.ravel()).any():
-            return cls(first, last + size, size, places.ravel(), None, places.shape)
-        ordered = count == order.size and bool((order[1:] > order[:-1]).all())
-        return cls(first, last + size, size, None, None if ordered else order, places.shape)
+        flat = places.ravel()
+        first, last = int(flat[0]), int(flat[-1])
+        if last - first == (flat.size - 1) * size and _step(flat, size) == size:
+            return cls(first, last + size, size, None, None, places.shape)
+        first, last = int(flat.min()), int(flat.max())
+        order = flat - first
+        if (last - first) // size >= _DENSE * order.size or (order & size - 1).any():
+            return cls(first, last + size, size, flat, None, places.shape)
+        order >>= size.bit_length() - 1
+        return cls(first, last + size, size, None, order, places.shape)
 
     def at(self, byte: int = 0) -> slice | Places:
         """Where a byte of each number is."""
@@ -161,15 +165,27 @@ class FieldMemory:
                 self._elements[0, places + byte] = 0.0
 
     def taken(self, places: Places, size: int) -> npt.NDArray[np.float32] | None:
-        """What stands beside the bytes of numbers of ``size`` bytes; None where all are literals."""
+        """The rows [rows, blocks, size] beside blocks of ``size`` bytes; None where all are literals."""
         if not places.size or not self._touched(int(places.min()), int(places.max()) + size):
             return None
-        return self._moved[:, (places.reshape(-1, 1) + np.arange(size)).ravel()]
+        blocks = self._blocks(places, size)
+        if blocks is not None:
+            return blocks.copy()
+        return self._moved[:, places.reshape(-1, 1) + np.arange(size)]
 
     @property
     def _moved(self) -> npt.NDArray[np.float32]:
         """What moves with bytes."""
         return self._rows if self.writer else self._elements
+
+    def _blocks(self, places: Places, size: int) -> npt.NDArray[np.float32] | None:
+        """A view [rows, blocks, size] of evenly spaced blocks; None for others."""
+        rows, flat = self._moved, places.ravel()
+        step = _step(flat, size)
+        if step is None or int(flat[0]) < 0 or int(flat[-1]) + size > rows.shape[1]:
+            return None
+        strides = rows.strides[0], step * rows.strides[1], rows.strides[1]
+        return as_strided(rows[:, int(flat[0]) :], (rows.shape[0], flat.size, size), strides)
 
     def writers(self, places: Places) -> npt.NDArray[np.int64]:
         """The numbers of the instructions that have computed numbers; 0 for literals and inputs."""
@@ -182,7 +198,11 @@ class FieldMemory:
             return
         first, end = int(places.min()), int(places.max()) + size
         self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1] = True
-        self._moved[:, (places.reshape(-1, 1) + np.arange(size)).ravel()] = taken
+        blocks = self._blocks(places, size)
+        if blocks is not None:
+            blocks[:] = taken
+        else:
+            self._moved[:, places.reshape(-1, 1) + np.arange(size)] = taken
 
     def _clear_blocks(self, places: Places, size: int) -> None:
         if size < _LARGE:
@@ -194,6 +214,12 @@ class FieldMemory:
     def move(self, sources: Places, targets: Places, size: int) -> None:
         """Move numbers within the memory; all are read before any is written."""
         self.put(targets, size, self.taken(sources, size))
+
+
+def _step(flat: Places, size: int) -> int | None:
+    """The distance of blocks of ``size`` bytes that ascend evenly; None where others do, or overlap."""
+    step = int(flat[1] - flat[0]) if flat.size > 1 else size
+    return step if step >= size and bool((np.diff(flat) == step).all()) else None
 
 
 def _mark(first: npt.NDArray[np.float32], byte: int, size: int) -> npt.NDArray[np.float32]:

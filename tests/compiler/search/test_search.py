@@ -211,6 +211,19 @@ def test_numbers_in_the_code_of_a_chain_make_a_template_another_and_vectors_do_n
     assert signature(chain(np.float32([1])), TARGET) != signature(chain(np.float32([2])), TARGET)
 
 
+def attention(scale: float) -> Work:
+    """An attention alone, and as a node of a chain."""
+    found = Call(20, {"scale": scale}, (Tensor("x", "float32", (8,)),), (None,), ("y",))
+    return replace(
+        BASE, op="FusedAttention", call=found, nodes=(ChainNode("FusedAttention", found, (0,), Format.FP16),)
+    )
+
+
+def test_a_factor_makes_a_template_another_only_where_it_is_1() -> None:
+    assert signature(attention(0.3), TARGET) == signature(attention(0.25), TARGET)
+    assert signature(attention(1.0), TARGET) != signature(attention(0.25), TARGET)
+
+
 def test_fewer_tiles_are_another_template() -> None:
     assert signature(BASE, TARGET) != signature(BASE, replace(TARGET, tiles=2))
 

@@ -24,6 +24,8 @@ from tx8isa.machine.description import load_machine
 from tx8isa.tools.cache_folder import SECRET
 
 MACHINE = load_machine(None)
+OPTIONS = {"dtype": "fp16", "tiles": 2}
+"""What the program of these tests is compiled with."""
 
 
 def made(**changes: Any) -> Graph:
@@ -65,19 +67,32 @@ def same(left: Program, right: Program) -> bool:
 
 
 def test_what_is_stored_comes_back(store: ProgramCache, program: Program) -> None:
-    assert store.load("k", program.graph, MACHINE) is None
+    assert store.load("k", program.graph, MACHINE, OPTIONS) is None
     assert store.save("k", program)
-    found = store.load("k", program.graph, MACHINE)
+    found = store.load("k", program.graph, MACHINE, OPTIONS)
     assert found is not None
     assert same(found, program)
     assert (found.dtype, found.tiles) == ("fp16", 2)
     assert entries(store) == ["k.program"]
 
 
+def test_a_program_from_the_cache_can_be_compiled_again(store: ProgramCache, program: Program) -> None:
+    """It has the decisions of the first compilation, so that a search makes no other ones."""
+    store.save("k", program)
+    found = store.load("k", program.graph, MACHINE, OPTIONS)
+    assert found is not None
+    assert found.again is not None
+    again = found.again()
+    assert same(again, program)
+    assert again.report is not None
+    assert program.report is not None
+    assert again.report.plan == program.report.plan
+
+
 def test_a_program_has_no_more_than_is_kept() -> None:
     """Whoever adds a field to Program must say whether the cache keeps it."""
     kept = {"dtype", "tiles", "text", "constants", "image", "core_work", "states", "wide"}
-    given = {"graph", "machine"}
+    given = {"graph", "machine", "again"}  # the plan is kept
     of_several_chips = {"spread", "tried"}  # the cache has no such programs
     left_out = {"timing", "report"} | of_several_chips
     assert {field.name for field in fields(Program)} == kept | given | left_out
@@ -152,10 +167,10 @@ def test_a_damaged_entry_is_ignored_and_replaced(
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= damage == "bit"
     path.write_bytes({"cut": data[:-1], "bit": data, "empty": b"", "other": b"tx8 kernel 1\n"}[damage])
-    assert store.load("k", program.graph, MACHINE) is None
+    assert store.load("k", program.graph, MACHINE, OPTIONS) is None
     assert "damaged" in caplog.text
     assert store.save("k", program)
-    assert store.load("k", program.graph, MACHINE) is not None
+    assert store.load("k", program.graph, MACHINE, OPTIONS) is not None
 
 
 def test_the_oldest_go_when_there_are_too_many(store: ProgramCache, program: Program) -> None:
@@ -185,7 +200,7 @@ def test_a_program_larger_than_the_cache_is_not_kept(store: ProgramCache, progra
 def test_a_use_makes_an_entry_young(store: ProgramCache, program: Program) -> None:
     store.save("k", program)
     os.utime(store.folder / "k.program", (1, 1))
-    store.load("k", program.graph, MACHINE)
+    store.load("k", program.graph, MACHINE, OPTIONS)
     assert (store.folder / "k.program").stat().st_mtime > 1
 
 
@@ -212,7 +227,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(program: Program, tmp_path:
     (tmp_path / "file").write_text("")
     store = ProgramCache(tmp_path / "file" / "programs")
     assert not store.save("k", program)
-    assert store.load("k", program.graph, MACHINE) is None
+    assert store.load("k", program.graph, MACHINE, OPTIONS) is None
 
 
 # --- the command --------------------------------------------------------------------------

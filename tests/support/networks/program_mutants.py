@@ -6,6 +6,8 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import asm
 from asm.diagnostics import AsmError
@@ -39,7 +41,12 @@ class Mutant:
             )
         except AsmError as error:
             raise GraphError([str(error)]) from None
-        return replace(program, text=text, image=image)
+        return replace(program, text=text, image=image, again=partial(self._of_twin, program))
+
+    def _of_twin(self, program: Program, **options: Any) -> Program:
+        """The twin of the program, with the mistake."""
+        assert program.again is not None
+        return self.of(program.again(**options))
 
 
 def mutants(program: Program) -> Iterator[Mutant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -33,12 +34,7 @@ SMALL = {"w": draw(24, 16), "b": draw(16), "s": draw(24), "h": draw(24)}
 
 
 def proof(made: Graph, dtype: str = "fp16", program: Program | None = None) -> Proof:
-    program = program or compile_graph(made, dtype)
-    return prove(program, partial(compile_graph, dtype=dtype), compile_alone)
-
-
-def compile_alone(made: Graph, dtype: str) -> Program:
-    return compile_graph(made, dtype, 1)
+    return prove(program or compile_graph(made, dtype))
 
 
 def small() -> Graph:
@@ -121,8 +117,7 @@ def test_the_result_does_not_depend_on_the_order_of_sums() -> None:
     """A program of one tile and one of sixteen add up in different orders."""
     made = one("MatMul", [(40, 600)], {"w": draw(600, 50)})
     for tiles in (1, 16):
-        program = compile_graph(made, "fp16", tiles)
-        found = prove(program, partial(compile_graph, dtype="fp16", tiles=tiles), compile_alone)
+        found = prove(compile_graph(made, "fp16", tiles))
         assert found.holds, lines(found)
 
 
@@ -131,6 +126,41 @@ def test_no_constant_of_the_twin_becomes_zero() -> None:
     made = one("MatMul", [(4, 3)], {"w": np.array([[1.0, -1e-6], [-0.25, 3e-5], [0.0, 0.5]], np.float32)})
     short = twin_of(made, Format.FP16).constants["w"]
     assert np.array_equal(np.sign(short), np.sign(made.constants["w"]))
+
+
+def test_constants_of_the_twin_are_equal_where_the_given_ones_are() -> None:
+    """Programs store equal constants once, and scales near 1 all become 1."""
+    given = {name: np.float32([1, 1 + at / 64, 1, 1]) for at, name in enumerate("abcde")} | {
+        "f": np.ones(4, "f4")
+    }
+    nodes = [("RMSNormalization", [f"x{name}", name], [f"y{name}"], {"axis": -1}) for name in given]
+    made = graph(
+        nodes, {f"x{name}": (2, 4) for name in given}, given, [f"y{name}" for name in given], opset=23
+    )
+    short = twin_of(made, Format.FP16).constants
+    for first, second in itertools.combinations(given, 2):
+        assert np.array_equal(short[first], short[second]) == np.array_equal(given[first], given[second])
+    assert all((np.log2(each) % 1 == 0).all() for each in short.values())
+
+
+@pytest.mark.parametrize(("scale", "short"), [(0.3, 0.25), (0.9, 0.5), (1.1, 2.0), (1.0, 1.0)])
+def test_a_factor_of_the_twin_is_a_power_of_two_and_1_only_for_1(scale: float, short: float) -> None:
+    made = one("Relu", [(4,)])
+    attention = replace(made.nodes[0], op="FusedAttention", attrs={"scale": scale})
+    assert twin_of(replace(made, nodes=(attention,)), Format.FP16).nodes[0].attrs["scale"] == short
+
+
+def test_the_twin_has_the_decisions_of_the_program(tmp_path: Path) -> None:
+    """Also where its attention has another scale, so that nothing is searched."""
+    with example_modules(ROOT / "examples" / "networks", ("transformers",)) as examples:
+        made = examples.transformers
+        program = compile_graph(imported(made.transformer(made.Size(32, 192, 6, 2)), tmp_path), "fp16")
+    assert program.again is not None
+    twin = program.again(twin=partial(twin_of, compute=Format.FP16))
+    assert program.report is not None
+    assert twin.report is not None
+    assert twin.report.plan == program.report.plan
+    assert twin.constants != program.constants
 
 
 def test_every_output_is_compared() -> None:
@@ -161,7 +191,7 @@ def test_selections_and_comparisons_are_followed() -> None:
 
 def proof_of(mutant: Mutant, program: Program) -> Proof:
     """The proof of a program with a mistake, which its twin has too."""
-    return prove(mutant.of(program), lambda twin: mutant.of(compile_graph(twin, "fp16")), compile_alone)
+    return prove(mutant.of(program))
 
 
 def outcome(mutant: Mutant, program: Program) -> str:
@@ -280,13 +310,13 @@ def test_programs_of_ranges_and_chips_are_refused() -> None:
     made = small()
     program = compile_graph(made, "fp16")
     with pytest.raises(GraphError, match="--prove takes programs of one size on one chip"):
-        prove(replace(program, spread=object()), compile_graph, compile_alone)  # type: ignore[arg-type]
+        prove(replace(program, spread=object()))  # type: ignore[arg-type]
 
 
 def test_other_code_is_not_proved() -> None:
     made = small()
-    other = compile_graph(made, "fp16", 4)
-    found = prove(other, partial(compile_graph, dtype="fp16"), compile_alone)
+    program, other = compile_graph(made, "fp16"), compile_graph(made, "fp16", 4)
+    found = prove(replace(program, again=other.again))
     assert not found.holds
     assert lines(found)[-1] == "open: with short constants the program has other instructions"
 

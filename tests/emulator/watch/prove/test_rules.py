@@ -209,6 +209,20 @@ def test_literals_alone_stay_literals() -> None:
     assert not spm.has_elements(np.arange(8) * 2 + 512)
 
 
+@pytest.mark.parametrize("size", [2, 6, 64])
+@pytest.mark.parametrize("places", [[128], [0, 64, 128], [0, 192, 384], [192, 0, 64], [0, 64, 256]])
+def test_blocks_take_their_elements_along(places: list[int], size: int) -> None:
+    """Blocks side by side, at even and other distances, and in another order."""
+    memory, x = FieldMemory(np.zeros(4096, np.uint8), FIELD), FIELD.random("x", (512,))
+    memory.write(np.arange(512) * 2, 2, x)
+    targets = 2048 + np.arange(len(places)) * 64
+    memory.move(np.array(places), targets, size)
+    for source, target in zip(places, targets, strict=True):
+        moved = memory.read(target + np.arange(size // 2) * 2, Format.FP16)
+        assert (moved == x[:, source // 2 : (source + size) // 2]).all()
+        assert not memory.has_elements(np.arange(target + size, target + 64))
+
+
 def test_pieces_of_numbers_are_no_numbers() -> None:
     """Half of one, one of two halves, and one of which a byte is missing: none is what was written."""
     spm, x = FieldMemory(np.zeros(4096, np.uint8), FIELD), FIELD.random("x", (4,))
