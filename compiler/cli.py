@@ -69,7 +69,8 @@ as often as Python does by default takes an eighth of the time."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; the help text lists the exit statuses."""
     parser = make_parser()
-    given = with_operand(with_value(arguments, "--stats", "text"), "--input")
+    given = with_value(with_value(arguments, "--stats", "text"), "--prove", "")
+    given = with_operand(given, "--input")
     options = parsed(parser, given)
     options.asked_dtype = options.dtype  # what is chosen for a network of floats becomes its --dtype
     check_usage(parser, options)

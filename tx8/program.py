@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import asm
 import emulator
-from asm.image import SUM, Buffer, Image, image_of_entry, image_parts, read_again
+from asm.image import Buffer, Image, image_of_entry, image_parts, read_again
 from compiler.evaluation.integers import with_integers
-from emulator.memory.buffers import check_array, travel_dtype
-from emulator.memory.shapes import extents_of
+from emulator.memory.buffers import check_array
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
@@ -24,6 +23,7 @@ from .chips import bind_to_chips, whole
 from .models import Constants, Shapes, check_ranges, graph_of, opened, trees_of
 from .quantising import Quantisation, Samples
 from .run import Options, Origin, Run, start, start_on_chips
+from .views.text import signature
 
 if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from compiler.passes.base import RangedSource
     from compiler.quantise import Chosen, DecisionTable, Settings
     from compiler.search.chips import Degrees, SharedGraph
+    from compiler.tools.verification.prove import Proof
     from emulator.session.runs import RepeatedRuns
 
 
@@ -152,6 +153,18 @@ class Program:
 
         return RepeatedRuns(self.emulated)
 
+    def prove(self, model: Any = None, *, seed: int = 0, **options: Any) -> Proof:
+        """Prove in prime fields that the program computes its graph (docs/proving.md).
+
+        A program from a file needs ``model`` and the options of ``compile``. Fault when the program stops.
+        """
+        from compiler.tools.verification.prove import prove
+
+        made = self if model is None else compile(model, machine=self.machine, **options)
+        if made.compiled is None:
+            raise Tx8Error("the program was not compiled here: prove(model) takes its model and options")
+        return prove(made.compiled, seed, None if made is self else self.image)
+
     def save(self, folder: str | Path) -> Path:
         """Write ``prog.bin`` and the compiler's other files into a folder: all files or none."""
         folder = Path(folder)
@@ -163,7 +176,7 @@ class Program:
         return folder / "prog.bin"
 
     def __repr__(self) -> str:
-        inputs, outputs = (_signature(buffers, self.image) for buffers in (self.inputs, self.outputs))
+        inputs, outputs = (signature(buffers, self.image) for buffers in (self.inputs, self.outputs))
         return f"<tx8.Program {self.name}: {inputs} -> {outputs}>"
 
     def _repr_html_(self) -> str:
@@ -355,8 +368,7 @@ def assemble_file(
     defines: Mapping[str, int | str] | None = None,
 ) -> Program:
     """Assemble a file; included files are found in its folder. Tx8Error when it cannot be read."""
-    described = _machine(machine)
-    path = _path(path, "assembly")
+    described, path = _machine(machine), _path(path, "assembly")
     return _from_file(asm.assemble_file(path, (), defines, described), described, path)
 
 
@@ -385,14 +397,3 @@ def _machine(machine: Machine | str | Path | None, chips: tuple[int, int] | None
         raise Tx8Error(f"chips is {chips!r}; expected their columns and rows, such as (2, 1)")
     found = machine if isinstance(machine, Machine) else load_machine(machine)
     return found if chips is None else found.of_chips(*chips)
-
-
-def _extents(buffer: Buffer, image: Image) -> Iterator[str]:
-    """Yield the extents of an input or output as text; for a computed extent, its upper bound."""
-    for extent, most in zip(extents_of(image.shapes, buffer), buffer.shape, strict=True):
-        yield f"<={most}" if extent.startswith("@") else f"({extent})" if SUM in extent else extent
-
-
-def _signature(buffers: Sequence[Buffer], image: Image) -> str:
-    extents = {buffer: "x".join(_extents(buffer, image)) or "scalar" for buffer in buffers}
-    return f"({', '.join(f'{b.name}: {travel_dtype(b)} {shape}' for b, shape in extents.items())})"

@@ -156,14 +156,14 @@ def compile_graph(
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
     again = partial(compile_graph, graph, dtype, parallel=parallel, **options)
-    begin: Callable[..., Context] = partial(context_of, dtype=dtype, twin=twin, **options)
+    begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)
     if parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin, given)
         made_of = _compile_pipeline if chosen.pipelines else _compile_for_chips
         return _repeatable(made_of(chosen, machine, begin, after_pass, given), again)
     check_one_chip(given)
     context = begin(graph)
-    context.plan, context.search_progress = given, search_progress
+    context.plan, context.search_progress, context.twin = given, search_progress, twin
     timing: dict[str, float] = {}
     module = run_passes(context, timing, after_pass)
     start = time.perf_counter()

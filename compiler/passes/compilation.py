@@ -31,7 +31,7 @@ from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
-from .base import Context, Pass, RangedSource, Twin
+from .base import Context, Pass, RangedSource
 from .emit import Network, constants_of, program_text, stages_text
 from .graph_operations import with_constants_as_inputs
 from .report import decisions, estimated_phases
@@ -64,7 +64,6 @@ def context_of(
     residency: str = "on",
     spread: bool = False,
     ranges: RangedSource | None = None,
-    twin: Twin | None = None,
 ) -> Context:
     """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``.
 
@@ -97,7 +96,6 @@ def context_of(
         plan=None if plan is None else read_plan(plan),
         replaceable={name: graph.constants[name] for name in sorted(graph.replaceable)},
         ranges=ranges,
-        twin=twin,
     )
 
 

@@ -305,13 +305,16 @@ def verify_nodes(
 
 def prove(options: argparse.Namespace, program: Program) -> int:
     """Prove the program in prime fields, and print the findings."""
-    from . import run
+    from .run import RunFault
+    from .verification.field_run import image_of_file, told_faults
     from .verification.prove import lines
     from .verification.prove import prove as proved
 
+    image = image_of_file(options.prove, program.machine) if isinstance(options.prove, Path) else None
     try:
-        found = proved(program, options.seed)
-    except run.RunFault as fault:
+        with told_faults():
+            found = proved(program, options.seed, image)
+    except RunFault as fault:
         return _faulted(options, program, fault)
     for line in lines(found):
         say(options, line)

@@ -179,17 +179,7 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     """Add the options that run the program and verify its nodes."""
     add = parser.add_argument
     add("--run", action="store_true", help="run the program and compare its outputs with the reference")
-    add(
-        "--verify-nodes",
-        action="store_true",
-        help="run it so that every value can be seen, compare each node with its reference, and write the "
-        "first that differs as a graph of its own",
-    )
-    add(
-        "--prove",
-        action="store_true",
-        help="execute program and graph in prime fields, where they must be equal (docs/proving.md)",
-    )
+    _add_verifying_options(parser)
     add(
         "--input",
         action="append",
@@ -214,6 +204,25 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
         "--output-dir",
         metavar="DIR",
         help="with --run, write one .npy file per output; with several graphs, into a folder for each",
+    )
+
+
+def _add_verifying_options(parser: argparse._ArgumentGroup) -> None:
+    """Add the options that judge more than the outputs of a run."""
+    parser.add_argument(
+        "--verify-nodes",
+        action="store_true",
+        help="run it so that every value can be seen, compare each node with its reference, and write the "
+        "first that differs as a graph of its own",
+    )
+    parser.add_argument(
+        "--prove",
+        nargs="?",
+        default=False,
+        type=lambda image: Path(image) if image else True,
+        metavar="IMAGE",
+        help="execute program and graph in prime fields, where they must be equal (docs/proving.md); "
+        "--prove=IMAGE: the program in this file, which tx8cc has made of the graph with the same options",
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from asm.image.types import Window
 from compiler.driver import Program
 from compiler.graph import Array
 from compiler.tools.run import RunFault
+from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
@@ -41,7 +44,7 @@ def run_in_field(
     real: Mapping[str, Array],
     keep_results: bool = False,
 ) -> FieldOutcome:
-    """Run a program of one size on one chip; RunFault when it stops with a fault.
+    """Run a program of one size on one chip; emulator.Fault when it stops.
 
     ``elements`` are the inputs of floats, ``real`` has numbers for all inputs.
     """
@@ -57,10 +60,7 @@ def run_in_field(
         if buffer.name in elements:
             size = Format.parse(buffer.format).bits // 8
             run.ddr.write(_places(buffer, windows), size, elements[buffer.name])
-    try:
-        system.run(None)
-    except emulator.Fault as fault:
-        raise RunFault(str(fault)) from None
+    system.run(None)
     run.check()
     found, writers = dict[str, Elements](), dict[str, npt.NDArray[np.int64]]()
     for buffer in loaded.outputs:
@@ -71,6 +71,24 @@ def run_in_field(
     computed = run.results() if keep_results else None
     texts = [_described(loaded.image, *each) for each in run.issued]
     return FieldOutcome(found, run.not_followed, computed, writers, texts)
+
+
+@contextmanager
+def told_faults() -> Iterator[None]:
+    """Raise RunFault where a program stops with a fault."""
+    import emulator
+
+    try:
+        yield
+    except emulator.Fault as fault:
+        raise RunFault(str(fault)) from None
+
+
+def image_of_file(path: Path, machine: Machine) -> Image:
+    """Read an image that runs on a machine; Tx8Error for another file."""
+    import emulator
+
+    return emulator.load(path, machine).image
 
 
 def _described(image: Image, tile: int, address: int, name: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ModuleOp
 
+from asm.image import Image
 from compiler.driver import Program, compile_graph
 from compiler.evaluation.field.run import FieldGraph
 from compiler.evaluation.field.twin import factors_of, twin_of
@@ -28,6 +29,7 @@ from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.tools.command_line import one_line
 
 from .field_run import FieldOutcome, run_in_field
+from .graft import grafted
 
 _REWRITES = 2
 """The passes up to the one that rewrites the graph."""
@@ -76,7 +78,11 @@ class Proof:
 
     @property
     def holds(self) -> bool:
+        """Whether every output of floats is proved."""
         return self.same_code and not self.differences and not self.unknown
+
+    def __str__(self) -> str:
+        return "\n".join(lines(self))
 
 
 def rewritten(program: Program) -> Graph:
@@ -87,10 +93,12 @@ def rewritten(program: Program) -> Graph:
     return context.graph
 
 
-def prove(program: Program, seed: int = 1) -> Proof:
+def prove(program: Program, seed: int = 1, image: Image | None = None) -> Proof:
     """Compare a program with its graph in prime fields.
 
-    GraphError for programs of ranges and of several chips; RunFault when a program stops with a fault.
+    ``image``: another program of this graph, from a file, whose code is proved instead. GraphError for an
+    image that the graph cannot have, and for programs of ranges and of several chips; emulator.Fault when a
+    program stops.
     """
     if program.spread is not None or program.image.shapes is not None:
         raise GraphError(["--prove takes programs of one size on one chip"])
@@ -98,6 +106,9 @@ def prove(program: Program, seed: int = 1) -> Proof:
     given = rewritten(program)
     graph = twin_of(given, compute)
     twin = _twin_program(program, partial(twin_of, compute=compute))
+    same = same_code(program, twin, factors_of(given, graph))
+    if image is not None:
+        twin = replace(twin, image=grafted(image, program.image, twin.image))
     field = PrimeField(seed, exponentials=has_exponentials(twin))
     elements = {t.name: field.random(t.name, t.shape) for t in graph.inputs if t.is_float}
     real = random_inputs(program.graph, {}, seed)
@@ -115,7 +126,7 @@ def prove(program: Program, seed: int = 1) -> Proof:
         reserves=got.not_followed,
         not_followed=wanted.not_followed,
         by_recipe=frozenset(wanted.by_recipe),
-        same_code=same_code(program, twin, factors_of(given, graph)),
+        same_code=same,
     )
     if not proof.differences:
         return proof

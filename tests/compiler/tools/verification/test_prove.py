@@ -18,7 +18,7 @@ from compiler.cli import main
 from compiler.driver import Program, compile_graph
 from compiler.evaluation.field.twin import twin_of
 from compiler.graph import Graph, GraphError
-from compiler.tools.run import RunFault, check, execute, random_inputs
+from compiler.tools.run import check, execute, random_inputs
 from compiler.tools.verification.prove import Proof, lines, prove
 from compiler_harness import draw, graph, one
 from example_modules import example_modules
@@ -200,7 +200,7 @@ def outcome(mutant: Mutant, program: Program) -> str:
         found = proof_of(mutant, program)
     except GraphError:
         return "assembler"
-    except RunFault:
+    except emulator.Fault:
         return "fault"
     if not found.holds:
         return "proof"
@@ -290,7 +290,7 @@ def test_what_a_fault_of_the_program_says_is_raised() -> None:
         each for each in mutants(program) if each.kind == "address moved by a line" and "wdma" in each.text
     )
     beyond = replace(moved, text=moved.text.replace("+256", "+0x7fffffff"))
-    with pytest.raises((RunFault, GraphError)):
+    with pytest.raises((emulator.Fault, GraphError)):
         proof_of(beyond, program)
 
 
