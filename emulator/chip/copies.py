@@ -154,7 +154,7 @@ def _consecutive(pieces: Pieces, *sides: Host) -> bool:
 
 
 def _stage(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[list[Host], Bytes | None]:
-    """The sources, read into a buffer when a target overlaps one of them; and that buffer."""
+    """Return the sources, read into a buffer if a target overlaps one of them; and that buffer."""
     if not any(
         overlap(source, pieces.span(of), target, pieces.span(to))
         for source, of in sources
@@ -173,7 +173,7 @@ def _stage(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[li
 
 
 def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> None:
-    """Copy pieces in the order of the loops; where several are written to one place, the last one stays."""
+    """Copy pieces in the order of the loops; of several pieces for one place the last one remains."""
     if to == of == pieces.consecutive:
         ctypes.memmove(target, source, pieces.total)
         return
@@ -182,7 +182,7 @@ def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> N
 
 
 def copies_kernel() -> int:
-    """Address of the compiled copy."""
+    """Return the address of the compiled copy."""
     return native.compile_once(copy_pieces, "DTE copy", 3)
 
 
@@ -200,7 +200,7 @@ def copy_pieces(target: int, source: int, words: int) -> int:
 def instruction_copy(
     values: dict[str, int], in_ddr: dict[str, bool], tiles: Sequence[int], scatter: bool
 ) -> Copy:
-    """The copy of a DTE instruction to some tiles: operand values by name, DDR addresses as offsets."""
+    """Return the copy of a DTE instruction: operand values by name, DDR addresses as offsets."""
     strided = "src_" if "src_iter0" in values else "dst_"
     trips = [values.get(f"{strided}iter{level}", 1) for level in range(3)]
     strides = [values.get(f"{strided}stride{level}", 0) for level in range(3)]

@@ -74,12 +74,12 @@ Function = Callable[..., int]
 
 
 def row_of(shared: int, tile: int) -> int:
-    """Address of a tile's words."""
+    """Return the address of a tile's words."""
     return shared + 8 * (HEAD + ROW * tile)
 
 
 def complete(shared: int, group: int) -> bool:
-    """Whether every tile of a set waits at its barrier."""
+    """Return True if every tile of a set waits at its barrier."""
     for tile in range(get(shared, TILES)):
         row = row_of(shared, tile)
         if (group >> tile) & 1 == 1 and (get(row, WAITS) != AT_BARRIER or get(row, GROUP) != group):
@@ -88,7 +88,7 @@ def complete(shared: int, group: int) -> bool:
 
 
 def go_on(shared: int, row: int) -> None:
-    """Give a tile that waited a quantum in the next round."""
+    """Give a waiting tile a quantum in the next round."""
     put(row, WAITS, 0)
     put(row, RUNS, 1)
     tile_state = get(row, STATE)
@@ -97,7 +97,7 @@ def go_on(shared: int, row: int) -> None:
 
 
 def release_barriers(shared: int) -> bool:
-    """Release complete barriers; whether there was one."""
+    """Release complete barriers; return True if there was one."""
     found = False
     for tile in range(get(shared, TILES)):
         row = row_of(shared, tile)
@@ -110,7 +110,7 @@ def release_barriers(shared: int) -> bool:
 
 
 def noted(shared: int) -> bool:
-    """Whether there are copies to carry out."""
+    """Return True if there are copies to carry out."""
     count = 0
     for tile in range(get(shared, TILES)):
         count += get(get(row_of(shared, tile), SENDS), COUNT)
@@ -118,7 +118,7 @@ def noted(shared: int) -> bool:
 
 
 def all_independent(shared: int) -> bool:
-    """Whether the order of the receiving tiles does not matter (``sends``)."""
+    """Return True if the order of the receiving tiles does not matter (``sends``)."""
     for tile in range(get(shared, TILES)):
         for sender in range(get(shared, TILES)):
             log, other = get(row_of(shared, tile), SENDS), get(row_of(shared, sender), SENDS)
@@ -128,7 +128,7 @@ def all_independent(shared: int) -> bool:
 
 
 def receive_all(shared: int, tile: int) -> None:
-    """Carry out the copies to a tile, in the order of the tiles that send them."""
+    """Carry out the copies to a tile, in the order of the sending tiles."""
     tile_state = get(row_of(shared, tile), STATE)
     for sender in range(get(shared, TILES)):
         row = row_of(shared, sender)
@@ -136,7 +136,7 @@ def receive_all(shared: int, tile: int) -> None:
 
 
 def end_copies(shared: int) -> None:
-    """All copies were carried out: let the tiles that wait for them go on."""
+    """Let the tiles that wait for copies continue, as all were carried out."""
     for tile in range(get(shared, TILES)):
         row = row_of(shared, tile)
         forget(get(row, SENDS))
@@ -161,7 +161,7 @@ def end_round(shared: int) -> bool:
 
 
 def arrive(shared: int) -> bool:
-    """Wait for the other threads at the end of a round; whether all return to Python."""
+    """Wait for the other threads at the end of a round; return True if all return to Python."""
     turn = atomic_load(shared + 8 * TURN)
     if atomic_add(shared + 8 * ARRIVED, 1) + 1 == get(shared, THREADS):
         put(shared, LEAVE, 0 if end_round(shared) else 1)
@@ -222,7 +222,7 @@ def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, n
     """``enter``, ``wait_for`` and ``note`` execute a barrier, a wait and a send."""
 
     def control(shared: int, row: int, tile: int) -> int:
-        """Execute the barrier, wait or send that a tile has come to."""
+        """Execute the barrier, wait or send that a tile has reached."""
         tile_state = get(row, STATE)
         record = get(tile_state, state.DETAIL)
         if get(shared, ALONE) == 0:
@@ -254,7 +254,7 @@ def make_serve(control: Function, exit_tile: Function, set_priority: Function) -
     store to that register, if a tile has stopped at one."""
 
     def serve(shared: int, row: int, tile: int, reason: int) -> int:
-        """Do what a tile has stopped for."""
+        """Serve the reason for which a tile has stopped."""
         if reason == stop.CONTROL:
             return s64(control(shared, row, tile))
         if reason == stop.SYSTEM:
@@ -318,7 +318,7 @@ _compiled_rounds = cache(_compile_rounds)
 
 
 def rounds_kernel() -> int:
-    """Address of the compiled ``work``."""
+    """Return the address of the compiled ``work``."""
     return _compiled_rounds() if native.jit_enabled() else _compile_rounds()
 
 

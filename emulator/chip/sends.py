@@ -74,7 +74,7 @@ KIND = 6
 
 
 def kinds() -> tuple[int, tuple[int, ...]]:
-    """Number of the first record that sends, and ``KIND`` words of every record from there on."""
+    """Return the number of the first record that sends, and ``KIND`` words of every record from there on."""
     found = {
         number: record
         for number, record in enumerate(tables.records())
@@ -96,10 +96,10 @@ def kinds() -> tuple[int, tuple[int, ...]]:
 
 
 def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, int], bool]:
-    """The function that notes a send; arguments are those of ``kinds``."""
+    """Return the function that records a send; arguments are those of ``kinds``."""
 
     def note_send(tile_state: int, log: int, tile: int, everyone: int) -> bool:
-        """Note the send that a tile has come to and count it; False when Python has to execute it."""
+        """Record the send that a tile has reached and count it; False when Python has to execute it."""
         record = get(tile_state, state.DETAIL)
         kind = (record - first) * KIND
         if kind < 0 or kind >= len(words) or words[kind] == 0 or get(log, ROOM) == 0:
@@ -136,7 +136,7 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
 
 
 def members(group: int) -> int:
-    """Number of tiles in a set."""
+    """Return the number of tiles in a set."""
     count = 0
     for tile in range(MOST_TILES):
         count += group >> tile & 1
@@ -170,7 +170,7 @@ def put_places(at: int, source: int, target: int, group: int, step: int) -> None
 
 
 def span(at: int, strides: int) -> int:
-    """Bytes from the first to the last that one side of an entry touches."""
+    """Return the bytes from the first to the last that one side of an entry touches."""
     size = get(at, SIZE)
     for level in range(3):
         size += (get(at, TRIPS + level) - 1) * get(at, strides + level)
@@ -178,7 +178,7 @@ def span(at: int, strides: int) -> int:
 
 
 def take_in(log: int, at: int) -> None:
-    """Count the entry that was appended, and note what it reads."""
+    """Count the entry that was appended, and record the bytes that it reads."""
     put(log, INTO_DDR, get(log, INTO_DDR) + get(at, TO_DDR))
     if get(at, IN_DDR) == 0:
         source = get(at, SOURCE)
@@ -206,7 +206,7 @@ def step_over(tile_state: int, size: int, record: int) -> None:
 
 
 def forget(log: int) -> None:
-    """Remove all notes."""
+    """Remove all records."""
     put(log, COUNT, NONE[COUNT])
     put(log, ROOM, NONE[ROOM])
     put(log, LOW, NONE[LOW])
@@ -215,13 +215,15 @@ def forget(log: int) -> None:
 
 
 def independent(log: int, other: int, tile: int) -> bool:
-    """Whether the copies in ``log``, of a tile, and those in ``other`` may be made in any order of tiles, as
-    far as what ``other`` writes into that tile's SPM and what ``log`` writes into DDR are concerned."""
+    """Return True if a tile's copies in ``log`` and those in ``other`` may be made in any order of tiles.
+
+    This considers the writes of ``other`` to that tile's SPM and of ``log`` to DDR.
+    """
     return independent_in_spm(log, other, tile) and independent_in_ddr(log, other)
 
 
 def independent_in_spm(log: int, other: int, tile: int) -> bool:
-    """Whether the copies of ``other`` to a tile write no byte of SPM that its own, in ``log``, read."""
+    """Return True if copies of ``other`` to a tile write no byte of SPM that its own, in ``log``, read."""
     for number in range(get(other, COUNT)):
         at = other + 8 * (HEAD + ENTRY * number)
         first = get(at, TARGET)
@@ -237,7 +239,7 @@ def independent_in_spm(log: int, other: int, tile: int) -> bool:
 
 
 def independent_in_ddr(log: int, other: int) -> bool:
-    """Whether copies in ``log`` write no byte of DDR that a copy in ``other`` reads or another one writes."""
+    """Return True if copies in ``log`` write no byte of DDR that one in ``other`` reads or another writes."""
     for number in range(get(log, COUNT) if get(log, INTO_DDR) != 0 else 0):
         at = log + 8 * (HEAD + ENTRY * number)
         if get(at, TO_DDR) == 1:
@@ -248,7 +250,7 @@ def independent_in_ddr(log: int, other: int) -> bool:
 
 
 def meets_in_ddr(at: int, there: int) -> bool:
-    """Whether the entry ``at``, which writes into DDR, writes a byte that ``there`` reads, or writes too."""
+    """Return True if the entry ``at``, which writes DDR, writes a byte that ``there`` reads or writes."""
     first, end = get(at, TARGET), get(at, TARGET) + get(at, SPAN)
     source, target = get(there, SOURCE), get(there, TARGET)
     if get(there, IN_DDR) == 1 and source < end and first < source + read_span(there):
@@ -258,7 +260,7 @@ def meets_in_ddr(at: int, there: int) -> bool:
 
 
 def reads(log: int, first: int, end: int) -> bool:
-    """Whether a copy in ``log`` may read one of the bytes of SPM from ``first`` to before ``end``."""
+    """Return True if a copy in ``log`` may read a byte of SPM from ``first`` to before ``end``."""
     for number in range(get(log, COUNT)):
         at = log + 8 * (HEAD + ENTRY * number)
         source = get(at, SOURCE)
@@ -268,12 +270,12 @@ def reads(log: int, first: int, end: int) -> bool:
 
 
 def read_span(at: int) -> int:
-    """Bytes from the first to the last that an entry reads, for all of its targets."""
+    """Return the bytes from the first to the last that an entry reads, for all of its targets."""
     return span(at, OF) + (members(get(at, TILES)) - 1) * get(at, STEP)
 
 
 def receive(log: int, sender: int, tile_state: int, tile: int) -> None:
-    """Carry out the copies in ``log`` to a tile; ``sender`` is the state of the tile that sends them."""
+    """Carry out the copies in ``log`` to a tile; ``sender`` is the state of the sending tile."""
     for number in range(get(log, COUNT)):
         at = log + 8 * (HEAD + ENTRY * number)
         group = get(at, TILES)
@@ -318,7 +320,7 @@ class Sends:
 
 @lru_cache(maxsize=1 << 12)
 def _copy(entry: tuple[int, ...]) -> Copy:
-    """The copy that an entry describes; a program repeats its copies."""
+    """Return the copy that an entry describes; a program repeats its copies."""
     to, of, trips = (tuple(entry[at : at + 3]) for at in (TO, OF, TRIPS))
     tiles = [tile for tile in range(MOST_TILES) if entry[TILES] >> tile & 1]
     starts = [entry[SOURCE] + i * entry[STEP] for i in range(len(tiles) if entry[STEP] else 1)]

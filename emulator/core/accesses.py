@@ -12,7 +12,7 @@ from tx8isa.riscv.format import Scalar
 
 
 def host_address(s: Any, address: int, size: int) -> int:
-    """Host address of ``size`` bytes at a core address, or 0 when they are not all in one memory."""
+    """Return the host address of ``size`` bytes at a core address, or 0 if they are not all in one memory."""
     off = u64(address - s64(s[u64(state.CORE_SPM)]))
     if off <= u64(s64(s[u64(state.SPM_BYTES)]) - size):
         return s64(s[u64(state.SPM)]) + s64(off)
@@ -44,7 +44,7 @@ def note_store(s: Any, host: int, size: int) -> None:
 
 
 def is_made(s: Any, host: int, size: int) -> int:
-    """In a run without data, not 0 when an engine or a copy would have made bytes that a load reads."""
+    """Return 1 if an engine or a copy would have made bytes that a load reads, in a run without data."""
     marks, place = s64(s[u64(state.MADE_SPM)]), host - s64(s[u64(state.SPM)])
     if u64(place) >= u64(s[u64(state.SPM_BYTES)]):
         marks, place = s64(s[u64(state.MADE)]), host - s64(s[u64(state.DDR)])
@@ -66,7 +66,7 @@ CLEANS, DROPS, ENTIRE = 1, 2, 4
 
 
 def maintenance(record: Scalar) -> int:
-    """What the check is called for at a fence, or at an instruction that cleans or invalidates the cache."""
+    """Return the reason for a check at a fence, or at an instruction that cleans or invalidates the cache."""
     if record.kind == "fence":
         return MAINTENANCE
     cleans, drops = map(int, record.body())

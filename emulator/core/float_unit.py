@@ -45,17 +45,17 @@ class HostOperation(NamedTuple):
 
 
 def normal64(bits: int) -> bool:
-    """Whether a binary64 is finite and above the smallest normal number, which may come from below."""
+    """Return True for a finite binary64 above the smallest normal number, which may come from below."""
     return 1 << 52 < bits & 0x7FFFFFFFFFFFFFFF < 0x7FF << 52
 
 
 def normal32(bits: int) -> bool:
-    """Whether a binary32 is finite and above the smallest normal number."""
+    """Return True for a finite binary32 above the smallest normal number."""
     return 1 << 23 < bits & 0x7FFFFFFF < 0xFF << 23
 
 
 def _double(operation: str) -> HostOperation:
-    """A result inside the normal range raises no other flag than "inexact"."""
+    """Wrap an operation: a result inside the normal range raises no other flag than "inexact"."""
     return HostOperation(f"bits64({operation})", "normal64(found)", mode=RNE, inexact=True)
 
 
@@ -109,7 +109,7 @@ ON_HOST: dict[str, HostOperation] = {
 
 @cache
 def host_groups() -> dict[str, tuple[str, ...]]:
-    """The mnemonics in ``ON_HOST`` that share their code with each of them."""
+    """Return the mnemonics in ``ON_HOST`` that share their code with each of them."""
     groups: dict[HostOperation, list[str]] = {}
     for mnemonic, host in ON_HOST.items():
         groups.setdefault(host._replace(found=""), []).append(mnemonic)
@@ -117,7 +117,7 @@ def host_groups() -> dict[str, tuple[str, ...]]:
 
 
 def on_host(record: Scalar, mode: int) -> bool:
-    """Whether an instruction with this rounding mode is tried on the host first."""
+    """Return True if an instruction with this rounding mode is tried on the host first."""
     host = ON_HOST.get(record.mnemonic)
     return host is not None and (host.mode == DYN or mode == host.mode or (host.mode == RNE and mode == DYN))
 
@@ -153,7 +153,7 @@ _GROUP_TAIL = f"""    s[u64(d)] = value
 
 
 def float_records() -> tuple[Scalar, ...]:
-    """The operations of the unit; their place here is the number in a predecoded word."""
+    """Return the operations of the unit; their place here is the number in a predecoded word."""
     return tuple(record for record in rv.scalar_instructions() if record.kind == "float")
 
 
@@ -162,7 +162,7 @@ _described: dict[tuple[int, ...], tuple[tuple[Scalar, ...], FixedMeaning]] = {}
 
 
 def describe(records: tuple[Scalar, ...]) -> FixedMeaning:
-    """What the text of the loop, or of the unit, depends on in records: for its key."""
+    """Return the parts of records that the text of the loop, or of the unit, depends on: for its key."""
     identities = tuple(map(id, records))
     if identities not in _described:
         _described[identities] = records, FixedMeaning(_description(records))
@@ -178,7 +178,7 @@ def _description(records: Iterable[Scalar]) -> tuple[Any, ...]:
 
 
 def _sources(record: Scalar) -> list[str]:
-    """The arguments of a body, as names of the unit's variables."""
+    """Return the arguments of a body, as names of the unit's variables."""
     names = {"rs1": "a", "rs2": "b", "rs3": "c", "rm": "rm"}
     return [names[operand] for operand in record.operands if operand != "rd"]
 
@@ -187,7 +187,7 @@ _USED = (view_i64, s64, u64)
 
 
 def _group(records: dict[int, Scalar]) -> Callable[..., int]:
-    """A function that executes the bodies of some records, by number."""
+    """Return a function that executes the bodies of some records, by number."""
     names = Names()
     names.scope.update({function.__name__: function for function in _USED})
     lines = []
@@ -210,7 +210,7 @@ def generate_unit() -> Unit:
 
 
 def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
-    """A function that executes the body of any record, by number."""
+    """Return a function that executes the body of any record, by number."""
     names = Names()
     text = ["def bodies(op, a, b, c, rm, d, address):\n"]
     for first in range(0, len(records), _GROUP):
@@ -222,6 +222,6 @@ def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
 
 
 def unit_kernel() -> int:
-    """Address of the compiled unit."""
+    """Return the address of the compiled unit."""
     meaning = (describe(float_records()), *_USED)
     return compile_generated(generate_unit, meaning, "float unit", 2)

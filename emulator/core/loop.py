@@ -174,7 +174,7 @@ _SHIFT = PARCEL.bit_length() - 1
 
 
 def _jump(target: str) -> list[str]:
-    """Go to a core address, after checking it."""
+    """Return lines that go to a core address, after checking it."""
     return [
         f"next = {target}",
         f"off = u64(next - {_BASE})",
@@ -190,9 +190,9 @@ UNCHECKED, HAZARDS, DATA = 0, 1, 2
 
 
 def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: int = FULL) -> list[str]:
-    """Lines that execute one operation, at ``index``. ``checked``: what is, as above.
+    """Return lines that execute one operation, at ``index``. ``checked``: the kind of check, as above.
 
-    ``length``: that of the instruction in parcels, which says where a call returns to.
+    ``length``: of the instruction in parcels, which gives the return address of a call.
     """
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
     # Read where it is used: kept in a register, these bases cost every other instruction more.
@@ -220,7 +220,7 @@ def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: in
 
 
 def _maintenance(record: Scalar, checked: int) -> list[str]:
-    """Lines of a fence or of maintenance of the cache: simulated time and the sanitizer alone notice them."""
+    """Return lines of a fence or of cache maintenance: only simulated time and the sanitizer notice them."""
     counted = {"cache": "CACHES", "cache line": "CACHE_LINES"}.get(record.kind)
     lines = [_counted(counted)] if counted else ["pass"]
     if checked == HAZARDS:
@@ -232,7 +232,7 @@ def _maintenance(record: Scalar, checked: int) -> list[str]:
 
 
 def _counted(what: str) -> str:
-    """The line that counts something for simulated time."""
+    """Return the line that counts something for simulated time."""
     place = getattr(state, what)
     return f"s[u64({place})] = s64(s[u64({place})]) + 1"
 
@@ -243,7 +243,7 @@ these would occupy registers at every instruction."""
 
 
 def _check(record: Scalar, checked: int) -> list[str]:
-    """Lines that check a load or store at host address ``host``."""
+    """Return lines that check a load or store at host address ``host``."""
     what = record.width << 1 | int(record.kind == "store")
     if checked == HAZARDS:
         return [
@@ -264,7 +264,7 @@ def _check(record: Scalar, checked: int) -> list[str]:
 
 
 def _memory_access(record: Scalar, names: Names, checked: int) -> list[str]:
-    """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
+    """Return lines of a load or store. Sizes pass through ``s64``: Numba compiles anew for literals."""
     size = record.width
     lines = [
         f"host = host_address(s, a + imm, s64({size}))",
@@ -282,7 +282,7 @@ def _memory_access(record: Scalar, names: Names, checked: int) -> list[str]:
 
 
 def _move(record: Scalar, names: Names) -> str:
-    """The line that loads from a host address, or stores there."""
+    """Return the line that loads from a host address, or stores there."""
     size = record.width
     element = f"{'view_i64' if size == 8 else f'view_u{8 * size}'}(host, 1)[u64(0)]"
     if record.kind == "load":
@@ -291,7 +291,7 @@ def _move(record: Scalar, names: Names) -> str:
 
 
 def _on_host(group: Sequence[str]) -> list[str]:
-    """Lines of a group of ``host_groups``: the host's operation where it is right, else a ``break``.
+    """Return lines of a group of ``host_groups``: the host's operation if it is right, else a ``break``.
 
     The floating-point unit then executes the instruction.
     """
@@ -335,7 +335,7 @@ USED = (
 
 
 def _numbers() -> dict[str, int]:
-    """The numbers in braces in the templates above."""
+    """Return the numbers in braces in the templates above."""
     used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
     numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART", "HINT_HOOK")}
     numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED, "hint": HINT}
@@ -347,7 +347,7 @@ def _numbers() -> dict[str, int]:
 
 
 def engine_source() -> str:
-    """Lines that issue an engine instruction."""
+    """Return lines that issue an engine instruction."""
     return _ENGINE.strip().format(**_numbers())
 
 
@@ -383,17 +383,17 @@ def generate_run(checked: int = UNCHECKED) -> Run:
 
 
 def generate_checked_run() -> Run:
-    """The loop whose loads and stores are checked for hazards."""
+    """Return the loop whose loads and stores are checked for hazards."""
     return generate_run(HAZARDS)
 
 
 def generate_run_without_data() -> Run:
-    """The loop of runs without data."""
+    """Return the loop of runs without data."""
     return generate_run(DATA)
 
 
 def run_kernel(checked: int = UNCHECKED) -> int:
-    """Address of the compiled loop; ``checked`` as in ``generate_run``."""
+    """Return the address of the compiled loop; ``checked`` as in ``generate_run``."""
     meaning = (describe(rv.scalar_instructions()), describe(shortened()), *_numbers().items(), *USED)
     name = ("kernel core", "checked kernel core", "kernel core without data")[checked]
     generate = (generate_run, generate_checked_run, generate_run_without_data)[checked]

@@ -63,20 +63,20 @@ _QUADRANT = 0xE003
 
 @cache
 def shortened() -> tuple[Scalar, ...]:
-    """The scalar instructions that compressed ones stand for, each once."""
+    """Return the scalar instructions that compressed ones expand to, each once."""
     return tuple({expansion.full.mnemonic: expansion.full for expansion in rvc.expansions()}.values())
 
 
 @cache
 def operation_records() -> dict[int, tuple[Scalar, int]]:
-    """For each operation of a word: the scalar instruction that it executes, and its length in parcels."""
+    """Return, for each operation of a word, its scalar instruction and its length in parcels."""
     full = enumerate(rv.scalar_instructions(), FIRST_SCALAR)
     short = enumerate(shortened(), FIRST_COMPRESSED)
     return {**{op: (record, FULL) for op, record in full}, **{op: (record, 1) for op, record in short}}
 
 
 def parcels(word: int) -> int:
-    """The length of the instruction of a decoded word; that of a scalar one where there is none."""
+    """Return the length of a decoded word's instruction; without one, a scalar instruction's."""
     operation = word & 0xFF
     if operation == ENGINE:
         return word >> 8 & 0xFF
@@ -84,7 +84,7 @@ def parcels(word: int) -> int:
 
 
 def predecode(text: bytes) -> Words:
-    """Decoded words of a stretch of program text; its length is a multiple of 2."""
+    """Decode a stretch of program text, whose length is a multiple of 2."""
     halves = np.frombuffer(text, dtype="<u2").astype(np.int64)
     words = halves.copy()
     words[:-1] |= halves[1:] << 16
@@ -105,7 +105,7 @@ def predecode(text: bytes) -> Words:
 
 
 def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
-    """Decode the wide instruction at a parcel; its length, 1 when there is none."""
+    """Decode the wide instruction at a parcel; return its length, 1 without one."""
     found = encoding.decode(text, PARCEL * at)
     if isinstance(found, encoding.IllegalBytes):
         return 1
@@ -158,7 +158,7 @@ def _decode_compressed(halves: Words, places: Words, decoded: Words) -> None:
 
 @cache
 def reads_hart() -> int:
-    """The decoded word of an instruction that only reads mhartid, all of it but rd, whose byte is 0."""
+    """Return the decoded word of an instruction that only reads mhartid, with 0 in the byte of rd."""
     (read,) = (record for record in rv.scalar_instructions() if record.mnemonic == "csrrs")
     word = read.match | CSRS["mhartid"] << 20
     return int(predecode(word.to_bytes(4, "little"))[0]) & ~RD_BYTE
@@ -166,13 +166,13 @@ def reads_hart() -> int:
 
 @cache
 def host_operation(mnemonic: str) -> int:
-    """The operation of the loop that an instruction shares with the first of its group; FLOAT for others."""
+    """Return the loop's operation that an instruction shares with the first of its group; else FLOAT."""
     names = [record.mnemonic for record in rv.scalar_instructions()]
     return FIRST_SCALAR + names.index(host_groups()[mnemonic][0]) if mnemonic in host_groups() else FLOAT
 
 
 def float_operations() -> list[int]:
-    """The operations that the loop may leave to the floating-point unit."""
+    """Return the operations that the loop may leave to the floating-point unit."""
     return sorted({FLOAT, *(host_operation(record.mnemonic) for record in float_records())})
 
 
@@ -188,7 +188,7 @@ def _pack(operation: int, record: Scalar, values: dict[str, Words]) -> Words:
 
 
 def _pack_float(number: int, record: Scalar, words: Words) -> Words:
-    """FLOAT, or an operation of the loop where that may be all there is to do.
+    """Return FLOAT, or an operation of the loop that may suffice.
 
     Operands that do not exist are the first: it does not matter then whether they are NaN-boxed.
     """
@@ -203,12 +203,12 @@ def _pack_float(number: int, record: Scalar, words: Words) -> Words:
 
 
 def _values(record: Encoding, words: Words) -> dict[str, Words]:
-    """Field values by name."""
+    """Return field values by name."""
     return {field.name: _extract(field, words) for field in record.fields}
 
 
 def _places(record: Scalar, values: dict[str, Words]) -> dict[str, Words]:
-    """Field values with registers as places in the state, where writes to x0 have their own."""
+    """Return field values with registers as places in the state; writes to x0 have their own."""
     fields = {}
     for field in record.fields:
         found = values[field.name]
@@ -229,7 +229,7 @@ def _extract(field: Field, words: Words) -> Words:
 
 
 def reads_clock(decoded: Words) -> bool:
-    """Whether decoded words access one of ``CLOCKS``."""
+    """Return True if decoded words access one of ``CLOCKS``."""
     kinds = [record.kind for record in rv.scalar_instructions()]
     operations = [FIRST_SCALAR + number for number, kind in enumerate(kinds) if kind == "csr"]
     found = decoded[np.isin(decoded & 0xFF, operations)] >> 32
@@ -237,7 +237,7 @@ def reads_clock(decoded: Words) -> bool:
 
 
 def explain(text: bytes, offset: int) -> str:
-    """Why there is no instruction at a byte offset of the text."""
+    """Return why there is no instruction at a byte offset of the text."""
     word = int.from_bytes(text[offset : offset + 4], "little")
     if encoding.is_wide(word):
         found = encoding.decode(text, offset)
@@ -251,7 +251,7 @@ def explain(text: bytes, offset: int) -> str:
 
 
 def _surrounding(text: bytes, offset: int) -> Instruction | None:
-    """The wide instruction that covers ``offset`` without starting there."""
+    """Return the wide instruction that covers ``offset`` without starting there."""
     for start in range(max(offset % PARCEL, offset - 4 * 63), offset, PARCEL):
         found = encoding.decode(text, start)
         if isinstance(found, encoding.DecodedInstruction) and start + found.size > offset:

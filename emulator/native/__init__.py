@@ -90,14 +90,14 @@ def cached_only() -> Iterator[None]:
 
 
 def jit_enabled() -> bool:
-    """Whether kernels become machine code in this process."""
+    """Return True if kernels become machine code in this process."""
     return os.environ.get("TX8_JIT") != "0" and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
 
 def compile_kernel(
     function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
 ) -> int:
-    """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
+    """Return the address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
     ``name`` appears in messages and progress. ``directly``: without Numba, which takes four times as long, if
     the function keeps to what ``direct`` knows. ``compact``: by LLVM with few functions inlined and no loops
@@ -117,9 +117,10 @@ def compile_kernel(
 def compile_once(
     function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
 ) -> int:
-    """``compile_kernel`` for a function of a module, whose meaning this process describes but once.
+    """``compile_kernel`` for a function of a module, whose meaning this process describes only once.
 
-    To describe what a large function reaches takes milliseconds, which every run of a program would spend.
+    The description of everything that a large function reaches takes milliseconds, which every run would
+    spend.
     """
     if not jit_enabled():
         return interpreted.register(function)
@@ -133,10 +134,10 @@ def compile_once(
 def compile_generated(
     generate: Callable[[], Callable[..., int]], meaning: tuple[Any, ...], name: str, arguments: int
 ) -> int:
-    """Address of a C function whose source ``generate()`` writes; it is called only on a cache miss.
+    """Return the address of a C function whose source ``generate()`` writes; called only on a cache miss.
 
-    It is compiled as ``compile_kernel`` does. ``meaning`` holds the functions and constants the text is made
-    of; it and ``generate`` are the key, see ``keys.generated_key``.
+    It is compiled as by ``compile_kernel``. ``meaning`` holds the functions and constants the text is made
+    from; it and ``generate`` are the key, see ``keys.generated_key``.
     """
     if not jit_enabled():
         return interpreted.register(generate())
@@ -185,7 +186,7 @@ def _build(
 
 
 def _translate(function: Callable[..., int], arguments: int, compact: bool) -> store.Compiled | None:
-    """Machine code without Numba; None for a function that ``direct`` does not know."""
+    """Return machine code made without Numba; None for a function that ``direct`` does not know."""
     from .direct.compile import compile_directly
     from .direct.values import Untranslatable
 

@@ -24,7 +24,7 @@ from .typing_rules import check_types
 
 _OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 _INNER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""For functions that only compiled code calls: compiling wrappers would take as long as the functions."""
+"""Options of functions that only compiled code calls: compiling wrappers would take as long as these."""
 _RUNTIME = re.compile(
     "Py.*|NRT_(Allocate|Free|MemInfo_alloc|MemInfo_call_dtor)"
     "|numba_(gil_ensure|gil_release|unpickle|do_raise|runtime_build_excinfo_struct)"
@@ -41,7 +41,7 @@ _parts: dict[str, Any] = {}
 
 
 def build(function: Callable[..., int], name: str, arguments: int) -> Compiled:
-    """Machine code of ``function``; KernelError names the kernel and the offending line."""
+    """Return machine code of ``function``; KernelError names the kernel and the offending line."""
     checked = {meaning: len(part.overloads) for meaning, part in _parts.items()}
     try:
         entry = _Lifter(name).lift(function)
@@ -64,7 +64,7 @@ class _Lifter:
         self.kernel = kernel
 
     def lift(self, value: Any) -> Any:
-        """The machine's version of anything a kernel may refer to."""
+        """Return the machine's version of anything a kernel may refer to."""
         if not isinstance(value, FunctionType):
             if isinstance(value, tuple):
                 return tuple(self.lift(item) for item in value)
@@ -98,7 +98,7 @@ class _Lifter:
 
 
 def _forward(entry: Any, arguments: int) -> Callable[..., int]:
-    """A function of a fixed number of parameters that calls ``entry``, for the C wrapper."""
+    """Return a function of a fixed number of parameters that calls ``entry``, for the C wrapper."""
     names = ", ".join(f"a{i}" for i in range(arguments))
     scope: dict[str, Any] = {"entry": entry}
     exec(f"def {ENTRY}({names}):\n    return entry({names})\n", scope)
@@ -126,7 +126,7 @@ def _extract(compiled: Any, name: str) -> Compiled:
 
 
 def own_name(symbol: str) -> str:
-    """The name under which the loader supplies a helper of Numba's or Python's.
+    """Return the name under which the loader supplies a helper of Numba's or Python's.
 
     Numba supplies the real ones to LLVM only where the name is still free: taking it would break every
     function that the process compiles with Numba later.

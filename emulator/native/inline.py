@@ -30,7 +30,7 @@ class Names:
         self._by_identity: dict[int, str] = {}
 
     def name(self, value: Any) -> str:
-        """The name of an object, chosen at first use."""
+        """Return the name of an object, chosen at first use."""
         known = self._by_identity.get(id(value))
         if known is None:
             hint = getattr(value, "__name__", "constant").rpartition(".")[2]
@@ -39,7 +39,7 @@ class Names:
         return known
 
     def call(self, function: Callable[..., Any], arguments: Sequence[str]) -> str:
-        """Source of ``function(*arguments)``; arguments are source text free of side effects."""
+        """Return source of ``function(*arguments)``; arguments are source text free of side effects."""
         body = _returned(function)
         if body is None:
             return f"{self.name(function)}({', '.join(arguments)})"
@@ -49,7 +49,7 @@ class Names:
         return f"({ast.unparse(ast.fix_missing_locations(expression))})"
 
     def function(self, source: str, name: str) -> Callable[..., Any]:
-        """The function ``name`` that ``source`` defines, with these globals."""
+        """Return the function ``name`` that ``source`` defines, with these globals."""
         exec(source, self.scope)
         made: Callable[..., Any] = self.scope.pop(name)
         _generated[made.__code__] = source
@@ -73,7 +73,7 @@ class _Substitute(ast.NodeTransformer):
 
 
 def _returned(function: Any) -> ast.expr | None:
-    """The expression a function returns, or None when its body is more than that."""
+    """Return the expression that a function returns, or None when its body is more than that."""
     if function.__closure__ or not inspect.isfunction(function):
         return None
     tree = definition(function)
@@ -113,7 +113,7 @@ class _Constants(ast.NodeTransformer):
 
 
 def definition(function: FunctionType) -> ast.FunctionDef | None:
-    """The text of a function; None when that is no definition, or not the one this process has imported.
+    """Return the text of a function; None for other objects, or if this process imported another text.
 
     The text is read from the file, which may have been edited since then and have other lines there.
     """
@@ -137,7 +137,7 @@ def definition(function: FunctionType) -> ast.FunctionDef | None:
 
 
 def _in_file(name: str) -> dict[int, ast.FunctionDef]:
-    """The definitions of a file by the line where each begins, decorators included."""
+    """Return the definitions of a file by the line where each begins, decorators included."""
     linecache.checkcache(name)
     lines = tuple(linecache.getlines(name))
     known = _files.get(name)
@@ -167,7 +167,7 @@ def _parameters(names: Sequence[str]) -> ast.arguments:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of every function inside."""
+    """Yield the code of every function inside."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant

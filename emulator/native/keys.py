@@ -32,7 +32,7 @@ LIBRARIES = ("math", "numpy")
 
 
 def kernel_key(function: Callable[..., int], name: str, arguments: int, compact: bool = False) -> str:
-    """Hex digest that changes whenever the machine code of the kernel may change."""
+    """Return a hex digest that changes whenever the machine code of the kernel may change."""
     parts = [environment(), name, str(arguments), str(compact), describe(function, name)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -45,12 +45,12 @@ class FixedMeaning:
 
 
 def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
-    """Hex digest for a kernel whose source ``generate`` writes from what is in ``meaning``.
+    """Return a hex digest for a kernel whose source ``generate`` writes from the contents of ``meaning``.
 
-    What is in ``meaning`` counts by its code, a ``FixedMeaning`` there by its parts; the writer by its module
-    and those of the emulator that its functions use: their functions and plain constants. All of it is taken
-    as this process imported it: the files may have been edited since, and machine code of the old text must
-    not be kept under the name of the new one. So the same question has the same answer.
+    The contents of ``meaning`` count by their code, a ``FixedMeaning`` there by its parts. The writer counts
+    by its module and the emulator's modules that its functions use: their functions and plain constants. All
+    of it is taken as this process imported it: the files may have been edited since, and machine code of the
+    old text must not be kept under the name of the new one. So the same question has the same answer.
     """
     question = (generate, _identity(meaning), name, arguments)
     if question not in _answers:
@@ -63,7 +63,7 @@ _answers: dict[tuple[Any, ...], str] = {}
 
 
 def _identity(value: Any) -> Any:
-    """A value that equals another only when both have the same description; ``1 == True`` have not."""
+    """Return a value that equals another only when both have one description; ``1 == True`` have not."""
     if isinstance(value, tuple):
         return tuple(map(_identity, value))
     return value if isinstance(value, FunctionType | type | FixedMeaning) else (type(value), repr(value))
@@ -79,7 +79,7 @@ def _generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: 
 
 
 def describe(function: Callable[..., Any], kernel: str) -> str:
-    """Text of all code and constants a function reaches: equal texts, equal machine code."""
+    """Return the text of all code and constants a function reaches: equal texts, equal machine code."""
     parts: list[str] = []
     _describe(function, kernel, parts, {})
     return "\n".join(parts)
@@ -87,14 +87,14 @@ def describe(function: Callable[..., Any], kernel: str) -> str:
 
 @cache
 def environment() -> str:
-    """Versions, processor and primitives: what every kernel of this process depends on."""
+    """Return versions, processor and primitives: everything that every kernel of this process depends on."""
     parts = [platform.python_version(), _numba(), llvmlite.__version__, np.__version__, *target()]
     parts += [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
     return "\n".join([*parts, _compiler()])
 
 
 def _numba() -> str:
-    """The file that says which Numba this is; to import it, or ``importlib.metadata``, takes long."""
+    """Return the file with Numba's version; importing it, or ``importlib.metadata``, takes long."""
     found = find_spec("numba")
     if found is None or found.origin is None:
         raise ImportError("Numba is not installed: pip install numba", name="numba")
@@ -102,16 +102,16 @@ def _numba() -> str:
 
 
 def compiler_is_the_same() -> bool:
-    """Whether the files of the compiler are those of ``environment``.
+    """Return True if the files of the compiler are those of ``environment``.
 
-    They are imported when the first kernel is missing. If they have changed by then, nothing that this
+    They are imported when the first kernel is missing. If they have changed by then, no code that this
     process compiles may be kept: its key is that of the files before.
     """
     return environment().endswith(_compiler())
 
 
 def _compiler() -> str:
-    """Digest of the files that turn kernels into machine code."""
+    """Return a digest of the files that turn kernels into machine code."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted((*here.glob("machine/*.py"), *here.glob("direct/*.py"))):
@@ -122,7 +122,7 @@ def _compiler() -> str:
 
 
 def _writers(generate: Callable[..., Any]) -> list[str]:
-    """Texts of the module that writes source, and of those of the emulator that its functions name."""
+    """Return texts of the module that writes source, and of the emulator's modules that it names."""
     scope: dict[str, Any] = generate.__globals__
     defined = [value for _, value in _contents(scope, scope["__name__"]) if isinstance(value, FunctionType)]
     used = {name for function in defined for name in references(function.__code__).names}
@@ -133,12 +133,12 @@ def _writers(generate: Callable[..., Any]) -> list[str]:
 
 
 def _module(value: Any) -> str:
-    """The name of a module, or of the one in which a function or class is defined."""
+    """Return the name of a module, or of the one in which a function or class is defined."""
     return str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", ""))
 
 
 def _text(scope: dict[str, Any]) -> str:
-    """The functions of a module and its plain constants."""
+    """Return the functions of a module and its plain constants."""
     texts = []
     for name, value in _contents(scope, scope["__name__"]):
         plain = not isinstance(value, FunctionType)
@@ -147,9 +147,9 @@ def _text(scope: dict[str, Any]) -> str:
 
 
 def _contents(scope: Mapping[str, Any], module: str, in_class: bool = False) -> Iterator[tuple[str, Any]]:
-    """What a module has by name: plain constants, and its functions, also in classes and decorated.
+    """Yield a module's plain constants and functions by name, also in classes and decorated.
 
-    Its other variables, in lower case, are not constants: what it remembers differs from process to process.
+    Its other variables, in lower case, are not constants: their values differ from process to process.
     """
     for name, value in scope.items():
         for wrapper in ("__wrapped__", "fget", "func"):  # caches, static methods, properties
@@ -163,7 +163,7 @@ def _contents(scope: Mapping[str, Any], module: str, in_class: bool = False) -> 
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the text of a value is the same in every process."""
+    """Return True if the text of a value is the same in every process."""
     if isinstance(value, dict):
         return all(_is_plain(item) for pair in value.items() for item in pair)
     if isinstance(value, tuple | list):
@@ -172,7 +172,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def module_constants(module: ModuleType, name: str, used: References, kernel: str) -> dict[str, int]:
-    """The integers that code reads as ``name.ATTRIBUTE`` from a module of the project."""
+    """Return the integers that code reads as ``name.ATTRIBUTE`` from a module of the project."""
     found = {}
     for attribute in used.attributes_of(name):
         value = getattr(module, attribute, None)
@@ -223,7 +223,7 @@ def _describe_function(function: FunctionType, kernel: str, parts: list[str], se
 
 
 def describe_constant(value: Any, kernel: str) -> str:
-    """Text that identifies a value a kernel refers to; KernelError when machine code cannot hold it."""
+    """Return text that identifies a value of a kernel; KernelError when machine code cannot hold it."""
     if isinstance(value, FunctionType):
         return f"primitive {PRIMITIVES[value]}"
     if isinstance(value, bool | int | float | np.generic | np.dtype) or value is None:

@@ -26,7 +26,7 @@ _SD_BITS, _SD_SHIFT = 0x707F, 20
 
 
 def word_at(tile_state: int) -> int:
-    """The instruction of four bytes at which a tile has stopped; 0 for a shorter one."""
+    """Return the instruction of four bytes at which a tile has stopped; 0 for a shorter one."""
     at = get(tile_state, state.TEXT) + get(tile_state, state.PC) - get(tile_state, state.CODE_BASE)
     if view_u8(at, 1)[u64(0)] & 3 != 3:
         return 0
@@ -40,13 +40,13 @@ def go_past_four(tile_state: int) -> None:
 
 
 def _match(mnemonic: str) -> int:
-    """The bits that all encodings of an instruction have in common."""
+    """Return the bits that all encodings of an instruction have in common."""
     (found,) = (record.match for record in rv.scalar_instructions() if record.mnemonic == mnemonic)
     return found
 
 
 def make_exits() -> Serve:
-    """The function that ends a program with status 0 at its ecall; Python serves every other call."""
+    """Return the function that ends a program with status 0 at its ecall; Python serves other calls."""
     ecall = _match("ecall")
 
     def exits(tile_state: int) -> bool:
@@ -65,7 +65,7 @@ def make_exits() -> Serve:
 
 
 def make_set_priority() -> Serve:
-    """The function that executes a store of 64 bits to a worker's priority; many programs begin with some."""
+    """Return the function that executes a 64-bit store to a worker's priority, common in programs."""
     sd, bits = _match("sd"), WRITABLE[PRIORITY]
 
     def set_priority(tile_state: int) -> bool:

@@ -58,12 +58,12 @@ class SimulationArrays:
         self._expected: list[ref[Later]] = []
 
     def expect(self, later: Later, find: Callable[[Any], None]) -> None:
-        """Let something be found from the arrays: before they are reset, if it is still wanted then."""
+        """Register a finding about the arrays: it is made before their reset, if it is still wanted then."""
         later.expect(find, self.lock)
         self._expected.append(ref(later))
 
     def reset(self) -> None:
-        """Find what is still wanted of the last run, before the arrays are used again."""
+        """Make the pending findings about the last run, before the arrays are used again."""
         with self.lock:
             for expected in self._expected:
                 if (later := expected()) is not None:
@@ -75,7 +75,7 @@ class SimulationArrays:
         self.chip[:] = self._at_rest
 
     def logs_of(self, tiles: Sequence[Tile]) -> list[TileLog]:
-        """The logs of tiles, empty, which call the hook; those of an earlier run of the same tiles again."""
+        """Return the tiles' empty logs, which call the hook; for the same tiles as before their old logs."""
         if not self._logs or self._logs[0].tile is not tiles[0]:
             hook, effort = log_kernel(), effort_kernel()
             library = self.machine.timing.issue.flow == "c-runtime"
@@ -92,7 +92,7 @@ class SimulationArrays:
 
     @cached_property
     def ends(self) -> tuple[AtEnd, AtEnd]:
-        """What simulations at the least and the most time work on."""
+        """Return the arrays of simulations at the least and the most time."""
         return AtEnd(at_end(self.machine, End.LEAST)), AtEnd(at_end(self.machine, End.MOST))
 
 
@@ -111,7 +111,7 @@ class AtEnd:
 
 
 def _log_rows() -> Words:
-    """Room for the rows of a log."""
+    """Return room for the rows of a log."""
     size = 8 * layout.LOG_WORDS
     area = anonymous(size)
     if area is None:
@@ -120,7 +120,7 @@ def _log_rows() -> Words:
 
 
 def make_chip(machine: Machine) -> Words:
-    """Everything at rest at time 0; host addresses are still missing."""
+    """Return a state with everything at rest at time 0; host addresses are still missing."""
     tiles, workers = machine.tiles, machine.tile.workers
     size = layout.P_QUEUES + workers * layout.WORKER_WORDS
     links = layout.HEADER
@@ -163,7 +163,7 @@ def _set_coefficients(chip: Words, machine: Machine) -> None:
 
 
 def _efforts(machine: Machine) -> list[int]:
-    """Ticks of what an EFFORT row counts; those of an instruction are counted with all others."""
+    """Return ticks of each unit in an EFFORT row; an instruction's own are counted with all others."""
     core, kind = machine.timing.core, machine.timing.issue.kind
     first = [cost.ticks(figure.value) for figure in (core.line, kind)]
     longer = (core.load, core.uncached_load, core.divide, core.cache_line, core.cache)
@@ -171,7 +171,7 @@ def _efforts(machine: Machine) -> list[int]:
 
 
 def tile_places(chip: Words) -> Words:
-    """Positions of the tiles in the state."""
+    """Return the positions of the tiles in the state."""
     numbers = np.arange(chip[layout.H_TILES], dtype=np.int64)
     places: Words = chip[layout.H_TILE_AT] + numbers * chip[layout.H_TILE_WORDS]
     return places
@@ -188,7 +188,7 @@ def _rest(tile: Words, number: int) -> None:
 
 
 def read_moment(snapshot: Words, workers: int) -> Moment:
-    """The moment that a tile's words at ``P_SNAPSHOT`` hold."""
+    """Return the moment in a tile's words at ``P_SNAPSHOT``."""
     busy = snapshot[1 : 1 + layout.UNITS].copy()
     blocked = snapshot[1 + layout.UNITS :][: workers * layout.BLOCKED_UNITS].copy()
     return Moment(int(snapshot[0]), busy, blocked.reshape(workers, layout.BLOCKED_UNITS))

@@ -21,12 +21,12 @@ SCALAR = queues.ENGINES
 
 
 def row_at(chip: int, place: int) -> int:
-    """Host address of the row at the cursor."""
+    """Return the host address of the row at the cursor."""
     return get(chip, place + layout.P_LOG) + 8 * get(chip, place + layout.P_LOG_AT)
 
 
 def fetch(chip: int, place: int) -> None:
-    """Find when the row at the cursor takes effect; without a row the core is starved."""
+    """Find the time at which the row at the cursor takes effect; without a row the core is starved."""
     while get(chip, place + layout.P_LOG_AT) < get(chip, place + layout.P_LOG_END):
         row = row_at(chip, place)
         kind, retired = get(row, layout.L_KIND) & 255, get(row, layout.L_RETIRED)
@@ -50,12 +50,12 @@ def fetch(chip: int, place: int) -> None:
 
 
 def cost_of(chip: int, row: int) -> int:
-    """Ticks that the core needs for a row."""
+    """Return the ticks that the core needs for a row."""
     return get(chip, get(row, layout.L_COST))
 
 
 def longer(chip: int, row: int) -> int:
-    """Ticks of what an EFFORT row counts."""
+    """Return the ticks of the efforts in an EFFORT row."""
     ticks = 0
     for i in range(layout.EFFORTS):
         ticks += get(row, layout.L_EFFORT + i) * get(chip, layout.H_EFFORT + i)
@@ -63,7 +63,7 @@ def longer(chip: int, row: int) -> int:
 
 
 def effort(chip: int, row: int, kind: int) -> int:
-    """Ticks that the core needs before a row takes effect."""
+    """Return the ticks that the core needs before a row takes effect."""
     if kind == layout.COPY:
         return cost_of(chip, row)
     if kind != layout.ENGINE:
@@ -72,7 +72,7 @@ def effort(chip: int, row: int, kind: int) -> int:
 
 
 def next_row(chip: int, place: int, clock: int) -> None:
-    """The row at the cursor is done at ``clock``."""
+    """Go to the next row: the one at the cursor is done at ``clock``."""
     put(chip, place + layout.P_CLOCK, clock)
     put(
         chip,
@@ -93,7 +93,7 @@ def wait(chip: int, place: int, what: int, which: int, count: int) -> None:
 
 
 def take_effect(chip: int, place: int) -> None:
-    """The row at the cursor takes effect now."""
+    """Apply the row at the cursor now."""
     row, now = row_at(chip, place), get(chip, layout.H_NOW)
     kind = get(row, layout.L_KIND) & 255
     if kind == layout.ENGINE:
@@ -121,7 +121,7 @@ def take_effect(chip: int, place: int) -> None:
 
 
 def leave(chip: int, place: int, row: int) -> None:
-    """The program exits. The fixed time of every program is counted here; when the chip spends it is unknown.
+    """End the program. The fixed time of every program is counted here; its real place is unknown.
 
     A tile that gave its engines nothing has no slice of it: it would be the only one.
     """
@@ -137,7 +137,7 @@ def leave(chip: int, place: int, row: int) -> None:
 
 
 def communicate(chip: int, place: int, row: int, kind: int) -> None:
-    """A row about copies between tiles takes effect now."""
+    """Apply a row about copies between tiles now."""
     if kind == layout.COPY or kind == layout.UPDATE:
         if get(chip, place + layout.P_MESSAGES) < layout.MOST_MESSAGES:
             post(chip, place, row)
@@ -153,9 +153,9 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
 
 
 def look_for(chip: int, place: int, what: int, which: int, count: int, there: int) -> None:
-    """Go on if there are as many copies or arrivals as the row at the cursor needs, or let the core wait.
+    """Continue if there are as many copies or arrivals as the row at the cursor needs, or let the core wait.
 
-    What has polled until now has waited since its clock.
+    A core that has polled until now has waited since its clock.
     """
     if there >= count and not has_polled(chip, place):
         next_row(chip, place, get(chip, layout.H_NOW) + cost_of(chip, row_at(chip, place)))
@@ -168,7 +168,7 @@ def look_for(chip: int, place: int, what: int, which: int, count: int, there: in
 
 
 def has_polled(chip: int, place: int) -> bool:
-    """Whether a core has come to its row before now, and let time pass that other chips needed."""
+    """Return True if a core reached its row before now, and time passed that other chips needed."""
     clock = get(chip, place + layout.P_CLOCK)
     return get(chip, layout.H_AWAY) != 0 and clock < get(chip, layout.H_NOW)
 
@@ -186,7 +186,7 @@ def submit(chip: int, place: int, row: int) -> None:
 
 
 def execute_scalar(chip: int, place: int, row: int) -> None:
-    """SCALAR works while the core waits for its result."""
+    """Execute an instruction of SCALAR while the core waits for its result."""
     now, slot = get(chip, layout.H_NOW), place + layout.P_SCALAR
     for i in range(layout.S_FIELDS + 1):
         put(chip, slot + i, get(row, layout.L_PC + i))
@@ -216,13 +216,13 @@ def post(chip: int, place: int, row: int) -> None:
 
 
 def resume(chip: int, place: int, cause: int, worker: int, cost: int) -> None:
-    """Let a core that waits go on with the row after its own."""
+    """Let a waiting core continue with the row after its own."""
     emit_wait(chip, place, cause, worker, get(row_at(chip, place), layout.L_PC))
     next_row(chip, place, get(chip, layout.H_NOW) + cost)
 
 
 def look_again(chip: int, place: int) -> None:
-    """Let a core go on if what it waits for has happened; ``release_barrier`` does so for barriers."""
+    """Let a core continue if its wait is over; ``release_barrier`` does so for barriers."""
     core, row = get(chip, place + layout.P_CORE), row_at(chip, place)
     which, count = get(chip, place + layout.P_FOR), get(chip, place + layout.P_COUNT)
     if core == layout.FOR_ROOM and has_room(chip, worker_at(place, which), count):
@@ -240,14 +240,14 @@ def look_again(chip: int, place: int) -> None:
 
 
 def has_ended(chip: int, queue: int, core: int) -> bool:
-    """Whether a core waits for a worker's instructions that have ended."""
+    """Return True if a core waits for a worker's instructions that have ended."""
     if core == layout.FOR_WORKER:
         return get(chip, queue + layout.W_COUNT) == 0
     return core == layout.FOR_RESULT and not has_vector(chip, queue)
 
 
 def begin_ready(chip: int, place: int) -> None:
-    """Let idle engines begin what is ready; that may give the core room to issue more instructions."""
+    """Let idle engines begin ready instructions; that may give the core room to issue more."""
     again = True
     while again:
         again = False
@@ -269,12 +269,12 @@ def begin_ready(chip: int, place: int) -> None:
 
 
 def freed_by(chip: int, place: int, engine: int, worker: int) -> int:
-    """Number of the instruction that is about to leave its queue."""
+    """Return the number of the instruction that is about to leave its queue."""
     return get(chip, get(chip, worker_at(place, worker) + layout.W_HEADS + engine) + layout.S_NUMBER)
 
 
 def release_barrier(chip: int, place: int) -> None:
-    """Let all tiles of the barrier that a tile waits at go on, if all of them wait there."""
+    """Let all tiles of a tile's barrier continue, if all of them wait there."""
     group, first = get(chip, place + layout.P_FOR), get(chip, layout.H_TILE_AT)
     for tile in range(get(chip, layout.H_TILES)):
         other = first + tile * get(chip, layout.H_TILE_WORDS)
@@ -294,7 +294,7 @@ def release_barrier(chip: int, place: int) -> None:
 
 
 def take_snapshot(chip: int, place: int) -> None:
-    """Note the clock, and how long each unit has worked and was blocked so far."""
+    """Record the clock, and the busy and blocked time of each unit so far."""
     now, at = get(chip, layout.H_NOW), place + layout.P_SNAPSHOT
     put(chip, place + layout.P_READS, get(chip, place + layout.P_READS) + 1)
     put(chip, at, now)

@@ -21,7 +21,7 @@ EFFORTS = [state.LOADS, state.UNCACHED_LOADS, state.DIVISIONS, state.CACHE_LINES
 
 
 def leave_out(tile_state: int, head: int) -> None:
-    """Let what the core has done since it came to the library, or to a row there, take no time."""
+    """Let the core's work since it reached the library, or a row there, take no time."""
     retired = get(tile_state, state.RETIRED)
     put(head, layout.T_SKIPPED, get(head, layout.T_SKIPPED) + retired - get(head, layout.T_LIBRARY))
     put(head, layout.T_LIBRARY, retired)
@@ -35,7 +35,7 @@ def leave_out(tile_state: int, head: int) -> None:
 
 
 def new_lines(tile_state: int, head: int, retired: int) -> int:
-    """Note the lines of code that lead to the program counter; how many of them the tile executes first.
+    """Record the lines of code before the program counter; return how many the tile executes first.
 
     They are those from the last row to here, if so many instructions were executed, else some before here.
     """
@@ -60,7 +60,7 @@ def new_lines(tile_state: int, head: int, retired: int) -> int:
 
 
 def first_time(known: int, place: int) -> int:
-    """1 when a byte is still 0, which then becomes 1; else 0."""
+    """Return 1 and set a byte to 1 if it was 0; else return 0."""
     seen = view_u8(known, place + 1)
     if seen[u64(place)] != 0:
         return 0
@@ -69,7 +69,7 @@ def first_time(known: int, place: int) -> int:
 
 
 def log_effort(tile_state: int, head: int, record: int) -> int:
-    """Write a row of what the core has done that takes longer than its instructions, if there was anything.
+    """Write a row of work that takes longer than its instructions, if there was any.
 
     ``record`` is that of the engine instruction at the program counter, or -1. Returns the words used.
     """
@@ -123,9 +123,9 @@ def note_effort(tile_state: int, ended: int) -> int:
 
 
 def note_hint(number: int, tile_state: int) -> int:
-    """Where the program enters or leaves the library that builds packets.
+    """Record that the program enters or leaves the library that builds packets.
 
-    A command's published time through the C runtime (``issue.c_runtime``) stands for what is between.
+    A command's published time through the C runtime (``issue.c_runtime``) covers the time between.
     """
     head = get(tile_state, state.TIMING)
     interrupt(tile_state, head, log_effort(tile_state, head, -1))
@@ -134,7 +134,7 @@ def note_hint(number: int, tile_state: int) -> int:
 
 
 def interrupt(tile_state: int, head: int, used: int) -> None:
-    """Note how many words are used, and interrupt the quantum when too few are left."""
+    """Record the words used, and interrupt the quantum when too few are left."""
     put(head, layout.T_AT, used)
     if used > get(head, layout.T_SIZE) - layout.LOG_MARGIN and get(tile_state, state.LIMIT) != 0:
         put(head, layout.T_FULL, get(tile_state, state.LIMIT))
@@ -142,17 +142,17 @@ def interrupt(tile_state: int, head: int, used: int) -> None:
 
 
 def hint_kernel() -> int:
-    """Address of the compiled ``note_hint``."""
+    """Return the address of the compiled ``note_hint``."""
     return compile_once(note_hint, "hints of the C runtime's library", 2)
 
 
 def effort_kernel() -> int:
-    """Address of the compiled ``note_effort``."""
+    """Return the address of the compiled ``note_effort``."""
     return compile_once(note_effort, "efforts of simulated time", 2)
 
 
 def lines_of_code(tile: Tile) -> int:
-    """Lines that the code of a tile is in at most, wherever in a line it begins and ends."""
+    """Return the most lines of a tile's code, wherever in a line it begins and ends."""
     return (int(tile.words[state.CODE_WORDS]) * PARCEL >> layout.CODE_LINE_SHIFT) + 2
 
 

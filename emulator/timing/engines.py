@@ -24,17 +24,17 @@ BANK_SHIFT, BANKS = 8, 7
 
 
 def worker_at(place: int, worker: int) -> int:
-    """Position of a worker of the tile at ``place``."""
+    """Return the position of a worker of the tile at ``place``."""
     return place + layout.P_QUEUES + worker * layout.WORKER_WORDS
 
 
 def engine_at(place: int, engine: int) -> int:
-    """Position of an engine of the tile at ``place``."""
+    """Return the position of an engine of the tile at ``place``."""
     return place + layout.P_ENGINES + engine * layout.ENGINE_WORDS
 
 
 def free_slot(chip: int, queue: int) -> int:
-    """Number of a slot of a worker that is not in use, or ``SLOTS``."""
+    """Return the number of an unused slot of a worker, or ``SLOTS``."""
     live = get(chip, queue + layout.W_LIVE)
     slot = 0
     while (live >> slot) & 1 == 1:
@@ -43,14 +43,14 @@ def free_slot(chip: int, queue: int) -> int:
 
 
 def has_room(chip: int, queue: int, engine: int) -> bool:
-    """Whether a queue takes one more instruction."""
+    """Return True if a queue takes one more instruction."""
     if get(chip, queue + layout.W_PENDING + engine) >= get(chip, layout.H_DEPTH + engine):
         return False
     return get(chip, queue + layout.W_COUNT) < layout.SLOTS
 
 
 def has_vector(chip: int, queue: int) -> bool:
-    """Whether a worker has an unfinished instruction of CT: only these return results that are waited for."""
+    """Return True if a worker has an unfinished CT instruction: only their results are waited for."""
     for number in range(layout.SLOTS):
         slot = queue + layout.W_SLOTS + number * layout.SLOT_WORDS
         if (get(chip, queue + layout.W_LIVE) >> number) & 1 == 1 and get(
@@ -61,7 +61,7 @@ def has_vector(chip: int, queue: int) -> bool:
 
 
 def conflicts(chip: int, first: int, second: int) -> bool:
-    """Whether the later of two instructions of a worker waits for the other."""
+    """Return True if the later of two instructions of a worker waits for the other."""
     if get(chip, first + layout.S_SERIAL) + get(chip, second + layout.S_SERIAL) != 0:
         return True
     first_count, second_count = get(chip, first + layout.S_RANGES), get(chip, second + layout.S_RANGES)
@@ -110,7 +110,7 @@ def append(chip: int, place: int, queue: int, slot: int) -> None:
 
 
 def choose(chip: int, place: int, engine: int) -> int:
-    """Worker whose instruction an idle engine begins, or -1."""
+    """Return the worker whose instruction an idle engine begins, or -1."""
     best, priority = -1, 0
     workers = get(chip, layout.H_WORKERS)
     worker = get(chip, engine_at(place, engine) + layout.E_SERVED)
@@ -127,7 +127,7 @@ def choose(chip: int, place: int, engine: int) -> int:
 
 
 def lose(chip: int, slot: int, ticks: int, cause: int, blocker: int) -> None:
-    """Note why an instruction lost time, if it has not lost more for another reason."""
+    """Record why an instruction lost time, if it has not lost more for another reason."""
     if ticks > get(chip, slot + layout.S_BLOCKED):
         put(chip, slot + layout.S_BLOCKED, ticks)
         put(chip, slot + layout.S_CAUSE, cause)
@@ -168,7 +168,7 @@ TDMA = 4
 
 
 def path_free(chip: int, place: int, slot: int) -> bool:
-    """Whether the path that an instruction needs is free in time; if not, the engine tries again later."""
+    """Return True if an instruction's path is free in time; if not, the engine tries again later."""
     start = get(chip, place + layout.P_PATH_FREE) - get(chip, slot + layout.S_FIXED)
     if get(chip, slot + layout.S_EXCLUSIVE) == 0 or start <= get(chip, layout.H_NOW):
         return True
@@ -178,14 +178,14 @@ def path_free(chip: int, place: int, slot: int) -> bool:
 
 
 def take_path(chip: int, place: int, slot: int, ready: int) -> None:
-    """The path of CT and TDMA is taken for a data phase that begins at ``ready``."""
+    """Take the path of CT and TDMA for a data phase that begins at ``ready``."""
     if get(chip, slot + layout.S_EXCLUSIVE) != 0:
         put(chip, place + layout.P_PATH_FREE, ready + get(chip, slot + layout.S_DATA))
         put(chip, place + layout.P_PATH_HOLDER, get(chip, slot + layout.S_NUMBER))
 
 
 def first_banks(chip: int, slot: int) -> int:
-    """Bits of the banks in which the SPM ranges of an instruction begin."""
+    """Return bits of the banks in which the SPM ranges of an instruction begin."""
     banks = 0
     for i in range(get(chip, slot + layout.S_RANGES)):
         first = get(chip, slot + layout.S_PAYLOAD + i * _RANGE + queues.R_FIRST)
@@ -209,7 +209,7 @@ def collide(chip: int, place: int, engine: int, slot: int) -> None:
 
 
 def work(chip: int, place: int, engine: int) -> bool:
-    """An engine's event; whether its instruction has ended."""
+    """Process an engine's event; return True if its instruction has ended."""
     unit = engine_at(place, engine)
     slot = get(chip, unit + layout.E_SLOT)
     if slot == 0:  # the path that it waited for is free
@@ -228,7 +228,7 @@ def work(chip: int, place: int, engine: int) -> bool:
 
 
 def complete(chip: int, place: int, engine: int) -> None:
-    """The instruction of an engine ends now; what depended on it is released."""
+    """End the instruction of an engine now, and release its dependents."""
     unit, now = engine_at(place, engine), get(chip, layout.H_NOW)
     slot, worker = get(chip, unit + layout.E_SLOT), get(chip, unit + layout.E_WORKER)
     if get(chip, unit + layout.E_PHASE) == layout.FLOWING:

@@ -25,7 +25,7 @@ def pass_time(chip: int) -> None:
 
 
 def find_next(chip: int) -> None:
-    """Find when the next flow ends, if no other begins before."""
+    """Find the end of the next flow, if no other begins before."""
     first, at = layout.HUGE, get(chip, layout.H_FLOW_AT)
     for i in range(get(chip, layout.H_FLOWS)):
         first = min(first, get(chip, at + i * layout.FLOW_WORDS + layout.F_END))
@@ -39,7 +39,7 @@ def find_next(chip: int) -> None:
 
 
 def part(share: int, ticks: int) -> int:
-    """``share / ticks`` in parts of ``WHOLE``, for a share that is at most ``ticks``."""
+    """Return ``share / ticks`` in parts of ``WHOLE``, for a share that is at most ``ticks``."""
     if share < layout.HUGE // layout.WHOLE:
         return share * layout.WHOLE // ticks
     return share // (ticks // layout.WHOLE)
@@ -65,7 +65,7 @@ def begin_flow(chip: int, place: int, who: int, size: int, runs: int, own: int) 
 
 
 def ended_flow(chip: int) -> int:
-    """Position of the oldest flow that has ended; 0 when there is none."""
+    """Return the position of the oldest flow that has ended; 0 without one."""
     at = get(chip, layout.H_FLOW_AT)
     for i in range(get(chip, layout.H_FLOWS)):
         flow = at + i * layout.FLOW_WORDS

@@ -33,7 +33,7 @@ from .saved import LogState
 
 
 def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
-    """Write the row of an engine instruction, except for its costs; returns the words used."""
+    """Write the row of an engine instruction, except for its costs; return the words used."""
     queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
     record, ranges = get(what, queues.E_RECORD), get(what, queues.E_RANGES)
     fields = get(get(tile_state, state.RECORDS), record * tables.HEADER + tables.OPERANDS)
@@ -62,7 +62,7 @@ def note_carried(head: int) -> int:
 
 
 def log_event(tile_state: int, head: int, row: int, what: int) -> int:
-    """Write the rows of an event; 0 when the log should be processed first, else 1."""
+    """Write the rows of an event; return 0 when the log should be processed first, else 1."""
     at = get(head, layout.T_AT)
     if what == SENDS:
         interrupt(tile_state, head, at + log_copies(tile_state, head, row))
@@ -86,14 +86,14 @@ def log_event(tile_state: int, head: int, row: int, what: int) -> int:
 
 
 def gather(costs: int, record: int, count: int, first: int, queue: int, fields: int) -> int:
-    """Lay out the arguments of one of a record's terms; returns how many there are."""
+    """Lay out the arguments of one of a record's terms; return their number."""
     number = get(costs, record + count)
     gather_arguments(costs, record + first, number, queue, fields)
     return number
 
 
 def generate_log() -> Callable[[int, int], int]:
-    """Write the hook: (what has happened, address of the tile's state) -> result (``hooks``)."""
+    """Write the hook: (the event, address of the tile's state) -> result (``hooks``)."""
     evaluate = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
 
     def log(what: int, tile_state: int) -> int:
@@ -136,7 +136,7 @@ def generate_log() -> Callable[[int, int], int]:
 
 @cache
 def _meaning() -> FixedMeaning:
-    """The parts that the text of the hook is made of."""
+    """Return the parts that the text of the hook is made of."""
     functions = (*cost.FUNCTIONS, log_instruction, log_event, log_copies, note_carried, *USED)
     functions = (*functions, gather, gather_arguments)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
@@ -173,7 +173,7 @@ def _meaning() -> FixedMeaning:
 
 
 def log_kernel() -> int:
-    """Address of the compiled hook."""
+    """Return the address of the compiled hook."""
     return compile_generated(generate_log, (_meaning(),), "log of simulated time", 2)
 
 
@@ -255,7 +255,7 @@ class TileLog:
             interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, used)
 
     def settle(self, ended: bool = False) -> None:
-        """Append what the core has done until here, or its end, that takes longer than its instructions."""
+        """Append the core's longer work up to here, or its end."""
         native.call(self._note_effort, int(self.tile.words.ctypes.data), int(ended))
 
     def skip(self, instructions: int) -> None:
@@ -265,7 +265,7 @@ class TileLog:
             self.tile.words[EFFORTS] = 0
 
     def interrupted(self) -> bool:
-        """Whether the quantum ended early because the log was full; its limit is restored."""
+        """Return True if a full log ended the quantum early; its limit is restored."""
         limit = int(self.head[layout.T_FULL])
         if limit == 0:
             return False
@@ -274,14 +274,14 @@ class TileLog:
         return self.tile.retired < limit
 
     def save(self, polls: Polls) -> LogState:
-        """The counts, and what the tile has polled in vain."""
+        """Return the counts, and the tile's polls in vain."""
         skipped, dropped, efforts, came_from, before, library = self.head[_SAVED].tolist()
         places = came_from, before, library
         seen = self.kinds.tobytes(), self.lines.tobytes()
         return LogState(skipped, dropped, self.progress, efforts, *places, *seen, *polls.save())
 
     def restore(self, saved: LogState, rows: npt.NDArray[np.int64]) -> None:
-        """Go on from what ``save`` gave, and the rows that were not processed yet."""
+        """Continue from the state of ``save``, and the rows that were not processed yet."""
         self.rows[: len(rows)] = rows
         self.head[[layout.T_AT, layout.T_FULL]] = len(rows), 0
         self.head[_SAVED[:3]] = saved.skipped, saved.dropped, saved.efforts
@@ -292,7 +292,7 @@ class TileLog:
 
 
 def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
-    """Numbers of the tiles whose logs are more than half full; ``heads`` by tile."""
+    """Return the numbers of the tiles whose logs are more than half full; ``heads`` by tile."""
     found: list[int] = np.flatnonzero(
         2 * heads[:, layout.T_AT] > heads[:, layout.T_SIZE] - layout.LOG_MARGIN
     ).tolist()
@@ -310,7 +310,7 @@ def drop(logs: Sequence[TileLog], heads: npt.NDArray[np.int64], words: npt.NDArr
 
 
 def copy_payload(copy: Copy, sides: Sequence[tuple[Side, int]], fields: Sequence[int]) -> list[int]:
-    """The sides of a copy, each with whether it is written, and operands as a row holds them."""
+    """Return the sides of a copy, each marked if it is written, and operands as a row holds them."""
     words: list[int] = []
     for side, written in sides:
         first = side.start + (queues.DDR if side.in_ddr else 0)
@@ -319,7 +319,7 @@ def copy_payload(copy: Copy, sides: Sequence[tuple[Side, int]], fields: Sequence
 
 
 def runs_of_side(copy: Copy, side: Side) -> int:
-    """Contiguous runs of DDR on one side of a copy."""
+    """Return the contiguous runs of DDR on one side of a copy."""
     if not side.in_ddr:
         return 0
     (first, second, third), (n, m, k) = side.strides, copy.pieces.trips
@@ -340,28 +340,28 @@ class Polls:
         """Instructions retired at the first poll, by the address of the load."""
 
     def in_vain(self, pc: int, retired: int, written: int) -> None:
-        """A load at ``pc`` found nothing; ``written`` as in ``TileLog``."""
+        """Record a load at ``pc`` that found nothing; ``written`` as in ``TileLog``."""
         if written != self._written:
             self._written = written
             self._places.clear()
         self._places.setdefault(pc, retired)
 
     def polling(self, written: int) -> bool:
-        """Whether the tile has polled in vain, and done nothing since."""
+        """Return True if the tile has polled in vain, and done nothing since."""
         return written == self._written and bool(self._places)
 
     def again(self, pc: int, written: int) -> bool:
-        """Whether the load at ``pc`` has found nothing before, and the tile has done nothing since."""
+        """Return True if the load at ``pc`` found nothing before, and the tile has done nothing since."""
         return self.polling(written) and pc in self._places
 
     def found(self, pc: int, retired: int, written: int) -> int:
-        """How many instructions do not count, now that the load at ``pc`` has found something."""
+        """Return the number of instructions that do not count, as the load at ``pc`` found something."""
         first = self._places.get(pc, retired) if written == self._written else retired
         self._places.clear()
         return retired - first
 
     def since(self, written: int, retired: int) -> int:
-        """Instructions up to which it is certain that they count."""
+        """Return the instructions up to which it is certain that they count."""
         if written != self._written:
             return retired
         return min(self._places.values(), default=retired)

@@ -23,7 +23,7 @@ _NOC, _DDR = int(Cause.NOC), int(Cause.DDR)
 
 
 def step_to(chip: int, tile: int, target: int) -> int:
-    """The direction of the next link from a tile to another."""
+    """Return the direction of the next link from a tile to another."""
     rows = get(chip, layout.H_ROWS)
     x, y, to_x, to_y = tile // rows, tile % rows, target // rows, target % rows
     if x != to_x:
@@ -32,7 +32,7 @@ def step_to(chip: int, tile: int, target: int) -> int:
 
 
 def neighbour(chip: int, tile: int, direction: int) -> int:
-    """The tile that a link leads to."""
+    """Return the tile that a link leads to."""
     rows = get(chip, layout.H_ROWS)
     if direction == layout.EAST:
         return tile + rows
@@ -42,18 +42,18 @@ def neighbour(chip: int, tile: int, direction: int) -> int:
 
 
 def link_at(chip: int, tile: int, direction: int) -> int:
-    """Position of a link of a tile."""
+    """Return the position of a link of a tile."""
     return get(chip, layout.H_LINKS) + tile * layout.LINKS + direction
 
 
 def hops(chip: int, tile: int, target: int) -> int:
-    """Links between two tiles."""
+    """Return the number of links between two tiles."""
     rows = get(chip, layout.H_ROWS)
     return abs(tile // rows - target // rows) + abs(tile % rows - target % rows)
 
 
 def route_free(chip: int, tile: int, target: int) -> int:
-    """Time at which all links of a route are free."""
+    """Return the time at which all links of a route are free."""
     free = max(get(chip, link_at(chip, tile, layout.OUT)), get(chip, link_at(chip, target, layout.IN)))
     while tile != target:
         direction = step_to(chip, tile, target)
@@ -73,17 +73,17 @@ def occupy_route(chip: int, tile: int, target: int, until: int) -> None:
 
 
 def message_at(place: int, number: int) -> int:
-    """Position of a message of the tile at ``place``."""
+    """Return the position of a message of the tile at ``place``."""
     return place + layout.P_COPIES + number * layout.MESSAGE_WORDS
 
 
 def used(chip: int, message: int) -> int:
-    """1 for a message that is on its way, 0 for a place that is free."""
+    """Return 1 for a message that is on its way, 0 for a free place."""
     return 0 if get(chip, message + layout.M_PHASE) == layout.FREE else 1
 
 
 def free_message(chip: int, place: int) -> int:
-    """Number of an unused message; there is one."""
+    """Return the number of an unused message; there is one."""
     number = 0
     while get(chip, message_at(place, number) + layout.M_PHASE) != layout.FREE:
         number += 1
@@ -91,7 +91,7 @@ def free_message(chip: int, place: int) -> int:
 
 
 def send(chip: int, place: int, row: int) -> None:
-    """Send what a log row says: a copy to one target, or a packet counter update."""
+    """Send the message of a log row: a copy to one target, or a packet counter update."""
     now, number = get(chip, layout.H_NOW), free_message(chip, place)
     message, kind = message_at(place, number), get(row, layout.L_KIND) & 255
     tile, target = get(chip, place + layout.P_TILE), get(row, layout.C_TARGET)
@@ -160,7 +160,7 @@ def send_away(chip: int, message: int, tile: int, ready: int) -> None:
 
 
 def depart(chip: int, tile: int, message: int, begin: int) -> None:
-    """Note that something comes to the first link of its way to another chip."""
+    """Record that a message reaches the first link of its way to another chip."""
     row = get(chip, layout.H_AWAY) + 8 * layout.AWAY_WORDS * get(chip, layout.H_AWAY_ROWS)
     put(chip, layout.H_AWAY_ROWS, get(chip, layout.H_AWAY_ROWS) + 1)
     put(row, layout.D_TILE, tile)
@@ -170,12 +170,12 @@ def depart(chip: int, tile: int, message: int, begin: int) -> None:
 
 
 def link_ticks(chip: int, message: int) -> int:
-    """Ticks in which the bytes of a copy pass a link."""
+    """Return the ticks in which the bytes of a copy pass a link."""
     return get(chip, message + layout.M_BYTES) * (layout.KILO * layout.KILO) // get(chip, layout.H_LINK)
 
 
 def describe(chip: int, message: int, row: int) -> None:
-    """Note what the slice of a copy will say."""
+    """Record the contents of a copy's slice."""
     put(chip, message + layout.M_RECORD, get(row, layout.C_RECORD))
     put(chip, message + layout.M_BYTES, get(row, layout.C_BYTES))
     put(chip, message + layout.M_DDR, get(row, layout.C_DDR))
@@ -188,7 +188,7 @@ def describe(chip: int, message: int, row: int) -> None:
 
 
 def move(chip: int, place: int, number: int) -> bool:
-    """A message's event; whether it has arrived."""
+    """Process a message's event; return True if it has arrived."""
     message, now = message_at(place, number), get(chip, layout.H_NOW)
     if get(chip, message + layout.M_PHASE) == layout.AT_WORK:
         return True
@@ -212,7 +212,7 @@ def move(chip: int, place: int, number: int) -> bool:
 
 
 def arrive(chip: int, place: int, number: int) -> None:
-    """A message has arrived: its sender counts it as done."""
+    """Count a message as done at its sender, as it has arrived."""
     message, now = message_at(place, number), get(chip, layout.H_NOW)
     put(chip, message + layout.M_PHASE, layout.FREE)
     put(chip, message + layout.M_EVENT, layout.HUGE)
@@ -283,7 +283,7 @@ def log_copy(tile_state: int, row: int, note: int, source: int) -> int:
 
 
 def runs_of(note: int, strides: int, size: int) -> int:
-    """Contiguous runs on one side of a copy of ``size`` bytes."""
+    """Return the contiguous runs on one side of a copy of ``size`` bytes."""
     first, second, third = get(note, strides), get(note, strides + 1), get(note, strides + 2)
     trips = note + 8 * notes.TRIPS
     run = run_bytes(get(note, notes.SIZE), first, get(trips, 0), second, get(trips, 1), third, get(trips, 2))

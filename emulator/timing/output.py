@@ -18,7 +18,7 @@ _CORE, _DTE, _NOTHING = int(Track.CORE), int(Track.DTE), int(Cause.NOTHING)
 
 
 def new_row(chip: int, place: int) -> int:
-    """Host address of the next slice, its number of the tile set and its bytes and operations 0."""
+    """Return the host address of the next slice, with the number of its tile and 0 bytes and operations."""
     row = get(chip, layout.H_OUT) + 8 * layout.OUT_WORDS * get(chip, layout.H_OUT_ROWS)
     put(chip, layout.H_OUT_ROWS, get(chip, layout.H_OUT_ROWS) + 1)
     put(row, layout.O_TILE, get(chip, place + layout.P_TILE))
@@ -52,7 +52,7 @@ def note_ranges(chip: int, row: int, payload: int, ranges: int, fields: int, mov
 
 
 def emit_instruction(chip: int, place: int, slot: int, ended: int) -> None:
-    """The slice of an engine's instruction."""
+    """Write the slice of an engine's instruction."""
     if get(chip, layout.H_EMIT) == 0:
         return
     row = new_row(chip, place)
@@ -77,7 +77,7 @@ def emit_instruction(chip: int, place: int, slot: int, ended: int) -> None:
 
 
 def emit_copy(chip: int, place: int, message: int, ended: int) -> None:
-    """The slice of a copy to one target."""
+    """Write the slice of a copy to one target."""
     if get(chip, layout.H_EMIT) == 0:
         return
     row = new_row(chip, place)
@@ -104,7 +104,7 @@ def emit_copy(chip: int, place: int, message: int, ended: int) -> None:
 
 
 def emit_wait(chip: int, place: int, cause: int, worker: int, pc: int) -> None:
-    """The slice of a core that has waited since ``P_SINCE``, when that took any time."""
+    """Write the slice of a core that has waited since ``P_SINCE``, if that took any time."""
     since, now = get(chip, place + layout.P_SINCE), get(chip, layout.H_NOW)
     if get(chip, layout.H_EMIT) == 0 or now <= since:
         return
@@ -124,7 +124,7 @@ def emit_wait(chip: int, place: int, cause: int, worker: int, pc: int) -> None:
 
 
 def make_batch(rows: npt.NDArray[np.int64], kept: bool) -> Batch:
-    """Slices as sinks get them, from the rows of the simulation; ``kept``: they may keep the batch."""
+    """Return slices for sinks, from the rows of the simulation; ``kept``: they may keep the batch."""
     slices = np.empty(len(rows), dtype=SLICE)
     names = SLICE.names
     assert names is not None

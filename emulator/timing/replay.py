@@ -40,7 +40,7 @@ JOB_WORDS = 4
 
 
 def lay_out(row: int, scratch: int) -> None:
-    """Copy the operands of an engine's row to where terms look for them."""
+    """Copy the operands of an engine's row to the place where terms look for them."""
     first = layout.L_PAYLOAD + get(row, layout.L_RANGES) * queues.RANGE_WORDS
     for i in range(get(row, layout.L_FIELDS)):
         put(scratch, queues.HEAD + i, get(row, first + i))
@@ -67,7 +67,7 @@ def generate_reprice() -> Callable[[int], int]:
 
 
 def reprice_kernel() -> int:
-    """Address of the compiled function."""
+    """Return the address of the compiled function."""
     functions = (*cost.FUNCTIONS, lay_out, gather, gather_arguments, get, put)
     words = (layout.L_KIND, layout.L_RECORD, layout.L_RANGES, layout.L_FIELDS, layout.L_FIXED, layout.L_DATA)
     numbers = (
@@ -111,13 +111,13 @@ class TimeRange(Later):
         return self._most
 
     def take(self, batch: Batch) -> None:
-        """Does nothing: the range is found without slices."""
+        """Do nothing: the range is found without slices."""
 
     def close(self, ends: Sequence[int]) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def found(self, cycles: Sequence[float]) -> None:
-        """Note the cycles of the run and of both ends.
+        """Record the cycles of the run and of both ends.
 
         A tile that comes later may find DDR free, so the run itself may be outside its ends.
         """
@@ -175,7 +175,7 @@ class Replay:
         return float(np.maximum(clock, last).max()) / TICKS
 
     def save(self) -> SimulationState:
-        """The state of the simulation."""
+        """Return the state of the simulation."""
         ends = self.chip[self._places + layout.P_LOG_END].tolist()
         rows = [rows[:end].copy() for rows, end in zip(self.rows, ends, strict=True)]
         return SimulationState(self.chip.copy(), rows)
@@ -198,7 +198,7 @@ class Replay:
         self.chip[self._places + layout.P_LOG_END] = 0
 
     def restore(self, saved: SimulationState) -> None:
-        """Go on from what ``save`` gave, on the same machine."""
+        """Continue from the state of ``save``, on the same machine."""
         self._take_over(saved.chip)
         self.rows = [np.concatenate([rows, np.zeros(_ROOM, dtype=np.int64)]) for rows in saved.rows]
         self.chip[self._places + layout.P_LOG_END] = [rows.size for rows in saved.rows]

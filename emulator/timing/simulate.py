@@ -62,7 +62,7 @@ def simulate(chip: int) -> int:
 
 
 def feed(chip: int) -> None:
-    """Let tiles go on whose logs have grown."""
+    """Let tiles continue whose logs have grown."""
     place = get(chip, layout.H_TILE_AT)
     for _ in range(get(chip, layout.H_TILES)):
         if get(chip, place + layout.P_CORE) == layout.STARVED and get(chip, place + layout.P_LOG_AT) < get(
@@ -78,7 +78,7 @@ def feed(chip: int) -> None:
 
 
 def end_flow(chip: int) -> None:
-    """A DDR flow ends: an engine's instruction, or a message."""
+    """End a DDR flow: an engine's instruction, or a message."""
     pass_time(chip)
     flow = ended_flow(chip)
     if flow != 0:
@@ -112,7 +112,7 @@ def step(chip: int, place: int) -> None:
 
 
 def message_event(chip: int, place: int, number: int) -> None:
-    """A message begins to flow or arrives; a tile that waited for it goes on."""
+    """Let a message begin to flow or arrive; a tile that waited for it continues."""
     if not move(chip, place, number):
         return
     message = message_at(place, number)
@@ -133,7 +133,7 @@ def message_event(chip: int, place: int, number: int) -> None:
 
 
 def settle(chip: int, place: int) -> None:
-    """After events of a tile: let its core and engines go on, and find its next event."""
+    """After events of a tile, let its core and engines continue, and find its next event."""
     core = get(chip, place + layout.P_CORE)
     if core == layout.AT_BARRIER:
         release_barrier(chip, place)
@@ -159,5 +159,5 @@ def settle(chip: int, place: int) -> None:
 
 
 def simulate_kernel() -> int:
-    """Address of the compiled simulation."""
+    """Return the address of the compiled simulation."""
     return compile_once(simulate, "simulated time", 1, compact=True)

@@ -52,7 +52,7 @@ _OF_A_CHIP = (state.DDR, state.DDR_MARKS)
 
 
 def enabled() -> bool:
-    """Whether programs are translated: with machine code only, and not with ``TX8_TRANSLATE=0``."""
+    """Return True if programs are translated: only to machine code, and not with ``TX8_TRANSLATE=0``."""
     return native.jit_enabled() and os.environ.get("TX8_TRANSLATE") != "0"
 
 
@@ -79,7 +79,7 @@ class Translation:
         return find_layout(self.words, translates)
 
     def quantum_ended(self, tile: Words) -> None:
-        """Note where a tile is, by the words of its state, and perhaps translate what is there."""
+        """Record where a tile is, by the words of its state, and perhaps translate that place."""
         index = int(tile[state.PC] - tile[state.CODE_BASE]) // PARCEL
         wanted = index not in self.covered and self.words.size <= LARGEST_PROGRAM
         if wanted and self._lock.acquire(blocking=False):

@@ -15,7 +15,7 @@ FLUSH, RELOAD = "; registers to the state", "; registers from the state"
 
 
 def is_register(place: int) -> bool:
-    """Whether a place of the state is kept in a variable."""
+    """Return True if a place of the state is kept in a variable."""
     return state.X <= place < state.SINK or state.F <= place < state.F + 32
 
 
@@ -27,7 +27,7 @@ class Frame:
         self.writer = Writer("f")
 
     def module(self, body: list[str]) -> str:
-        """The module of a function whose blocks are written."""
+        """Return the module of a function whose blocks are written."""
         lines = [f"define i64 @{ENTRY}(i64 %first, i64 %state) {{", "entry:", *self._lines(self._head)]
         stand_for = {FLUSH: self._to_state, RELOAD: self._from_state}
         for line in body:

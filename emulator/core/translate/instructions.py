@@ -36,7 +36,7 @@ def _names() -> Names:
 
 @cache
 def source_of(operation: int, checked: int = core.UNCHECKED) -> str:
-    """What the loop executes for an operation; ``checked`` as in ``core.generate_run``."""
+    """Return the source that the loop executes for an operation; ``checked`` as in ``core.generate_run``."""
     if operation == FLOAT:
         return "break"
     if operation == ENGINE:
@@ -47,7 +47,7 @@ def source_of(operation: int, checked: int = core.UNCHECKED) -> str:
 
 @cache
 def translates(operation: int) -> bool:
-    """Whether all that an operation needs is known here; the interpreter executes the others."""
+    """Return True if everything an operation needs is known here; the interpreter executes the others."""
     word = operation | 5 << 8 | 6 << 16 | 7 << 24 | 8 << 32
     layout = Layout([word, 0, 0], ["nothing"] * 3, frozenset(), {}, [])
     try:
@@ -101,7 +101,7 @@ class Region(Statements):
         return result
 
     def inline(self, function: Any, arguments: list[Operand]) -> Operand:
-        """The check of an access does not use the registers: they need not be stored before it is called."""
+        """Write a call without storing the registers: the check of an access does not use them."""
         if function is not call_check:
             return super().inline(function, arguments)
         check, what, address = (typed(argument) for argument in arguments)
@@ -114,7 +114,7 @@ class Region(Statements):
     # -- control ---------------------------------------------------------------------------------------
 
     def leave(self, names: Environment) -> None:
-        """Leave the function at this instruction; one of the floating-point unit is executed by the unit."""
+        """Leave the function at this instruction; the floating-point unit executes its own."""
         reason = names["reason"]
         kind = self.layout.kinds[self._index]
         if kind == "float":
@@ -156,14 +156,14 @@ class Region(Statements):
         self.writer.jump("out")
 
     def _count(self, done: int) -> None:
-        """Note how many instructions are executed, ``done`` of this block."""
+        """Count the executed instructions, ``done`` of this block."""
         total = self._emit("i", f"add i64 %before{self._block}, {done}")
         self.writer.line(f"store {typed(total)}, ptr %n")
 
     # -- text ------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The module that holds the function."""
+        """Return the module that holds the function."""
         for first, block in self.blocks.items():
             self._write_block(first, block)
         frame = Frame(self.used, self.blocks, self.known[state.CODE_BASE])
@@ -190,7 +190,7 @@ class Region(Statements):
         return source_of(operation, core.HAZARDS) if self.known[state.CORE_CHECK] else source_of(operation)
 
     def _retired(self, operation: int) -> Known:
-        """Instructions before this one; only the source of engine instructions uses it."""
+        """Return the instructions before this one; only the source of engine instructions uses it."""
         if operation != ENGINE:
             return 0
         return self._emit("i", f"add i64 %before{self._block}, {self._done}")

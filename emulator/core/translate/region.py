@@ -58,7 +58,7 @@ class Layout(NamedTuple):
 
 @cache
 def operation_kinds() -> tuple[str, ...]:
-    """Kind by operation of a predecoded word: ``Scalar.kind``, "engine" or "nothing"."""
+    """Return the kind of each operation of a predecoded word: ``Scalar.kind``, "engine" or "nothing"."""
     kinds = ["nothing"] * 256
     for operation, (record, _) in operation_records().items():
         kinds[operation] = record.kind
@@ -94,14 +94,14 @@ def find_layout(words: Words, translates: Callable[[int], bool]) -> Layout:
 
 
 def _lengths(words: Words) -> Words:
-    """Parcels of the instruction of each word."""
+    """Return the parcels of the instruction of each word."""
     operations = words & 0xFF
     short = (operations >= FIRST_COMPRESSED) & (operations < FIRST_COMPRESSED + len(shortened()))
     return np.where(operations == ENGINE, words >> 8 & 0xFF, np.where(short, 1, FULL))
 
 
 def _starts(lengths: Words) -> npt.NDArray[np.bool_]:
-    """Which words are instructions when one follows the other from the first word on.
+    """Return True for words that are instructions when one follows the other from the first word on.
 
     Between two instructions of an odd length every second word is one.
     """
@@ -121,12 +121,12 @@ def _starts(lengths: Words) -> npt.NDArray[np.bool_]:
 
 
 def following(layout: Layout, index: int) -> int:
-    """The place after the instruction at ``index``."""
+    """Return the place after the instruction at ``index``."""
     return index + parcels(layout.words[index])
 
 
 def _before(layout: Layout, index: int) -> int | None:
-    """The instruction that ends at ``index``, when it is a scalar one."""
+    """Return the instruction that ends at ``index``, if it is a scalar one."""
     for length in (1, FULL):
         at = index - length
         if at >= 0 and layout.starts[at] and parcels(layout.words[at]) == length:
@@ -135,7 +135,7 @@ def _before(layout: Layout, index: int) -> int | None:
 
 
 def block_at(layout: Layout, first: int) -> list[int]:
-    """The words of the block that begins at ``first``; none when nothing there is translated."""
+    """Return the words of the block that begins at ``first``; none if nothing there is translated."""
     block: list[int] = []
     index = first
     while len(block) < LONGEST_BLOCK and layout.kinds[index] not in LEFT_OUT:
@@ -149,9 +149,9 @@ def block_at(layout: Layout, first: int) -> list[int]:
 
 
 def exits(layout: Layout, block: list[int], link: int) -> list[int]:
-    """Where control may go from a block, as far as that is known or likely.
+    """Return the places where control may go from a block, as far as known or likely.
 
-    ``link`` is where the last call returns to.
+    ``link`` is the return of the last call.
     """
     found = []
     for index in block:
@@ -171,21 +171,21 @@ def exits(layout: Layout, block: list[int], link: int) -> list[int]:
 
 
 def _callers(layout: Layout, index: int) -> list[int]:
-    """Where a return at ``index`` may lead: after a few calls of the nearest function that begins above."""
+    """Return where a return at ``index`` may lead: after a few calls of the nearest function above."""
     begin = max((entry for entry in layout.calls if entry <= index), default=-1)
     return layout.calls.get(begin, [])[:_CALLERS]
 
 
 def _cases(layout: Layout, index: int) -> list[int]:
-    """Where a jump by a table may lead: to the blocks after it."""
+    """Return where a jump by a table may lead: to the blocks after it."""
     after = range(index + 1, min(index + _TABLE_REACH, len(layout.words)))
     return [at for at in after if at in layout.leaders]
 
 
 def region_at(layout: Layout, index: int, link: int) -> dict[int, list[int]]:
-    """Blocks by their first word, nearest first; empty when nothing can be translated at ``index``.
+    """Return blocks by their first word, nearest first; empty when nothing is translated at ``index``.
 
-    They are the loops around ``index``, those of callers included; without a loop, what comes next.
+    They are the loops around ``index``, also of callers; without a loop, the following blocks.
     """
     first = _block_around(layout, index)
     if index not in block_at(layout, first):
@@ -198,7 +198,7 @@ def region_at(layout: Layout, index: int, link: int) -> dict[int, list[int]]:
 
 
 def _block_around(layout: Layout, index: int) -> int:
-    """The first word of the block that ``index`` is in."""
+    """Return the first word of the block that contains ``index``."""
     way = [index]
     while way[-1] not in layout.leaders:
         before = _before(layout, way[-1])
@@ -209,7 +209,7 @@ def _block_around(layout: Layout, index: int) -> int:
 
 
 def _explore(layout: Layout, first: int, link: int) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """Blocks reached from ``first``, nearest first, and for each where control comes from."""
+    """Return blocks reached from ``first``, nearest first, and the origins of control for each."""
     blocks: dict[int, list[int]] = {}
     ways: dict[int, list[int]] = {}
     waiting, size = deque([first]), 0
@@ -228,7 +228,7 @@ def _explore(layout: Layout, first: int, link: int) -> tuple[dict[int, list[int]
 
 
 def _leading_to(first: int, ways: dict[int, list[int]]) -> set[int]:
-    """The blocks from which ``first`` is reached; itself only when it is in a loop."""
+    """Return the blocks from which ``first`` is reached; itself only when it is in a loop."""
     found: set[int] = set()
     waiting = [first]
     while waiting:
@@ -240,7 +240,7 @@ def _leading_to(first: int, ways: dict[int, list[int]]) -> set[int]:
 
 
 def nearest(blocks: dict[int, list[int]], size: int) -> dict[int, list[int]]:
-    """The first blocks that have no more instructions together, at least one."""
+    """Return the first blocks that have no more instructions together, at least one."""
     taken: dict[int, list[int]] = {}
     for at, block in blocks.items():
         size -= len(block)

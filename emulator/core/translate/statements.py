@@ -30,13 +30,13 @@ class _Call(NamedTuple):
 
 @cache
 def parsed(source: str) -> list[ast.stmt]:
-    """The statements of a text."""
+    """Parse the statements of a text."""
     return ast.parse(source).body
 
 
 @cache
 def imported(function: Callable[..., Any]) -> ast.FunctionDef:
-    """The definition of a plain function as it was imported; Untranslatable when there is none."""
+    """Return the definition of a plain function as it was imported; Untranslatable without one."""
     plain = isinstance(function, FunctionType) and not function.__closure__
     tree = definition(cast(FunctionType, function)) if plain else None
     if tree is None:
@@ -68,7 +68,7 @@ class Statements(Expressions):
         scope: Mapping[str, Any],
         call: _Call | None = None,
     ) -> Environment | None:
-        """Write statements; the names after them, or None when control never gets there."""
+        """Write statements; return the names after them, or None when control never gets there."""
         for statement in body:
             found = self._statement(statement, names, scope, call)
             if found is None:
@@ -142,7 +142,7 @@ class Statements(Expressions):
         return self._meet(ways)
 
     def _meet(self, ways: list[tuple[Environment, str]]) -> Environment:
-        """One environment from those of several ways that meet here."""
+        """Join the environments of several branches that meet here."""
         first = ways[0][0]
         shared = [name for name in first if all(name in names for names, _ in ways)]
         return {name: self.writer.phi([(names[name], label) for names, label in ways]) for name in shared}

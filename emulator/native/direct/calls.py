@@ -38,11 +38,11 @@ class Slot(NamedTuple):
 
 
 Result = Kind | tuple[Kind, ...]
-"""What a function gives: one value, or several in a tuple."""
+"""The result of a function: one value, or several in a tuple."""
 
 
 def type_of(result: Result) -> str:
-    """The result in LLVM's types."""
+    """Return the result in LLVM's types."""
     return TYPES[result] if isinstance(result, str) else f"{{ {', '.join(TYPES[kind] for kind in result)} }}"
 
 
@@ -53,7 +53,7 @@ class Written(NamedTuple):
     result: Result
 
     def call(self, operands: str) -> str:
-        """The instruction that calls it."""
+        """Return the instruction that calls it."""
         return f"call {type_of(self.result)} @{self.name}({operands})"
 
 
@@ -65,22 +65,22 @@ class Wider(Exception):
 
 
 class Module(Protocol):
-    """Where the functions are that a function calls."""
+    """The functions of a module, for functions that call them."""
 
     def write(self, function: Any, arguments: Sequence[Any]) -> Written:
-        """The function for arguments of these kinds, which are kinds, views, or objects that are known."""
+        """Return the function for arguments of these kinds: kinds, views, or known objects."""
 
     def table(self, items: tuple[int, ...]) -> str:
-        """The name of a table of words."""
+        """Return the name of a table of words."""
 
     def primitive(self, name: str, version: Version) -> str:
-        """The name of the function that is the machine's version of a primitive."""
+        """Return the name of the function that is the machine's version of a primitive."""
 
 
 class Values(Expressions):
     """Writes the expressions of a function, and its assignments to names.
 
-    ``kinds`` are those of variables that need another kind than their first value.
+    ``kinds``: of variables that need another kind than their first value.
     """
 
     def __init__(self, module: Module, kinds: Mapping[str, Kind]) -> None:
@@ -97,7 +97,7 @@ class Values(Expressions):
         return self.load(found) if isinstance(found, Slot) else found
 
     def load(self, slot: Slot) -> Any:
-        """What a variable holds."""
+        """Return the value of a variable."""
         value = self._emit(slot.kind, f"load {TYPES[slot.kind]}, ptr {slot.pointer}")
         return View(slot.holds.bits, slot.holds.kind, value) if isinstance(slot.holds, View) else value
 
@@ -110,7 +110,7 @@ class Values(Expressions):
         return self._emit("i", f"load i64, ptr {self._emit('i', place).name}")
 
     def _chosen(self, items: tuple[Operand, ...], index: Value) -> Known:
-        """One of a few values, compared one after the other."""
+        """Return one of a few values, compared one after the other."""
         found, *others = items
         for number, item in enumerate(others, 1):
             if kind_of(item) != kind_of(found):
@@ -150,7 +150,7 @@ class Values(Expressions):
         return best
 
     def inline(self, function: Any, arguments: list[Operand]) -> Any:
-        """Call a function of the module; LLVM decides what is put where."""
+        """Call a function of the module; LLVM decides what is inlined where."""
         emit = words.WORDS.get(function)
         if emit is not None:
             return emit(self.writer, *arguments)
@@ -212,13 +212,13 @@ class Values(Expressions):
             self.writer.line(f"store {typed(self.converted(slot.kind, value, name))}, ptr {slot.pointer}")
 
     def variable(self, name: str, holds: Kind | View) -> Slot:
-        """Room for a variable."""
+        """Make room for a variable."""
         slot = Slot(f"%m.{name}", holds)
         self.variables.append(f"  {slot.pointer} = alloca {TYPES[slot.kind]}")
         return slot
 
     def converted(self, kind: Kind, value: Known, name: str) -> Known:
-        """A value as one of another kind, when that is the same number."""
+        """Return a value as one of another kind, if that is the same number."""
         found = kind_of(value)
         if found == kind:
             return value
@@ -234,7 +234,7 @@ class Values(Expressions):
 
 
 def _passed(argument: Any) -> tuple[Any, list[Known]]:
-    """What a function is written for, and the values that it is called with, for one argument."""
+    """Return the kind of one argument for which a function is written, and the values passed to it."""
     if isinstance(argument, View):
         return View(argument.bits, argument.kind, 0), [argument.address]
     if isinstance(argument, bool | int | float | np.float32 | Value):

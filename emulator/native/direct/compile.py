@@ -15,11 +15,11 @@ from emulator.native.target import target
 from .functions import ENTRY, Functions
 
 FEW = 50
-"""LLVM's measure of what is inlined into compact code; otherwise it is 225."""
+"""LLVM's threshold for inlining in compact code; otherwise it is 225."""
 
 
 def compile_directly(function: Callable[..., int], arguments: int, compact: bool = False) -> Compiled:
-    """Machine code of ``function``; Untranslatable when it uses what is not known here.
+    """Return machine code of ``function``; Untranslatable when it uses anything unknown here.
 
     ``compact`` as in ``native.compile_kernel``.
     """

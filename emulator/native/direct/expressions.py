@@ -28,14 +28,14 @@ class Expressions(ABC):
     """Writes expressions; ``scope`` holds the globals of the source at hand."""
 
     access = ""
-    """What LLVM is told of loads and stores in views: ``volatile `` where it must not move them."""
+    """LLVM's attribute of loads and stores in views: ``volatile `` if it must not move them."""
 
     def __init__(self) -> None:
         self.writer = Writer()
 
     @abstractmethod
     def load_word(self, place: int) -> Known:
-        """The word at a position of the state."""
+        """Return the word at a position of the state."""
 
     @abstractmethod
     def store_word(self, place: int, value: Known) -> None:
@@ -47,10 +47,10 @@ class Expressions(ABC):
 
     @abstractmethod
     def inline(self, function: Any, arguments: list[Operand]) -> Operand:
-        """The result of a plain function whose source is written here."""
+        """Return the result of a plain function whose source is written here."""
 
     def evaluate(self, node: ast.expr, names: Environment, scope: Mapping[str, Any]) -> Any:
-        """The value of an expression; Untranslatable when it uses what is not known here."""
+        """Return the value of an expression; Untranslatable when it uses anything unknown here."""
         method = _BY_NODE.get(type(node))
         if method is None:
             raise Untranslatable(f"{type(node).__name__} is not translated")
@@ -62,7 +62,7 @@ class Expressions(ABC):
         return value  # type: ignore[no-any-return]
 
     def condition(self, node: ast.expr, names: Environment, scope: Mapping[str, Any]) -> Known:
-        """The truth of an expression."""
+        """Return the truth of an expression."""
         value = self.number(node, names, scope)
         if isinstance(value, Value):
             return value if value.kind == "b" else self._compare(ast.NotEq, value, 0)
@@ -113,7 +113,7 @@ class Expressions(ABC):
         return self.combine(type(node.op), left, right)
 
     def combine(self, op: type[ast.operator], left: Known, right: Known) -> Known:
-        """``left op right``."""
+        """Return ``left op right``."""
         if not isinstance(left, Value) and not isinstance(right, Value) and op in PYTHON:
             with np.errstate(all="ignore"):
                 return PYTHON[op](left, right)  # type: ignore[no-any-return]
@@ -139,12 +139,12 @@ class Expressions(ABC):
         raise Untranslatable(f"{op.__name__} of integers")
 
     def _word(self, value: Known) -> Known:
-        """A truth value or a narrow element as a word."""
+        """Return a truth value or a narrow element as a word."""
         value = integer(self.writer, value)
         return as_kind("u", value) if kind_of(value) == "n" else value
 
     def _divide(self, quotient: bool, left: Known, right: Known) -> Known:
-        """Quotient or remainder, rounded down as Python does; LLVM's rounds toward zero."""
+        """Return quotient or remainder, rounded down as in Python; LLVM's rounds toward zero."""
         operands = f"{typed(left)}, {text_of(right)}"
         if _common(left, right) == "u":
             return self._emit("u", f"{'udiv' if quotient else 'urem'} {operands}")
@@ -172,7 +172,7 @@ class Expressions(ABC):
         return result
 
     def _among(self, value: Known, items: tuple[Known, ...]) -> Known:
-        """Whether a value equals one of the items."""
+        """Return True if a value equals one of the items."""
         found: Known = False
         for equal in [self._compare(ast.Eq, value, item) for item in items]:
             if isinstance(found, Value) and isinstance(equal, Value):
@@ -208,7 +208,7 @@ class Expressions(ABC):
     # -- choices ---------------------------------------------------------------------------------------
 
     def _logic(self, node: ast.BoolOp, names: Environment, scope: Mapping[str, Any]) -> Known:
-        """``and`` or ``or``: what follows is only calculated where it is needed, or where it is harmless."""
+        """Write ``and`` or ``or``: operands are only calculated where needed, or where harmless."""
         decided, name = isinstance(node.op, ast.Or), "or" if isinstance(node.op, ast.Or) else "and"
         result: Known = not decided
         ways: list[tuple[Operand, str]] = []
@@ -263,7 +263,7 @@ class Expressions(ABC):
         return self._meeting(ways)
 
     def _meeting(self, ways: list[tuple[Any, str]]) -> Any:
-        """The value, or the tuple of values, that comes from one of several blocks."""
+        """Return the value, or the tuple of values, that comes from one of several blocks."""
         if not all(type(value) is tuple for value, _ in ways):
             return self.writer.phi(ways)
         labels = [label for _, label in ways]
@@ -302,7 +302,7 @@ class Expressions(ABC):
         self.writer.line(f"store {self.access}{view.element} {text_of(value)}, ptr {pointer}, align 1")
 
     def _as_element(self, view: View, value: Known) -> Known:
-        """A value as an element of the view holds it."""
+        """Return a value as an element of the view holds it."""
         if view.kind not in ("d", "f"):
             value = integer(self.writer, value)
             return value if view.bits == 64 else self._emit("i", f"trunc {typed(value)} to {view.element}")
@@ -313,7 +313,7 @@ class Expressions(ABC):
         return value
 
     def item(self, items: tuple[Operand, ...], index: Known) -> Known:
-        """An item of a tuple."""
+        """Return an item of a tuple."""
         return items[known_integer(index)]  # type: ignore[return-value]
 
     def _pointer(self, view: object, index: Known) -> str:
@@ -344,13 +344,13 @@ class Expressions(ABC):
 
 
 def _common(left: Known, right: Known) -> Kind:
-    """Unsigned when both are; a known number that is not negative goes with the other."""
+    """Return unsigned when both are; a known number that is not negative adapts to the other."""
     kinds = [kind_of(v) for v in (left, right) if isinstance(v, Value) or (isinstance(v, int) and v < 0)]
     return "u" if kinds and all(kind == "u" for kind in kinds) else "i"
 
 
 def known_integer(value: Known) -> int:
-    """An index, which must be known."""
+    """Return an index, which must be known."""
     if not isinstance(value, int):
         raise Untranslatable("an index that depends on data")
     return value

@@ -38,7 +38,7 @@ class Function(Values):
             self._return(0)
 
     def _receive(self, parameter: str, given: Any) -> None:
-        """Take an argument in, or let its name mean the object that is known."""
+        """Take an argument in, or let its name mean the known object."""
         if isinstance(given, Several):
             items = [self._incoming(f"{parameter}.{number}", kind) for number, kind in enumerate(given.kinds)]
             self.assign_name(parameter, tuple(items))
@@ -54,14 +54,14 @@ class Function(Values):
         return Value(kind, f"%p.{name}")
 
     def text(self, name: str) -> str:
-        """The function under a name."""
+        """Return the function under a name."""
         head = f"define internal {type_of(self.result)} @{name}({', '.join(self._parameters)}) nounwind {{"
         return "\n".join([head, "entry:", *self.variables, *self.writer.lines, "}"])
 
     # -- statements ------------------------------------------------------------------------------------
 
     def _block(self, body: Sequence[ast.stmt]) -> bool:
-        """Write statements; whether control comes to their end."""
+        """Write statements; return True if control reaches their end."""
         return all(self._statement(statement) for statement in body)
 
     def _statement(self, node: ast.stmt) -> bool:
@@ -165,7 +165,7 @@ class Function(Values):
         return True
 
     def _turn(self, statements: Sequence[ast.stmt], body: str, end: str, following: str) -> None:
-        """Write the body of a loop, which goes on at ``following`` and is left at ``end``."""
+        """Write the body of a loop, which continues at ``following`` and is left at ``end``."""
         self.writer.start(body)
         self._loops.append((end, following))
         if self._block(statements):
@@ -197,7 +197,7 @@ class Function(Values):
         return True
 
     def _counted(self, name: str, first: Known, end: Known) -> Kind:
-        """The kind of a loop's numbers; known bounds go with what the variable is already."""
+        """Return the kind of a loop's numbers; known bounds adapt to the variable's present kind."""
         bounds = [bound for bound in (first, end) if isinstance(bound, Value)]
         slot = self.names.get(name)
         if not bounds and isinstance(slot, Slot) and slot.holds == "u":
@@ -205,7 +205,7 @@ class Function(Values):
         return "u" if any(bound.kind == "u" for bound in bounds) else "i"
 
     def _goes_on(self, now: Value, end: Known, step: Known) -> Known:
-        """Whether a loop has another turn."""
+        """Return True if a loop has another turn."""
         sign = "u" if now.kind == "u" else "s"
         less, more = (f"icmp {sign}{relation} i64 {now.name}, {spelled(end)}" for relation in ("lt", "gt"))
         if isinstance(step, int):
@@ -217,7 +217,7 @@ class Function(Values):
         return self._emit("b", f"select {typed(upward)}, {', '.join(ways)}")
 
     def _bounds(self, node: ast.expr) -> tuple[Known, Known, Known]:
-        """First, end and step of a ``range``."""
+        """Return first, end and step of a ``range``."""
         if not isinstance(node, ast.Call) or self._evaluate(node.func) is not range:
             raise Untranslatable("a loop over something else than a range")
         numbers = [integer(self.writer, self._evaluate(argument)) for argument in node.args]
@@ -229,7 +229,7 @@ class Function(Values):
 
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:
-    """Whether a ``break`` of this loop is among its statements."""
+    """Return True if a ``break`` of this loop is among its statements."""
     for statement in body:
         if isinstance(statement, ast.Break):
             return True

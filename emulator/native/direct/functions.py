@@ -35,7 +35,7 @@ class Functions:
         self._meanings: dict[FunctionType, str] = {}
 
     def module(self, function: Callable[..., int], arguments: int) -> str:
-        """The text of a module whose ``ENTRY`` takes so many words and does what ``function`` does."""
+        """Return the module whose ``ENTRY`` takes this many words and does what ``function`` does."""
         inner = self.write(function, ["i"] * arguments)
         operands = ", ".join(f"i64 %a{number}" for number in range(arguments))
         end = ["  %wide = zext i1 %found to i64", "  ret i64 %wide"]
@@ -48,7 +48,7 @@ class Functions:
         return "\n".join([*self.texts, *entry, *self._declared.values()])
 
     def write(self, function: Any, arguments: Sequence[Any]) -> Written:
-        """The function for arguments of these kinds, which are kinds, views, or objects that are known."""
+        """Return the function for arguments of these kinds: kinds, views, or known objects."""
         key = tuple(map(self._meaning, (function, *arguments)))
         if key not in self._written:
             self._written[key] = None
@@ -59,7 +59,7 @@ class Functions:
         return found
 
     def _meaning(self, given: Any) -> Any:
-        """What stands for a function: closures made twice from the same parts are one."""
+        """Return the key of a function: closures made twice from the same parts are one."""
         if not isinstance(given, FunctionType):
             return given
         if given not in self._meanings:
@@ -83,7 +83,7 @@ class Functions:
                 return Written(name, writing.result)
 
     def primitive(self, name: str, version: Version) -> str:
-        """The name of the function that is the machine's version of a primitive."""
+        """Return the name of the function that is the machine's version of a primitive."""
         if version not in self._primitives:
             self._primitives[version] = f"{name}.{version.parameters}"
             text, declared = helper(self._primitives[version], version)
@@ -92,7 +92,7 @@ class Functions:
         return self._primitives[version]
 
     def table(self, items: tuple[int, ...]) -> str:
-        """The name of a table of words."""
+        """Return the name of a table of words."""
         name = f"@table{len(self.texts)}"
         words = ", ".join(f"i64 {item}" for item in items)
         self.texts.append(f"{name} = internal unnamed_addr constant [{len(items)} x i64] [{words}]")
@@ -100,6 +100,6 @@ class Functions:
 
 
 def _by_name(declarations: str) -> dict[str, str]:
-    """Declarations, one a line, by the names that they declare."""
+    """Return declarations, one a line, by the names that they declare."""
     lines = [line for line in declarations.splitlines() if line]
     return {line.partition("@")[2].partition("(")[0]: line for line in lines}

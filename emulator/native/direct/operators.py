@@ -1,4 +1,4 @@
-"""Python's operators, for values that are known and in LLVM's words; which expressions cannot trap."""
+"""Python's operators, for known values and in LLVM's words; the expressions that cannot trap."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _CALCULATES = (
 
 
 def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
-    """Whether an expression may be calculated even where its value is not used: it cannot trap."""
+    """Return True if an expression cannot trap, so that it may be calculated where its value is unused."""
     if not hasattr(node, "_called"):
         node._called = _called(node)  # type: ignore[attr-defined]
     called: list[str] | None = node._called  # type: ignore[attr-defined]
@@ -63,9 +63,9 @@ def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
 
 
 def _called(node: ast.expr) -> list[str] | None:
-    """The names of what an expression calls; None when it does more than to calculate and to call.
+    """Return the names that an expression calls; None if it does more than calculate and call.
 
-    What the names mean is not part of it: functions that one maker makes share their text.
+    The meaning of the names is not part of it: functions that one maker makes share their text.
     """
     names = []
     for part in ast.walk(node):

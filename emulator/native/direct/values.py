@@ -54,7 +54,7 @@ Operand = Known | State | View | Callable[..., object]
 
 
 def kind_of(value: Operand) -> Kind:
-    """Kind of a value; known integers count as signed."""
+    """Return the kind of a value; known integers count as signed."""
     if isinstance(value, Value):
         return value.kind
     if isinstance(value, bool):
@@ -69,7 +69,7 @@ def kind_of(value: Operand) -> Kind:
 
 
 def spelled(value: Operand) -> str:
-    """A value as an operand of an LLVM instruction."""
+    """Return a value as an operand of an LLVM instruction."""
     if isinstance(value, Value):
         return value.name
     kind = kind_of(value)
@@ -81,12 +81,12 @@ def spelled(value: Operand) -> str:
 
 
 def typed(value: Operand) -> str:
-    """Type and operand."""
+    """Return type and operand."""
     return f"{TYPES[kind_of(value)]} {spelled(value)}"
 
 
 def same(left: Operand, right: Operand) -> bool:
-    """Whether two values are one: the same result, or numbers of one kind with the same bits."""
+    """Return True if two values are one: the same result, or numbers of one kind with the same bits."""
     numbers = bool | int | float | np.float32
     if isinstance(left, numbers) and isinstance(right, numbers):
         return kind_of(left) == kind_of(right) and spelled(left) == spelled(right)
@@ -106,7 +106,7 @@ class Writer:
         self.lines.append(f"  {text}")
 
     def make(self, kind: Kind, text: str) -> Value:
-        """The result of an instruction."""
+        """Return the result of an instruction."""
         self._made += 1
         name = f"%{self._prefix}{self._made}"
         self.line(f"{name} = {text}")
@@ -128,7 +128,7 @@ class Writer:
         self.line(f"br {typed(condition)}, label %{yes}, label %{no}")
 
     def phi(self, ways: list[tuple[Operand, str]]) -> Operand:
-        """The value that comes from one of several blocks; no instruction when all agree."""
+        """Return the value that comes from one of several blocks; no instruction when all agree."""
         first = ways[0][0]
         if all(same(value, first) for value, _ in ways):
             return first

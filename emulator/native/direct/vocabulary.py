@@ -153,7 +153,7 @@ EMITTERS: dict[Callable[..., Any], Emit] = {
     memory.view_f32: _view(32, "f"),
     memory.view_f64: _view(64, "d"),
 }
-"""What writes each primitive. Those of memory give a view; its elements are loaded and stored later."""
+"""The writer of each primitive. Primitives of memory give a view; its elements are accessed later."""
 
 PURE = frozenset(f for f in PRIMITIVES if f.__module__ in (primitives.__name__, float32.__name__))
 """Primitives that are simply called when all their operands are known."""

@@ -76,7 +76,7 @@ WORDS: dict[Callable[..., Any], Emit] = {
     threads.atomic_load: _atomic_load,
     threads.relax: _relax,
 }
-"""What writes each primitive; those without a result give 0."""
+"""The writer of each primitive; those without a result give 0."""
 
 DECLARATIONS = """
 declare i64 @memmove(i64, i64, i64)

@@ -1,7 +1,7 @@
-"""How machine versions are written: as functions that emit LLVM instructions.
+"""Writes machine versions as functions that emit LLVM instructions.
 
 ``emit(builder, *values)`` takes the LLVM values of the arguments and gives that of the result. Nothing here
-needs Numba: ``direct`` makes a function of what is emitted, ``for_numba`` something that Numba inlines.
+needs Numba: ``direct`` makes a function of the emitted text, ``for_numba`` something that Numba inlines.
 
 A kind is a letter: ``i`` and ``u`` for signed and unsigned 64-bit words, ``d`` for binary64, ``f`` for
 binary32.

@@ -55,17 +55,17 @@ NOTHING_SEEN = -1
 
 
 def access_at(context: int, number: int) -> int:
-    """Host address of an access."""
+    """Return the host address of an access."""
     return get(context, ACCESSES) + 8 * ACCESS_WORDS * number
 
 
 def vector_of(context: int, agent: int) -> int:
-    """Host address of the vector of an agent."""
+    """Return the host address of the vector of an agent."""
     return get(context, VECTORS) + 8 * get(context, AGENTS) * agent
 
 
 def new_access(context: int, agent: int, clock: int, pc: int, what: int) -> int:
-    """Number of a new access; 0 when the table is full."""
+    """Return the number of a new access; 0 when the table is full."""
     number = get(context, ACCESS_COUNT)
     if number >= MOST_ACCESSES:
         put(context, FULL, 1)
@@ -80,7 +80,7 @@ def new_access(context: int, agent: int, clock: int, pc: int, what: int) -> int:
 
 
 def begin(context: int, agent: int, number: int, write: int) -> None:
-    """Make an access the current one, with the bytes that it reads or those that it writes."""
+    """Make an access the current one, with either its read or its written bytes."""
     put(context, VECTOR, vector_of(context, agent))
     put(context, AGENT, agent)
     put(context, NUMBER, number)
@@ -91,7 +91,7 @@ def begin(context: int, agent: int, number: int, write: int) -> None:
 
 
 def happened(context: int, number: int) -> bool:
-    """Whether an access happened before the current one, by an order that the program has made.
+    """Return True if an access happened before the current one, by an order that the program has made.
 
     Two accesses to a flag need no order.
     """
@@ -102,13 +102,13 @@ def happened(context: int, number: int) -> bool:
 
 
 def same_step(context: int, number: int) -> bool:
-    """Whether an access belongs to the agent of the current one, and to its present step."""
+    """Return True if an access belongs to the present step of the current access's agent."""
     at, agent = access_at(context, number), get(context, AGENT)
     return get(at, A_AGENT) == agent and get(at, A_CLOCK) == get(get(context, VECTOR), agent)
 
 
 def writer_of(context: int, shadow: int, at: int) -> int:
-    """The access that wrote a byte last, or 0."""
+    """Return the access that wrote a byte last, or 0."""
     writer = s64(view_u32(shadow + 8 * (at >> GRANULE_SHIFT), 1)[u64(0)])
     if writer >= MIXED:
         block = get(context, BLOCKS) + BLOCK_BYTES * (writer - MIXED)
@@ -117,7 +117,7 @@ def writer_of(context: int, shadow: int, at: int) -> int:
 
 
 def place_in_index(context: int, kind: int, other: int) -> int:
-    """Position in the hash table of a hazard of the current access, or the free one for it."""
+    """Return the position in the hash table of a hazard of the current access, or a free one for it."""
     index, number = get(context, PAIR_INDEX), get(context, NUMBER)
     a, b = access_at(context, number), access_at(context, other)
     place = (kind + 31 * get(a, A_AGENT) + 17 * get(b, A_AGENT) + 7 * get(a, A_PC) + 3 * get(b, A_PC)) & (
@@ -135,7 +135,7 @@ def place_in_index(context: int, kind: int, other: int) -> int:
 
 
 def found(context: int, kind: int, other: int) -> int:
-    """Note a hazard of the current access with another; the address of the pair, 0 when it is not kept."""
+    """Record a hazard of the current access with another; return the pair's address, 0 if not kept."""
     put(context, SEQUENCE, get(context, SEQUENCE) + 1)
     place = place_in_index(context, kind, other)
     known = get(get(context, PAIR_INDEX), place)

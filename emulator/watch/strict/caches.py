@@ -63,12 +63,12 @@ ANYWHERE = 2
 
 
 def line_at(context: int, line: int) -> int:
-    """Host address of the words of a line of DDR."""
+    """Return the host address of the words of a line of DDR."""
     return get(context, LINES) + 8 * LINE_WORDS * line
 
 
 def cache_of(context: int, agent: int) -> int:
-    """Host address of the words of a core's cache."""
+    """Return the host address of the words of a core's cache."""
     return get(context, CACHES) + 8 * CACHE_WORDS * (agent // get(context, PER_TILE))
 
 
@@ -76,7 +76,7 @@ def cache_of(context: int, agent: int) -> int:
 
 
 def fence_after(context: int, line: int, owner: int) -> int:
-    """Number of the fence that completes the first cleaning of a line since it was stored to; -1 without."""
+    """Return the fence that completes the first cleaning of a line since it was stored to; -1 without."""
     cache = cache_of(context, owner)
     if get(line, L_CLEANED) != 0:
         return get(line, L_CLEANED) - 1
@@ -86,7 +86,7 @@ def fence_after(context: int, line: int, owner: int) -> int:
 
 
 def is_cleaned(context: int, line: int, owner: int) -> bool:
-    """Whether the access at hand comes after a cleaning of the line by its owner, and after the fence."""
+    """Return True if the current access comes after its owner's cleaning of the line and the fence."""
     cache, fence = cache_of(context, owner), fence_after(context, line, owner)
     if fence < 0 or fence >= get(cache, C_FENCE_COUNT):
         return False
@@ -115,7 +115,7 @@ def check_held(context: int, shadow: int, first: int, count: int) -> None:
 
 
 def note_held(context: int, shadow: int, store: int, begin: int, end: int) -> None:
-    """Note a hazard with a line that a cache may hold; a read only meets bytes that it may hold."""
+    """Record a hazard with a line that a cache may hold; a read only meets bytes that it may hold."""
     if get(context, WRITE) != 0:
         widen(found(context, HELD_WRITE, store), begin, end - 1)
         return
@@ -129,7 +129,7 @@ def note_held(context: int, shadow: int, store: int, begin: int, end: int) -> No
 
 
 def note_stored(context: int, first: int, count: int) -> None:
-    """Note that the access at hand stores bytes through a cache, which may hold their lines from now on."""
+    """Record that the current access stores bytes through a cache, which may hold their lines from now on."""
     agent, access = get(context, AGENT), get(context, NUMBER)
     cleans = get(cache_of(context, agent), C_CLEAN_COUNT)
     for number in range(first // CACHE_LINE, (first + count - 1) // CACHE_LINE + 1):
@@ -149,19 +149,19 @@ def note_stored(context: int, first: int, count: int) -> None:
 
 
 def is_seen(context: int, view: int, writer: int) -> bool:
-    """Whether a core had seen a write when it invalidated; ``view``: what it had seen, 0 if it never did."""
+    """Return True if a core had seen a write when it invalidated; ``view``: its view, 0 if it never did."""
     at = access_at(context, writer)
     seen = get(context, VIEWS) + 8 * get(context, AGENTS) * view
     return view != 0 and get(at, A_CLOCK) <= get(seen, get(at, A_AGENT))
 
 
 def view_of_line(context: int, cache: int, at: int) -> int:
-    """What a core had seen when it invalidated the line of a byte."""
+    """Return the view of a core when it invalidated the line of a byte."""
     return s64(view_u32(get(cache, C_VIEWS) + 4 * (at // CACHE_LINE), 1)[u64(0)])
 
 
 def sees(context: int, writer: int, at: int) -> int:
-    """Whether a cache has a byte of DDR as its writer left it; ``ANYWHERE``, 1 or 0."""
+    """Return ``ANYWHERE`` or 1 if a cache has a byte of DDR as its writer left it, else 0."""
     agent = get(context, AGENT)
     if writer <= LOADED:
         return ANYWHERE
@@ -202,7 +202,7 @@ def check_stale(context: int, shadow: int, first: int, count: int) -> int:
 
 
 def maintain(context: int, agent: int, what: int, at: int) -> None:
-    """A core cleans or invalidates its cache, or the line of byte ``at`` of DDR, or executes a fence."""
+    """Follow a core that cleans or invalidates its cache, or a line with byte ``at``, or executes a fence."""
     cache = cache_of(context, agent)
     if what & (CLEANS | DROPS) == 0:
         complete(context, cache, get(vector_of(context, agent), agent))
@@ -224,7 +224,7 @@ def maintain(context: int, agent: int, what: int, at: int) -> None:
 
 
 def maintain_line(context: int, agent: int, what: int, at: int) -> None:
-    """A core cleans or drops a line that was stored to through a cache."""
+    """Follow a core that cleans or drops a line that was stored to through a cache."""
     line = line_at(context, at // CACHE_LINE)
     store, cache = get(line, L_ACCESS), cache_of(context, agent)
     if get(access_at(context, store), A_AGENT) != agent:
@@ -239,7 +239,7 @@ def maintain_line(context: int, agent: int, what: int, at: int) -> None:
 
 
 def complete(context: int, cache: int, clock: int) -> None:
-    """A fence completes what was cleaned before it."""
+    """Complete earlier cleanings by a fence."""
     number = get(cache, C_FENCE_COUNT)
     if get(cache, C_PENDING) == 0:
         return
@@ -252,7 +252,7 @@ def complete(context: int, cache: int, clock: int) -> None:
 
 
 def clean_all(context: int, cache: int) -> None:
-    """The whole cache is cleaned; the next fence completes it."""
+    """Clean the whole cache; the next fence completes it."""
     number = get(cache, C_CLEAN_COUNT)
     if number >= MOST_FENCES:
         put(context, FULL, 1)
@@ -262,7 +262,7 @@ def clean_all(context: int, cache: int) -> None:
 
 
 def new_view(context: int, agent: int, cache: int) -> int:
-    """Number of what a core has seen by now; 0 when the table is full."""
+    """Return the number of a core's present view; 0 when the table is full."""
     agents, last, now = get(context, AGENTS), get(cache, C_LAST), vector_of(context, agent)
     seen, different = get(context, VIEWS) + 8 * agents * last, 0
     for k in range(agents):

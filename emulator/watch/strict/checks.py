@@ -85,7 +85,7 @@ def touch_loops(context: int, tile: int, first: int) -> None:
 
 
 def touch_ranges(tile_state: int, queue: int, entry: int, write: int, loops: Loops) -> None:
-    """Access what an entry reads, or what it writes."""
+    """Access the bytes that an entry reads, or those that it writes."""
     tile, t = get(tile_state, state.SANITIZER), get(tile_state, state.RECORDS)
     context = get(tile, T_CONTEXT)
     header = get(queue, entry + queues.E_RECORD) * tables.HEADER
@@ -106,7 +106,7 @@ def touch_ranges(tile_state: int, queue: int, entry: int, write: int, loops: Loo
 
 
 def spoil_rests(tile_state: int, queue: int, entry: int) -> None:
-    """Note the bytes after the results of CT and NE, up to the end of their last lines."""
+    """Record the bytes after the results of CT and NE, up to the end of their last lines."""
     tile = get(tile_state, state.SANITIZER)
     for i in range(get(queue, entry + queues.E_RANGES)):
         at = entry + queues.E_FIRST_RANGE + i * queues.RANGE_WORDS
@@ -119,7 +119,7 @@ def spoil_rests(tile_state: int, queue: int, entry: int) -> None:
 
 
 def replaces(tile: int, queue: int, entry: int) -> bool:
-    """Whether an entry works element by element and overwrites each operand with its result."""
+    """Return True if an entry works element by element and overwrites each operand with its result."""
     operands = get(tile, T_FACTS) + 8 * _FACTS * get(queue, entry + queues.E_RECORD)
     fields = entry + queues.E_FIELDS
     return get(operands, 0) >= 0 and get(queue, fields + get(operands, 0)) == get(
@@ -128,7 +128,7 @@ def replaces(tile: int, queue: int, entry: int) -> bool:
 
 
 def check_kind(tile_state: int, queue: int, entry: int) -> None:
-    """Note a command that programs for a card do without."""
+    """Record a command that programs for a card do without."""
     tile, record = get(tile_state, state.SANITIZER), get(queue, entry + queues.E_RECORD)
     if get(get(tile, T_FACTS) + 8 * _FACTS * record, _SHUNNED) != 0:
         put(get(tile, T_CONTEXT), SPACE, get(tile, T_TILE))
@@ -136,7 +136,7 @@ def check_kind(tile_state: int, queue: int, entry: int) -> None:
 
 
 def facts_of_records() -> npt.NDArray[np.int64]:
-    """For each record: ``dst`` and ``src0`` of what works element by element or -1; whether it is shunned."""
+    """Return for each record ``dst`` and ``src0`` if element-wise, or -1; and 1 if it is shunned."""
     facts = np.full((len(tables.records()), _FACTS), -1, np.int64)
     for number, record in enumerate(tables.records()):
         if isinstance(record.meaning, Elementwise):
@@ -146,7 +146,7 @@ def facts_of_records() -> npt.NDArray[np.int64]:
 
 
 def check_time(tile_state: int, queue: int, entry: int, cost: Cost) -> None:
-    """Note a TDMA command that takes longer than the watchdog allows."""
+    """Record a TDMA command that takes longer than the watchdog allows."""
     tile = get(tile_state, state.SANITIZER)
     context, t, record = (
         get(tile, T_CONTEXT),
@@ -163,7 +163,7 @@ def check_time(tile_state: int, queue: int, entry: int, cost: Cost) -> None:
 
 
 def new_step(tile_state: int, context: int, worker: int, record: int) -> int:
-    """Begin a worker's step for an instruction; the number of its access, 0 when the table is full."""
+    """Begin a worker's step for an instruction; return its access's number, 0 when the table is full."""
     core = get(get(tile_state, state.SANITIZER), T_AGENT)
     agent = core + 1 + worker
     join(context, agent, core)
@@ -211,7 +211,7 @@ def put_loops(at: int, loops: footprint.Loops) -> None:
 
 
 def write_footprints() -> Loops:
-    """A plain function that writes the footprint of an extent by its number, with the queues' arguments."""
+    """Return a function that writes the footprint of an extent by its number, with the queues' arguments."""
     names = Names()
     read, write = names.name(get), names.name(put_loops)
     lines = ["def loops(number, q, write, at):"]
@@ -223,7 +223,7 @@ def write_footprints() -> Loops:
 
 
 def write_costs() -> Cost:
-    """A plain function that calls one of ``cost.FUNCTIONS`` by its number, for instructions of TDMA."""
+    """Return a function that calls one of ``cost.FUNCTIONS`` by its number, for instructions of TDMA."""
     used = {cost_terms(record) for record in tables.records() if record.engine is Engine.TDMA}
     names = Names()
     read = names.name(get)
@@ -237,12 +237,12 @@ def write_costs() -> Cost:
 
 
 def cost_terms(record: Instruction) -> Callable[..., int]:
-    """The function of a record's data phase; which one it is does not depend on the machine."""
+    """Return the function of a record's data phase, which does not depend on the machine."""
     return cost_of(record, load_machine(None)).data.function
 
 
 def _source(names: Names, length: Callable[..., int], arguments: list[str]) -> str:
-    """The call that gives a footprint."""
+    """Return the call that gives a footprint."""
     plan = footprint.plan(length)
     if plan.loops is not None:
         return f"{names.name(plan.loops)}({', '.join(arguments)})"
@@ -253,7 +253,7 @@ def _source(names: Names, length: Callable[..., int], arguments: list[str]) -> s
 
 
 def hook_kernel() -> int:
-    """Address of the compiled hook."""
+    """Return the address of the compiled hook."""
     plans = [footprint.plan(length) for length in tables.extents()]
     written = [function for plan in plans for function in plan if function is not None]
     functions = (
@@ -295,5 +295,5 @@ def hook_kernel() -> int:
 
 
 def copy_kernel() -> int:
-    """Address of the compiled check of copies."""
+    """Return the address of the compiled check of copies."""
     return compile_once(copy_side, "sanitizer of copies", 2)

@@ -87,7 +87,7 @@ def core_access(what: int, tile_state: int) -> int:
 
 
 def check_cache(context: int, agent: int, shadow: int, offset: int, size: int) -> bool:
-    """Check a load or store through the cache; whether an equal one of another line needs no check."""
+    """Check a load or store through the cache; return True if an equal one of another line needs none."""
     put(context, CACHED, agent + 1)
     seen = check_stale(context, shadow, offset, size)
     if get(context, WRITE) != 0:
@@ -113,12 +113,12 @@ def core_maintenance(what: int, tile_state: int) -> int:
 
 
 def is_cached(tile_state: int, address: int) -> bool:
-    """Whether the core accesses an address through its cache."""
+    """Return True if the core accesses an address through its cache."""
     return u64(address - get(tile_state, state.CORE_DDR)) < u64(get(tile_state, state.CORE_WINDOW))
 
 
 def may_be_flag(tile_state: int, address: int, size: int) -> bool:
-    """Whether an access may be one to a flag: a word that other tiles, or the DTE, see at once.
+    """Return True if an access may be one to a flag: a word that other tiles, or the DTE, see at once.
 
     Such words are in uncached DDR, or in the strongly ordered view of SPM.
     """
@@ -130,7 +130,7 @@ def may_be_flag(tile_state: int, address: int, size: int) -> bool:
 
 
 def site_access(tile_state: int, context: int, site: int, index: int, kind: int) -> int:
-    """The access of a load or store in the present step of its core."""
+    """Return the access of a load or store in the present step of its core."""
     agent = get(get(tile_state, state.SANITIZER), T_AGENT)
     clock, number = get(vector_of(context, agent), agent), get(site, S_NUMBER)
     if get(site, S_CLOCK) != clock or get(access_at(context, number), A_WHAT) != kind:
@@ -141,5 +141,5 @@ def site_access(tile_state: int, context: int, site: int, index: int, kind: int)
 
 
 def check_kernel() -> int:
-    """Address of the compiled check of the core."""
+    """Return the address of the compiled check of the core."""
     return compile_once(core_access, "sanitizer of the core", 2)

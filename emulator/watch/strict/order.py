@@ -18,7 +18,7 @@ from .access import NOTHING_SEEN, access_at, vector_of
 
 
 def join(context: int, into: int, of: int) -> None:
-    """An agent has seen what another one has done."""
+    """Record that an agent has seen everything that another one has done."""
     merge(context, vector_of(context, into), vector_of(context, of))
 
 
@@ -30,14 +30,14 @@ def merge(context: int, target: int, source: int) -> None:
 
 
 def tick(context: int, agent: int) -> int:
-    """Begin the next step of an agent; its clock."""
+    """Begin the next step of an agent; return its clock."""
     clocks = vector_of(context, agent)
     put(clocks, agent, get(clocks, agent) + 1)
     return get(clocks, agent)
 
 
 def acquire(context: int, agent: int, writer: int) -> None:
-    """A core has loaded a word that may be a flag: it has seen what came before the store, or the copy."""
+    """Record that a core has loaded a possible flag: it has seen everything before the store, or the copy."""
     at, per_tile = access_at(context, writer), get(context, PER_TILE)
     by = get(at, A_AGENT)
     if by < 0 or by == agent:
@@ -53,7 +53,7 @@ def acquire(context: int, agent: int, writer: int) -> None:
 
 
 def release(context: int, agent: int) -> None:
-    """A core has stored to a word that may be a flag."""
+    """Record that a core has stored to a word that may be a flag."""
     own = get(context, RELEASED) + 8 * get(context, AGENTS) * (agent // get(context, PER_TILE))
     merge(context, own, vector_of(context, agent))
     tick(context, agent)

@@ -56,7 +56,7 @@ from .caches import check_held
 
 
 def new_node(context: int, number: int, rest: int) -> int:
-    """A list of readers: an access and the ``rest``, which is dropped when there is no room."""
+    """Return a list of readers: an access and the ``rest``, which is dropped when there is no room."""
     node = get(context, NODE_COUNT)
     if node >= MOST_NODES:
         put(context, FULL, 1)
@@ -68,19 +68,19 @@ def new_node(context: int, number: int, rest: int) -> int:
 
 
 def reader(context: int, readers: int) -> int:
-    """The first reader of a list."""
+    """Return the first reader of a list."""
     return (
         s64(view_u32(get(context, NODES) + 8 * (readers - LIST), 2)[u64(0)]) if readers >= LIST else readers
     )
 
 
 def other_readers(context: int, readers: int) -> int:
-    """The readers of a list after the first."""
+    """Return the readers of a list after the first."""
     return s64(view_u32(get(context, NODES) + 8 * (readers - LIST), 2)[u64(1)]) if readers >= LIST else 0
 
 
 def with_reader(context: int, readers: int) -> int:
-    """The readers of a list and the current access, without those that happened before it."""
+    """Return the readers of a list and the current access, without those that happened before it."""
     rest, dropped = readers, 0
     while rest != 0:
         number = reader(context, rest)
@@ -94,7 +94,7 @@ def with_reader(context: int, readers: int) -> int:
 
 
 def unordered_readers(context: int, readers: int) -> int:
-    """The readers of a list that did not happen before the current access."""
+    """Return the readers of a list that did not happen before the current access."""
     rest, left = readers, 0
     while rest != 0:
         number = reader(context, rest)
@@ -105,7 +105,7 @@ def unordered_readers(context: int, readers: int) -> int:
 
 
 def unordered_reader(context: int, readers: int) -> int:
-    """The first reader of a list that did not happen before the current access, or 0."""
+    """Return the first reader of a list that did not happen before the current access, or 0."""
     rest = readers
     while rest != 0:
         number = reader(context, rest)
@@ -119,7 +119,7 @@ def unordered_reader(context: int, readers: int) -> int:
 
 
 def judge(context: int, writer: int, readers: int) -> None:
-    """Find the shadow of a byte after the current access, and whether the access is a hazard."""
+    """Find the shadow of a byte after the current access, and record a hazard."""
     put(context, SEEN_WRITER, writer)
     put(context, SEEN_READERS, readers)
     put(context, PAIR_WRITER, 0)
@@ -160,7 +160,7 @@ def look(context: int, writer: int, readers: int, first: int, last: int) -> None
 
 
 def open_block(context: int, writer: int, readers: int) -> int:
-    """Number of a block whose bytes all have this shadow; -1 when there is no room."""
+    """Return the number of a block whose bytes all have this shadow; -1 when there is no room."""
     block = get(context, FREE)
     if block != 0:
         put(context, FREE, s64(view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, 1)[u64(0)]))
@@ -185,7 +185,7 @@ def close_block(context: int, block: int) -> None:
 
 
 def written_now(context: int, block: int) -> bool:
-    """Whether the current access has written every byte of a block."""
+    """Return True if the current access has written every byte of a block."""
     writers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, GRANULE)
     others = 0
     for i in range(u64(GRANULE)):
@@ -247,10 +247,10 @@ def touch(context: int, shadow: int, first: int, count: int) -> None:
 
 
 def touch_nest(context: int, shadow: int, first: int, at: int, loops: int) -> None:
-    """Access the pieces of nested loops; at ``at`` are the bytes of a piece, then stride and trips of each
-    loop.
+    """Access the pieces of nested loops.
 
-    Innermost loops without gaps count as one piece.
+    At ``at`` are the bytes of a piece, then stride and trips of each loop. Innermost loops without gaps count
+    as one piece.
     """
     count, inner = get(at, 0), 0
     while inner < loops and (get(at, 2 + 2 * inner) == 1 or get(at, 1 + 2 * inner) == count):
@@ -274,7 +274,7 @@ def touch_nest(context: int, shadow: int, first: int, at: int, loops: int) -> No
 
 
 def spanned(context: int, writer: int) -> int:
-    """The writer in the shadow of a byte that follows a result of the current access."""
+    """Return the writer in the shadow of a byte that follows a result of the current access."""
     if writer == 0 or get(access_at(context, writer), A_AGENT) == SPAN:
         return writer
     if get(context, SPAN_OF) != writer:
@@ -284,7 +284,7 @@ def spanned(context: int, writer: int) -> int:
 
 
 def spoil(context: int, shadow: int, first: int, end: int) -> None:
-    """Note that an instruction may overwrite the bytes after its result."""
+    """Record that an instruction may overwrite the bytes after its result."""
     put(context, SPAN_OF, 0)
     at = first
     while at < end:

@@ -40,14 +40,14 @@ STORE = 1 << 8
 
 @cache
 def operations(kind: Kind) -> dict[int, Scalar]:
-    """The records of a kind, by their operation in a decoded word."""
+    """Return the records of a kind, by their operation in a decoded word."""
     return {
         operation: record for operation, (record, _) in operation_records().items() if record.kind == kind
     }
 
 
 def misses(block: int, tile_state: int, host: int, kind: int) -> bool:
-    """Whether an access at a host address touches no watched bytes."""
+    """Return True if an access at a host address touches no watched bytes."""
     place = host - get(tile_state, state.SPM)
     if place < 0 or place >= get(tile_state, state.SPM_BYTES):
         place = host - get(tile_state, state.DDR) + queues.DDR
@@ -61,7 +61,7 @@ def misses(block: int, tile_state: int, host: int, kind: int) -> bool:
 
 
 def skip_misses(block: int, tile_state: int) -> int:
-    """Run a tile to its limit, or to anything but loads and stores that miss; a stop reason."""
+    """Run a tile to its limit, or to anything but loads and stores that miss; return a stop reason."""
     words = view_i64(tile_state, u64(state.SIZE))
     limit = s64(words[u64(state.LIMIT)])
     reason = stop.LIMIT
