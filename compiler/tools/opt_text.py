@@ -52,10 +52,10 @@ FINAL = (
     *("sequences", "versions", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads, only the driver."""
-INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol")
+INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol", "twin")
 """Fields that a text read from a file does not have.
 
-They are about graphs that control flow executes, and about several networks in one program.
+They are about graphs that control flow executes, about several networks in one program, and about proofs.
 """
 RANGED = ("ranges", "ranged", "domain", "size_loads")
 """Fields about ranges of sizes: a text has one size."""
