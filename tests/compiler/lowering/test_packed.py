@@ -20,7 +20,7 @@ from compiler.lowering.matmul.packed.packed_matmul import packed_matmul
 from compiler.lowering.record import LOWERINGS, Cut, Work
 from compiler.operators.record import Call
 from matmul_cases import SPM, step
-from phase_harness import phase_program, run_phase, travelling
+from phase_harness import generated_in, phase_program, run_phase, travelling
 from tx8isa.numbers.formats import Format
 
 DTYPES = {Format.FP16: np.dtype(np.float16), Format.BF16: np.dtype(ml_dtypes.bfloat16)}
@@ -128,6 +128,19 @@ def test_blocks_of_columns_in_turns(tiles: int) -> None:
     case = made(2, 256, 19 * 64, 4, 32)
     for cut in case.packed_cuts(tiles)[:2]:
         case.cut(cut).check(tiles)
+
+
+@pytest.mark.parametrize("spm", [64, 200, 256, 400, 512, 3000])
+def test_a_division_that_is_proposed_fits_the_scratchpad(spm: int) -> None:
+    """The code of every one has its buffers in so many KiB."""
+    case = made(3, 1024, 1280, 8, 32)
+    target = Target(4, spm << 10, Format.FP16)
+    proposed = LOWERINGS["PackedMatMul"].cuts
+    assert proposed is not None
+    found = [cut for cut in proposed(target, case.work) if cut.choice("way", "") == "packed"]
+    assert bool(found) == (spm >= 200)
+    for cut in found:
+        generated_in(case.cut(cut).lower, target, target.spm_bytes)
 
 
 def test_results_do_not_depend_on_host_threads() -> None:

@@ -41,10 +41,15 @@ def generated(lower: Callable[[Kernel], None], target: Target) -> Kernel:
     budget = target.spm_bytes
     while True:
         try:
-            return fitting(partial(_placed, lower, target, budget))
+            return generated_in(lower, target, budget)
         except SpmOverflow:
             budget //= 2
             assert budget >= 1024, "the phase fits no scratchpad"
+
+
+def generated_in(lower: Callable[[Kernel], None], target: Target, budget: int) -> Kernel:
+    """The code of a phase with slices for so many bytes; SpmOverflow if it does not fit."""
+    return fitting(partial(_placed, lower, target, budget))
 
 
 def _placed(lower: Callable[[Kernel], None], target: Target, budget: int, spills: Spills) -> Kernel:
