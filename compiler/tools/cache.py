@@ -96,7 +96,7 @@ class ProgramCache:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Yield for every entry and temporary file the seconds since its last use, size in bytes and path."""
+        """Yield seconds since the last use, size in bytes and path of every entry and temporary file."""
         now = time.time()
         with suppress(FileNotFoundError):  # another process empties the folder
             for path in (path for path in self.folder.iterdir() if path.name != SECRET):

@@ -47,7 +47,7 @@ def _place(build: Builder, call: Call, window: Window, axis: int) -> str:
 
 
 def _deform_conv(build: Builder, call: Call) -> tuple[str, ...]:
-    """Expand to a sample of the image for every tap and position, then a product with the weights."""
+    """Expand to samples of the image at every tap and position, and their product with the weights."""
     window, groups, group = _window(call), call.integer("offset_group"), call.integer("group")
     (batch, channels, *image), (maps, per_group) = call.shape(0), call.shape(1)[:2]
     taps, positions, own = math.prod(window.kernel), math.prod(window.output), channels // groups

@@ -1,4 +1,4 @@
-"""A network in one format of floats, some nodes of which can be in FP32."""
+"""A network in one format of floats; FP32 can replace it in some nodes."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether every output of floats is proved."""
+        """Return True if every output of floats is proved."""
         return self.same_code and not self.differences and not self.unknown
 
     def __str__(self) -> str:

@@ -138,12 +138,12 @@ class Region:
 
     @property
     def everywhere(self) -> bool:
-        """True if the region is known to hold for every index."""
+        """Return True if the region is known to have every index."""
         return not self.conditions and all(map(self.whole, range(len(self.shape))))
 
     @property
     def nowhere(self) -> bool:
-        """True if the region is known to hold for no index."""
+        """Return True if the region is known to have no index."""
         pairs = [*self.conditions, *((span.low, span.high) for span in self.spans)]
         return any(bounds(larger)[1] <= bounds(smaller)[0] for smaller, larger in pairs)
 

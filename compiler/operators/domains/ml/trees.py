@@ -1,9 +1,9 @@
 """Ensembles of decision trees as matrix products.
 
-All conditions of all trees are computed for every row. Each leaf has a path of conditions, some of which must
-be true and the others false. The sum over the path, with +1 for the former and -1 for the latter, equals the
-number of the former only if the leaf is reached. The result is a product of the reached leaves with their
-weights. Rows are the last axis, so that a feature is a line of memory.
+The program computes all conditions of all trees for every row. The path to a leaf wants some conditions true
+and others false. The sum over the path counts true conditions, those wanted true as +1 and those wanted false
+as -1; it equals the number wanted true only if the leaf is reached. The result is a product of the reached
+leaves with their weights. Rows are the last axis, so that a feature is a line of memory.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ _CASTS = ("extsi", "extui", "trunc")
 
 
 def parts_of(value: KernelValue) -> tuple[Indices | None, Data | None]:
-    """Split integers into the sum of a formula and data, either of which may be missing."""
+    """Split integers into a formula and data that are added; None takes the place of a missing one."""
     if isinstance(value, Indices):
         return value, None
     if not isinstance(value, Computed | SpmBlock):
@@ -169,7 +169,7 @@ def _zero(shape: Shape) -> Indices:
 
 
 def conditions_of(value: KernelValue | None, shape: Shape) -> tuple[Region, list[KernelValue]]:
-    """Split a mask into a box and other truth values, all of which must hold."""
+    """Split a mask into a box and other truth values; an element counts if it is in the box and all hold."""
     if value is None:
         return everywhere(shape), []
     if isinstance(value, Region):

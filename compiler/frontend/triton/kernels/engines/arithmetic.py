@@ -1,4 +1,4 @@
-"""Instructions of two operands, the second of which may repeat: a number, a row, a column."""
+"""Instructions of two operands. The second one may repeat: a number, a row, a column."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ArithmeticCode:
     def _apply_in_turns(
         self, name: str, target: SpmBlock, a: SpmBlock, b: SpmBlock, length: int, elements: int
     ) -> None:
-        """Write the operation with the next 64 elements of ``b`` for every ``length`` of the others."""
+        """Write the operation; after ``length`` elements of ``a`` it takes the next 64 elements of ``b``."""
         self.kernel.emit(
             f"ct.{name}.vuv_loop.{a.fmt.token}",
             dst=target.address,
