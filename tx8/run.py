@@ -161,8 +161,10 @@ class Run:
         """
         from emulator.watch.stats.compare import compare, read_report
 
+        from .views.html import ComparisonView
+
         before = earlier.stats.longest if isinstance(earlier, Run) else read_report(earlier)
-        return compare(before, self.stats.longest)
+        return ComparisonView(compare(before, self.stats.longest).tables)
 
     def report(self, path: str | Path) -> Path:
         """Write the report of ``tx8emu --report``: a page (docs/report.md) or, to a file .json, its data.

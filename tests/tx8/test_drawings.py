@@ -14,43 +14,19 @@ import pytest
 import asm
 import tx8
 from asm.image import write_image
+from square_program import square_program
 from tx8.run import Run
 from tx8.views.drawings import Drawing
 from tx8isa.errors import Tx8Error
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "</svg><script>"
-PROGRAM = f"""
-.input x, fp16, 16x2048
-.output y, fp16, 16x2048
-.text
-_start: csrr t0, mhartid
-    li t1, 4096
-    mul t0, t0, t1
-    la a0, x
-    la a1, y
-    add a0, a0, t0
-    add a1, a1, t0
-    li t1, 5
-    bge t0, t1, 1f
-    .node "load"
-1:  rdma.fp16 dst=0x10000, src=a0, n=2048
-    .node "{EVIL}"
-    ct.mul.vv.fp16 dst=0x20000, src0=0x10000, src1=0x10000, n=2048
-    .node "store"
-    wdma.fp16 dst=a1, src=0x20000, n=2048
-    ncc.wait
-    ncc.barrier
-    li a0, 0
-    li a7, 93
-    ecall
-"""
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("drawings") / "p.bin"
-    path.write_bytes(write_image(asm.assemble(PROGRAM, name="p.s")))
+    path.write_bytes(write_image(asm.assemble(square_program(nodes=("load", EVIL, "store")), name="p.s")))
     return tx8.load(str(path)).run(x=np.ones((16, 2048), np.float16))
 
 
@@ -146,7 +122,7 @@ def test_an_idle_tile_has_no_scratchpad(network: Run) -> None:
 def test_points_are_where_operations_and_bytes_say(tmp_path: Path) -> None:
     """16 x 2,048 products, and as many halves from and to DDR, all of one node."""
     path = tmp_path / "p.bin"
-    text = re.sub(r'\.node ".*"', '.node "all"', PROGRAM)
+    text = square_program(nodes=("all", "all", "all"))
     path.write_bytes(write_image(asm.assemble(text, name="p.s")))
     run = tx8.load(str(path)).run(x=np.ones((16, 2048), np.float16))
     root = read(run.roofline())
@@ -175,7 +151,7 @@ def test_a_picture_is_written_whole(run: Run, tmp_path: Path) -> None:
         run.timeline().save(tmp_path / "no" / "t.svg")
 
 
-def test_chips_are_refused(tmp_path: Path) -> None:
+def test_chips_are_refused() -> None:
     program = tx8.compile("examples/mlp/mlp.json", dtype="fp16", chips=(2, 1), parallel="tp=2")
     found = program.run(np.zeros(program.inputs[0].shape, np.float32), data=False)
     for draw in (found.timeline, found.scratchpad, found.roofline):

@@ -10,6 +10,7 @@ import numpy as np
 
 from asm.image import Buffer
 from emulator.memory.buffers import travel_dtype
+from emulator.watch.stats.compare import Comparison
 from emulator.watch.stats.types import Report
 
 from .stats import ChipsStats, Stats
@@ -42,6 +43,17 @@ def run_page(
     table = _table(("", "name", "type", "shape", "least", "mean", "largest"), rows)
     head = f"<b>{escape(name)}</b>, {instructions:,} instructions"
     return f"<div>{head}{table}{_time(stats.longest)}</div>"
+
+
+class ComparisonView(Comparison):
+    """A comparison of runs that a notebook shows as tables."""
+
+    def _repr_html_(self) -> str:
+        heads = ("before", "after", "difference", "")
+        return "".join(
+            _table((table.title, *heads), ((change.name, *change.cells()) for change in table.changes))
+            for table in self.tables
+        )
 
 
 def _buffer_row(kind: str, buffer: Buffer) -> Sequence[str]:

@@ -75,16 +75,6 @@ class Comparison:
     def __str__(self) -> str:
         return "\n".join(self.lines()).rstrip()
 
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        rows = []
-        for table in self.tables:
-            rows.append((f"<b>{escape(table.title)}</b>", "before", "after", "difference", ""))
-            rows += [(escape(change.name), *change.cells()) for change in table.changes]
-        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table>{body}</table>"
-
 
 def compare(before: Report, after: Report) -> Comparison:
     """Compare two reports, of one program or of two.

@@ -19,34 +19,11 @@ from emulator.watch.stats.types import NodeTime, Report
 from machine_files import warm_machine
 from made_statistics import batch, counted, ct, image, report_of
 from report_page import embedded
+from square_program import square_program
+from tx8.views.html import ComparisonView
 from tx8isa.errors import Tx8Error
 
 Capture = pytest.CaptureFixture[str]
-PROGRAM = """
-.input x, fp16, 16x2048
-.output y, fp16, 16x2048
-.text
-_start: csrr t0, mhartid
-    li t1, 4096
-    mul t0, t0, t1
-    la a0, x
-    la a1, y
-    add a0, a0, t0
-    add a1, a1, t0
-    .node "load"
-    rdma.fp16 dst=0x10000, src=a0, n=2048
-    .node "square"
-"""
-SQUARE = "ct.mul.vv.fp16 dst=0x20000, src0=0x10000, src1=0x10000, n=2048\n"
-END = """
-    .node "store"
-    wdma.fp16 dst=a1, src=0x20000, n=2048
-    ncc.wait
-    ncc.barrier
-    li a0, 0
-    li a7, 93
-    ecall
-"""
 
 
 def report(cycles: int = 1000, **changes: object) -> Report:
@@ -66,7 +43,7 @@ def programs(tmp_path: Path) -> list[list[str]]:
     found = []
     for times in (1, 3):
         path = tmp_path / f"p{times}.bin"
-        path.write_bytes(write_image(asm.assemble(PROGRAM + SQUARE * times + END, name="p.s")))
+        path.write_bytes(write_image(asm.assemble(square_program(times), name="p.s")))
         found.append([str(path), "--input", f"x={tmp_path / 'x.npy'}", "--machine", warm_machine(tmp_path)])
     return found
 
@@ -101,7 +78,7 @@ def test_names_do_not_break_lines_and_lines_are_short() -> None:
 
 def test_html_shows_names_as_text() -> None:
     after = report(nodes=[node("<script>", 5.0)])
-    page = compare(report(), after)._repr_html_()
+    page = ComparisonView(compare(report(), after).tables)._repr_html_()
     assert "&lt;script&gt;" in page and "<script>" not in page
 
 

@@ -17,39 +17,15 @@ from emulator.cli import main
 from emulator.watch.stats.types import schema
 from machine_files import warm_machine
 from made_statistics import MACHINE
+from square_program import square_program
 
 Capture = pytest.CaptureFixture[str]
-
-
-PROGRAM = """
-.input x, fp16, 16x2048
-.output y, fp16, 16x2048
-.text
-_start: csrr t0, mhartid
-    li t1, 4096
-    mul t0, t0, t1
-    la a0, x
-    la a1, y
-    add a0, a0, t0
-    add a1, a1, t0
-    .node "load"
-    rdma.fp16 dst=0x10000, src=a0, n=2048
-    .node "square"
-    ct.mul.vv.fp16 dst=0x20000, src0=0x10000, src1=0x10000, n=2048
-    .node "store"
-    wdma.fp16 dst=a1, src=0x20000, n=2048
-    ncc.wait
-    ncc.barrier
-    li a0, {status}
-    li a7, 93
-    ecall
-"""
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> list[str]:
     np.save(tmp_path / "x.npy", np.ones((16, 2048), dtype=np.float16))
-    (tmp_path / "p.bin").write_bytes(write_image(asm.assemble(PROGRAM.format(status=0), name="p.s")))
+    (tmp_path / "p.bin").write_bytes(write_image(asm.assemble(square_program(), name="p.s")))
     files = [str(tmp_path / "p.bin"), "--input", f"x={tmp_path / 'x.npy'}"]
     return [*files, "--machine", warm_machine(tmp_path)]
 
@@ -102,7 +78,7 @@ def test_a_wrong_form_is_refused(program: list[str], capsys: Capture) -> None:
 def test_a_run_that_stopped_tells_what_it_did(
     program: list[str], tmp_path: Path, capsys: Capture, form: str
 ) -> None:
-    (tmp_path / "p.bin").write_bytes(write_image(asm.assemble(PROGRAM.format(status=4), name="p.s")))
+    (tmp_path / "p.bin").write_bytes(write_image(asm.assemble(square_program(status=4), name="p.s")))
     assert main([*program, form]) == 3
     out, err = capsys.readouterr()
     assert "exited with status 4" in err

@@ -15,11 +15,11 @@ from onnx import ModelProto
 
 import emulator
 from asm.image import read_image, write_image
+from buffer_bounds import cycles_without_data
 from compiler.driver import Program, compile_graph
 from compiler.evaluation.tolerance import judge, limits
 from compiler.graph import Array
 from compiler_harness import small_machine
-from emulator.tile.fault import Fault
 from network_steps import CHANNELS, COMMON, HEAD, IMAGES, LARGEST, ROWS, Network, Shape
 from onnx_models import imported
 from onnx_oracle import onnxruntime
@@ -120,17 +120,6 @@ def problems(made: ModelProto, inputs: dict[str, Array], how: Setting, folder: P
         if got[name].tobytes() != again[name].tobytes():
             found.append(f"{name}: other bytes with two host threads")
     return found
-
-
-def cycles_without_data(program: emulator.Program, inputs: dict[str, Array]) -> int | None:
-    """The cycles of a run that computes no data; None where the kernel core reads what engines compute."""
-    system = program.start(inputs, timed=True, data=False)
-    try:
-        system.run()
-    except Fault as fault:
-        assert str(fault).endswith("a run without data (data=False) cannot go on"), fault
-        return None
-    return system.cycles
 
 
 def is_noise(want: Array, largest: float) -> bool:
