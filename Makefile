@@ -125,11 +125,12 @@ $(BIN)/python:
 		"tx8 needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+# The installed package has the version of the checkout.
+$(VENV)/demo.stamp: pyproject.toml tx8isa/tools/version.py | $(BIN)/python
 	$(PIP) -e .
 	@touch $@
 
-$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+$(VENV)/test.stamp: pyproject.toml tx8isa/tools/version.py | $(BIN)/python
 	$(PIP) -e '.[test,examples,site]'
 	@touch $@ $(VENV)/demo.stamp
 

@@ -17,6 +17,7 @@ import pytest
 
 from paths import ROOT
 from source_files import PACKAGES
+from tx8isa.tools.version import VERSION
 
 NOT_OURS = (
     ".git",
@@ -34,7 +35,7 @@ ADDED = ("PKG-INFO", "setup.cfg", "tx8.egg-info/")
 """What a source distribution has beside the files of the checkout."""
 CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 """An environment in which no checkout is found."""
-DOCUMENTS = "tx8-{}.data/data/share/doc/tx8/"
+DOCUMENTS = f"tx8-{VERSION}.data/data/share/doc/tx8/"
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,8 @@ def test_the_wheel_has_nothing_else(built: Distributions) -> None:
 
 
 def test_the_wheel_has_documents_and_examples(built: Distributions) -> None:
-    version = built.wheel.name.split("-")[1]
-    found = {name.removeprefix(DOCUMENTS.format(version)) for name in of_wheel(built.wheel)}
+    assert built.wheel.name.split("-")[1] == VERSION
+    found = {name.removeprefix(DOCUMENTS) for name in of_wheel(built.wheel)}
     expected = {
         name
         for name in built.files
