@@ -82,9 +82,10 @@ An engine instruction is a row of 32-bit words, little-endian:
   all.
 
 A bit that no operand claims must be 0, otherwise the instruction is illegal. *Packet field* is the field of
-the chip's own instruction packet that the operand stands for ([isa.md](../isa.md#packet-fields)). *Bytes* is
-what the example touches through that address, from its first byte on. *Evidence* says how sure the
-description is, in the words of [isa.md](../isa.md#how-certain-a-fact-is).
+the chip's own instruction packet that the operand stands for
+([registers.md](../registers.md#packet-fields)). *Bytes* is what the example touches through that address, from
+its first byte on. *Evidence* says how sure the description is, in the words of
+[isa.md](../isa.md#how-certain-a-fact-is).
 
 ## Pages
 """
@@ -163,7 +164,7 @@ def engines(members: Iterable[Instruction]) -> str:
 
 def engine_page(page: Page, members: list[Instruction]) -> Iterator[str]:
     """The engine instructions of a page: a table, then a section for each."""
-    links = ", ".join(f"[{name}](../isa.md#{anchor(name)})" for name in page.sections)
+    links = ", ".join(f"[{name}](../{page.home}.md#{anchor(name)})" for name in page.sections)
     yield from (f"# {page.title}", "", MARK, "")
     yield f"Behaviour: {links}. How to read this page: [here](README.md#how-to-read-these-pages)."
     yield ""

@@ -22,7 +22,7 @@ _HEAD = """\
 Engine instructions are written mnemonic[.format] name=value, ...; operands in brackets have a default.
 An operand's line gives its word and bits, or its word and mark (bit of word 1 that makes it the number of
 an x register); then the legal values, the default, and the field of the chip's packet. Evidence is told
-in words that the page of the chip explains (isa.md in the documents), and See names sections of that page.
+in words that the page of the chip explains (isa.md in the documents), and See names topics that it lists.
 """
 
 

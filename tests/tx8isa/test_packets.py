@@ -166,7 +166,7 @@ def test_an_unknown_field_is_refused() -> None:
 
 
 def test_the_table_of_the_chip_page() -> None:
-    page = (ROOT / "docs" / "isa.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "registers.md").read_text(encoding="utf-8")
     for packet in PACKETS.values():
         first, last = packet.registers[0], packet.registers[-1]
         row = f"| `{packet.name}` | {packet.engine.name} | {packet.size} | 0x{first:03X}..0x{last:03X} | "
@@ -174,7 +174,7 @@ def test_the_table_of_the_chip_page() -> None:
 
 
 def test_the_chip_page_names_the_fields_of_every_record() -> None:
-    page = (ROOT / "docs" / "isa.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "registers.md").read_text(encoding="utf-8")
     section = page[page.index("## Packet fields") :].partition("\n## ")[0]
     loops = {
         f.name for p in PACKETS.values() for f in p.fields if re.search(r"(stride|iteration)\d$", f.name)

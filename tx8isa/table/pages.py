@@ -16,7 +16,9 @@ class Page:
     title: str
     modules: tuple[str, ...]
     sections: tuple[str, ...]
-    """The sections of the chip's page that tell how they behave."""
+    """The sections that tell how they behave, of one of the chip's pages."""
+    home: str = "engines"
+    """Name of that page's file, without suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ PAGES = (
         ("GEMM", "Convolution", "Depthwise convolution", "Backward convolution", "Post-processing", "INT8"),
     ),
     Page("dma", "Loads and stores", ("move.dma",), ("Loads and stores",)),
-    Page("scalar", "The scalar unit", ("scalar",), ("The scalar unit",)),
-    Page("dte", "Copies between tiles", ("move.dte",), ("Copies between tiles",)),
-    Page("waiting", "Waiting", ("move.sync",), ("Queues and order", "Barriers")),
+    Page("scalar", "The scalar unit", ("scalar",), ("The scalar unit",), "registers"),
+    Page("dte", "Copies between tiles", ("move.dte",), ("Copies between tiles",), "tile_copies"),
+    Page("waiting", "Waiting", ("move.sync",), ("Queues and order", "Barriers"), "isa"),
 )
 
 SCALAR_GROUPS = (
