@@ -83,8 +83,8 @@ An engine instruction is a row of 32-bit words, little-endian:
 
 A bit that no operand claims must be 0, otherwise the instruction is illegal. *Packet field* is the field of
 the chip's own instruction packet that the operand stands for
-([registers.md](../registers.md#packet-fields)). *Bytes* is what the example touches through that address, from
-its first byte on. *Evidence* says how sure the description is, in the words of
+([registers.md](../registers.md#packet-fields)). *Bytes* is what the example touches through that address,
+from its first byte on. *Evidence* says how sure the description is, in the words of
 [isa.md](../isa.md#how-certain-a-fact-is).
 
 ## Pages
