@@ -112,16 +112,8 @@ class Context:
     """The decision for each template; empty without search and plan."""
     kind_use: KindUse = field(default_factory=KindUse)
     """The kinds of commands that the groups use as phases of their own, which the search counts."""
-    ranges: RangedSource | None = None
-    """The sizes that a run decides; None for a program of one size."""
     twin: Twin | None = None
     """Gives the graph that the rewrites leave other constants, for a proof."""
-    ranged: RangedGraph | None = None
-    """What of the graph depends on these sizes."""
-    domain: Domain | None = None
-    """While code is generated for a range of sizes, the points for which it is right."""
-    size_loads: dict[str, Size] = field(default_factory=dict)
-    """The sizes that the code loads, by their text."""
     replaceable: Mapping[str, Array] = field(default_factory=dict)
     """Inputs that are constants of the program, and what they are until a session replaces them."""
     wide: WideValues | None = None
@@ -130,8 +122,6 @@ class Context:
     """How the states of the graph get their new values."""
     sequences: list[PlannedSequence] = field(default_factory=list)
     """The sequences that were made, also those that became a part of a group that grew."""
-    versions: dict[str, list[PlannedVersion]] = field(default_factory=dict)
-    """The versions of the phases of a range, by the names of the phases."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 
@@ -167,6 +157,27 @@ class Context:
         for region in self.regions(module):
             yield region
             yield from region[1].all_regions(region[2])
+
+
+@dataclass(kw_only=True)
+class RangedContext(Context):
+    """The compilation of a program that runs a range of sizes."""
+
+    source: RangedSource
+    """The sizes that a run decides, and the graph at each."""
+    ranged: RangedGraph | None = None
+    """What of the graph depends on these sizes; None before pass ``sizes``."""
+    domain: Domain | None = None
+    """While code is generated, the points for which it is right."""
+    size_loads: dict[str, Size] = field(default_factory=dict)
+    """The sizes that the code loads, by their text."""
+    versions: dict[str, list[PlannedVersion]] = field(default_factory=dict)
+    """The versions of the phases, by the names of the phases."""
+
+    @property
+    def ranges(self) -> Ranges:
+        """The ranges of the sizes that a run decides."""
+        return self.source.ranges
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from compiler.passes.ranges.versions import Version, improve, join, versions_of
 from compiler.search import Trial
 from compiler.search.plan import OTHER, PlanMisfit
 
-from .base import Context, operations, phase_names
+from .base import Context, RangedContext, operations, phase_names
 from .work import symbol_of, target_of, work_of
 
 _ROUNDS = 3
@@ -42,7 +42,7 @@ class CodegenPass:
     name = "codegen"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        if context.ranges is not None:
+        if isinstance(context, RangedContext):
             self._run_ranges(context, module)
             return
         if context.plan is not None and context.plan.versions:
@@ -63,9 +63,8 @@ class CodegenPass:
                 context.on_core.add(phase.name)
             _describe(operation, phase.kernel)
 
-    def _run_ranges(self, context: Context, module: ModuleOp) -> None:
+    def _run_ranges(self, context: RangedContext, module: ModuleOp) -> None:
         """The same for a program of a range of sizes: phases may have several versions."""
-        assert context.ranges is not None
         settled = dict(settled_operands(module))
         searches: dict[str, Trial | None] = {}
         codes = {
@@ -136,9 +135,8 @@ class CodegenPass:
             raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 
 
-def _versions(context: Context, codes: Mapping[str, PhaseCode]) -> list[list[Version]]:
+def _versions(context: RangedContext, codes: Mapping[str, PhaseCode]) -> list[list[Version]]:
     """The versions of the phases of a range, by name: those of a plan, or the best that are found."""
-    assert context.ranges is not None
     if context.plan is not None:
         found = versions_as_planned(context, codes, context.plan)
     else:
@@ -147,12 +145,12 @@ def _versions(context: Context, codes: Mapping[str, PhaseCode]) -> list[list[Ver
         improve(context, phases)
         join(context, phases)
     for name, versions in zip(codes, found, strict=True):
-        context.versions[name] = [plan_of_version(each, context.ranges.ranges) for each in versions]
+        context.versions[name] = [plan_of_version(each, context.ranges) for each in versions]
     return found
 
 
 def _ranged_phases(
-    context: Context, phases: Sequence[tuple[str, list[Version]]], constants: Set[str]
+    context: RangedContext, phases: Sequence[tuple[str, list[Version]]], constants: Set[str]
 ) -> Iterator[tuple[str, list[str]]]:
     """Name and text of each phase. Constants are loaded early only where phases have one version."""
     single: list[tuple[str, Kernel]] = []

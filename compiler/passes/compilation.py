@@ -31,7 +31,7 @@ from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import hint
 
 from . import PIPELINE
-from .base import Context, Pass, RangedSource
+from .base import Context, Pass, RangedContext, RangedSource
 from .emit import Network, constants_of, program_text, stages_text
 from .graph_operations import with_constants_as_inputs
 from .report import decisions, estimated_phases
@@ -85,7 +85,8 @@ def context_of(
         near = hint(residency, RESIDENCY)
         raise GraphError([f"unknown residency '{residency}'; allowed are {', '.join(RESIDENCY)}{near}"])
     compute = compute_format(dtype or default_dtype(graph))
-    return Context(
+    made = Context if ranges is None else partial(RangedContext, source=ranges)
+    return made(
         with_constants_as_inputs(graph),
         machine,
         tiles,
@@ -95,7 +96,6 @@ def context_of(
         effort=EFFORTS[search],
         plan=None if plan is None else read_plan(plan),
         replaceable={name: graph.constants[name] for name in sorted(graph.replaceable)},
-        ranges=ranges,
     )
 
 

@@ -38,7 +38,7 @@ from tx8isa.numbers.packing import pack
 from tx8isa.tools.command_line import one_line
 from tx8isa.tools.files import Bytes
 
-from .base import Context, computes, in_storage_order, operations
+from .base import Context, RangedContext, computes, in_storage_order, operations
 from .work import symbol_of
 
 
@@ -197,14 +197,14 @@ def _with_sizes(
 
     Both as they are in a program of one size.
     """
-    if context.ranges is None:
+    if not isinstance(context, RangedContext):
         data.out.lines.extend(found_declarations(context.graph))
         return start, code
     declared, words = declarations(context, module)
     data.out.lines.extend(declared)
     table = SizeTable(context.size_loads, words)
     code = [without_unused(lines) for lines in table.resolved(code)]
-    sizes = table.code(context.ranges.ranges.names, words, code)
+    sizes = table.code(context.ranges.names, words, code)
     start, (sizes, *code) = with_literals(start, [sizes, *code])
     return start + sizes, code
 

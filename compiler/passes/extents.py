@@ -12,34 +12,41 @@ from xdsl.ir import Attribute, SSAValue
 from compiler.dialect.ops import LoadConstOp, NodeOperation
 from compiler.dialect.sizes import formula_texts
 from compiler.dialect.types import format_of, order_of, shape_of, stored_bytes, tensor_type
-from compiler.evaluation.sizes import dimension
+from compiler.evaluation.sizes import Domain, dimension
 from compiler.evaluation.sizes.formulas import ExtentFormula
+from compiler.evaluation.sizes.ranged import RangedGraph
 from compiler.graph import Array, Shape
-from compiler.passes.base import Context
+from compiler.passes.base import Context, RangedContext
 
 
 def formulas_of(context: Context, value: SSAValue) -> tuple[ExtentFormula, ...] | None:
     """The formulas of the extents of a value; None if they do not depend on the sizes of a run."""
-    if context.ranged is None:
-        return None
-    texts = formula_texts(value)
-    return None if texts is None else _formulas(context, texts)
+    ranged = _ranged(context)
+    texts = None if ranged is None else formula_texts(value)
+    return None if ranged is None or texts is None else _formulas(ranged, texts)
 
 
-def _formulas(context: Context, texts: Iterable[str]) -> tuple[ExtentFormula, ...]:
-    assert context.ranged is not None
-    return tuple(context.ranged.formulas[text] for text in texts)
+def _ranged(context: Context) -> RangedGraph | None:
+    """What of the graph depends on the sizes of a run; None where nothing does, or nobody knows yet."""
+    return context.ranged if isinstance(context, RangedContext) else None
+
+
+def _domain(context: Context) -> Domain | None:
+    """The points for which code is generated; None outside of a range, and while none is generated."""
+    return context.domain if isinstance(context, RangedContext) else None
+
+
+def _formulas(ranged: RangedGraph, texts: Iterable[str]) -> tuple[ExtentFormula, ...]:
+    return tuple(ranged.formulas[text] for text in texts)
 
 
 def shape_in(context: Context, value: SSAValue) -> Shape:
     """The shape of a value; while code is generated for a range, with sizes for what depends on them."""
-    formulas = formulas_of(context, value) if context.domain is not None else None
-    return shape_of(value.type) if formulas is None else _at(context, formulas)
+    domain, formulas = _domain(context), formulas_of(context, value)
+    return shape_of(value.type) if domain is None or formulas is None else _at(domain, formulas)
 
 
-def _at(context: Context, formulas: Sequence[ExtentFormula]) -> tuple[Any, ...]:
-    domain = context.domain
-    assert domain is not None
+def _at(domain: Domain, formulas: Sequence[ExtentFormula]) -> tuple[Any, ...]:
     sizes = {name: dimension(domain, name) for name in domain.symbols}
     return tuple(formula.at(sizes) for formula in formulas)
 
@@ -51,10 +58,10 @@ def is_ranged(context: Context, value: SSAValue) -> bool:
 
 def most_shape(context: Context, value: SSAValue) -> Shape:
     """The shape with the largest extent of each axis."""
-    formulas = formulas_of(context, value)
-    if formulas is None or context.ranged is None:
+    ranged, formulas = _ranged(context), formulas_of(context, value)
+    if ranged is None or formulas is None:
         return shape_of(value.type)
-    points = context.ranged.ranges.points
+    points = ranged.ranges.points
     return tuple(int(np.max(formula.at(points))) for formula in formulas)
 
 
@@ -67,18 +74,19 @@ def most_bytes(context: Context, value: SSAValue) -> int:
 
 def constant_in(context: Context, operation: LoadConstOp) -> Array:
     """The data of a constant, at the largest sizes if they depend on them."""
-    name = operation.node.data
-    if context.ranged is not None and name in context.ranged.constants and operation.sizes is not None:
-        return context.ranged.constants[name]
+    name, ranged = operation.node.data, _ranged(context)
+    if ranged is not None and name in ranged.constants and operation.sizes is not None:
+        return ranged.constants[name]
     return context.constants[name]
 
 
 def numbers_in(context: Context, operation: NodeOperation, key: str, value: Any) -> Any:
     """An attribute of a node, or an operand that is known when compiling, with sizes where it has some."""
     found = operation.numbers.data.get(key) if operation.numbers is not None else None
-    if found is None or context.domain is None:
+    ranged, domain = _ranged(context), _domain(context)
+    if found is None or ranged is None or domain is None:
         return value
-    sizes = _at(context, _formulas(context, _texts(found)))
+    sizes = _at(domain, _formulas(ranged, _texts(found)))
     if isinstance(value, np.ndarray):
         array = np.empty(len(sizes), object)
         array[:] = sizes
@@ -88,8 +96,10 @@ def numbers_in(context: Context, operation: NodeOperation, key: str, value: Any)
 
 def number_formulas(context: Context, operation: NodeOperation) -> list[ExtentFormula]:
     """The formulas of all attributes and known operands of a node that depend on the sizes of a run."""
-    found = operation.numbers.data.values() if operation.numbers is not None else ()
-    return [formula for each in found for formula in _formulas(context, _texts(each))]
+    ranged, numbers = _ranged(context), operation.numbers
+    if ranged is None or numbers is None:
+        return []
+    return [formula for each in numbers.data.values() for formula in _formulas(ranged, _texts(each))]
 
 
 def _texts(formulas: Attribute) -> list[str]:

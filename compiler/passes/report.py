@@ -22,7 +22,7 @@ from compiler.search import SearchResult, Trial
 from compiler.search.chips import EstimatedPhase, Receiving, Sending, TriedDegrees
 from compiler.search.plan import FORMAT, Plan, PlannedCut, PlannedTemplate, planned
 
-from .base import Context, StateUpdate, computes, operations, phase_names
+from .base import Context, RangedContext, StateUpdate, computes, operations, phase_names
 from .work import cut_of, operand_positions
 
 _LEAST_SHARE = 0.01
@@ -194,8 +194,8 @@ def decisions(context: Context, module: ModuleOp) -> Plan:
         templates=chosen,
         searched=bool(context.results),
         sequences=context.sequences,
-        versions=context.versions,
-        sizes=[] if context.ranges is None else [*context.size_loads],
+        versions=context.versions if isinstance(context, RangedContext) else {},
+        sizes=[*context.size_loads] if isinstance(context, RangedContext) else [],
         bodies=bodies,
     )
 

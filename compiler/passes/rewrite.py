@@ -21,7 +21,7 @@ from compiler.rewrite import LAST, REWRITES, RewrittenGraph
 from compiler.rewrite.norms import large_numbers, small_numbers, statistics
 from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 
-from .base import Context
+from .base import Context, RangedContext
 from .graph_operations import graph_of, put_graph
 
 NEAR = ("Int8Conv", "Int8Sum")
@@ -39,7 +39,7 @@ class RewritePass:
     def run(self, context: Context, module: ModuleOp) -> None:
         applied: list[tuple[str, str]] = []
         graph = simplified(graph_of(context, module), applied)
-        graph = _without_dead_nodes(expand_graph(graph, ranged=context.ranges is not None))
+        graph = _without_dead_nodes(expand_graph(graph, ranged=isinstance(context, RangedContext)))
         large = large_numbers(graph, context.compute)
         wide = statistics(graph) | small_numbers(graph, context.compute) | large.nodes
         context.wide = wide_or_none(large.values)

@@ -26,7 +26,7 @@ from compiler.passes.extents import is_ranged, numbers_in, shape_in
 from compiler.passes.patterns.sequences import SLICES, SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
-from .base import Context, in_storage_order, is_alias, main_member
+from .base import Context, RangedContext, in_storage_order, is_alias, main_member
 
 Symbols = Callable[[SSAValue], str]
 """Gives the symbol of a value in DDR."""
@@ -49,7 +49,8 @@ def work_of(context: Context, operation: TensorOperation, symbols: Symbols = sym
 def target_of(context: Context) -> Target:
     """The target of the code of all operations: tiles, scratchpad, compute format and machine."""
     spm = min(context.machine.spm.reserved, context.machine.spm.bytes)
-    return Target(context.tiles, spm, context.compute, context.machine, ranged=context.ranges is not None)
+    ranged = isinstance(context, RangedContext)
+    return Target(context.tiles, spm, context.compute, context.machine, ranged=ranged)
 
 
 class _Builder:

@@ -49,7 +49,7 @@ REBUILT = ("templates", "results", "kind_use")
 """Fields that are computed from the module."""
 FINAL = (
     *("phases", "on_core", "data", "used"),
-    *("sequences", "versions", "other_results", "updates", "replaceable", "wide"),
+    *("sequences", "other_results", "updates", "replaceable", "wide"),
 )
 """Fields that no later pass reads, only the driver."""
 INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol", "twin")
@@ -57,8 +57,6 @@ INSIDE = ("prefix", "is_body", "bodies", "conditional", "step_symbol", "twin")
 
 They are about graphs that control flow executes, about several networks in one program, and about proofs.
 """
-RANGED = ("ranges", "ranged", "domain", "size_loads")
-"""Fields about ranges of sizes: a text has one size."""
 
 
 def as_text(

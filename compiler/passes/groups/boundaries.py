@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from compiler.dialect.ops import GroupOp, LoadConstOp
 from compiler.dialect.types import stored_bytes
 from compiler.lowering.sliced.candidates import fewest_tiles
+from compiler.passes.base import RangedContext
 
 from .borders import Borders
 
@@ -81,7 +82,8 @@ class Promise:
 
         In a program of a range, stacks stay: what takes less at the usual sizes may take much more at others.
         """
-        if self.borders.context.ranges is not None and any(each in self.share for each in groups):
+        ranged = isinstance(self.borders.context, RangedContext)
+        if ranged and any(each in self.share for each in groups):
             return False
         barrier = self.borders.barrier.middle
         now = sum((self.borders.alone(each).middle + barrier) * self.share.get(each, 1) for each in groups)

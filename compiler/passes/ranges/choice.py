@@ -13,7 +13,7 @@ from compiler.codegen.registers import SIZE_PREFIX
 from compiler.evaluation.sizes import Domain, dimension
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.graph import Array
-from compiler.passes.base import Context
+from compiler.passes.base import RangedContext
 
 from .versions import Version
 
@@ -32,15 +32,14 @@ class _Rule:
 
 
 def chosen_version(
-    context: Context, name: str, versions: Sequence[Version], texts: Sequence[Sequence[str]]
+    context: RangedContext, name: str, versions: Sequence[Version], texts: Sequence[Sequence[str]]
 ) -> Iterator[str]:
     """The lines of a phase of several versions: the choice, and the code of each."""
-    assert context.ranges is not None
     number = np.zeros(len(versions[0].points), np.int64)
     for at, version in enumerate(versions):
         number[version.points] = at
     out = Emitter()
-    rules = _rules(context.ranges.ranges, number)
+    rules = _rules(context.ranges, number)
     if rules is not None:
         _compare(context, out, name, *rules)
     else:
@@ -83,7 +82,7 @@ def _rule(ranges: Ranges, left: Array, wanted: Array, version: int) -> _Rule | N
     return None
 
 
-def _compare(context: Context, out: Emitter, name: str, rules: Sequence[_Rule], rest: int) -> None:
+def _compare(context: RangedContext, out: Emitter, name: str, rules: Sequence[_Rule], rest: int) -> None:
     """Jumps to the versions of rules, and to that of the ``rest``; the first version follows."""
     domain = _domain(context)
     for rule in rules:
@@ -102,18 +101,16 @@ def _compare(context: Context, out: Emitter, name: str, rules: Sequence[_Rule], 
         out.instruction("j", f"{name}.version{rest}")
 
 
-def _domain(context: Context) -> Domain:
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
+def _domain(context: RangedContext) -> Domain:
+    ranges = context.ranges
     return Domain(ranges.points, 0, np.ones(ranges.count, bool), context.size_loads)
 
 
-def _index(context: Context) -> str:
+def _index(context: RangedContext) -> str:
     """The text of the size that numbers the points, by which the program chooses versions."""
-    assert context.ranges is not None
     domain = _domain(context)
     number: int = 0
-    for each in context.ranges.ranges.dimensions:
+    for each in context.ranges.dimensions:
         number = number * (each.most - each.least + 1) + (dimension(domain, each.name) - each.least)
     context.size_loads[str(number)] = number  # type: ignore[assignment]  # a size: versions differ by it
     return str(number)

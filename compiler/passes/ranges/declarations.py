@@ -15,14 +15,13 @@ from compiler.evaluation.sizes.formulas import ExtentFormula
 from compiler.graph import Graph
 from compiler.operators.record import call_of
 from compiler.operators.reductions.found import SIZED
-from compiler.passes.base import Context, operations
+from compiler.passes.base import RangedContext, operations
 from compiler.passes.extents import formulas_of
 
 
-def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Size]]:
+def declarations(context: RangedContext, module: ModuleOp) -> tuple[list[str], list[Size]]:
     """The directives, and the sizes that the program writes into the shape block after the dimensions."""
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
+    ranges = context.ranges
     domain = Domain(
         ranges.points, ranges.number(ranges.usual), np.ones(ranges.count, bool), context.size_loads
     )
@@ -59,20 +58,18 @@ def declarations(context: Context, module: ModuleOp) -> tuple[list[str], list[Si
     return lines, list(words.values())
 
 
-def _of_tensors(context: Context, module: ModuleOp) -> Iterator[str]:
+def _of_tensors(context: RangedContext, module: ModuleOp) -> Iterator[str]:
     """The extents of states after a step and of inputs, which may be dimensions plus numbers."""
-    assert context.ranges is not None
-    yield from (state.after for state in context.ranges.growing)
+    yield from (state.after for state in context.source.growing)
     for operation in operations(module):
         if isinstance(operation, InputOp):
             yield from map(str, formulas_of(context, operation.results[0]) or ())
 
 
-def _of_caches(context: Context) -> dict[str, list[str]]:
+def _of_caches(context: RangedContext) -> dict[str, list[str]]:
     """The directives for states that grow, by the names of their inputs and outputs."""
-    assert context.ranges is not None
     lines: dict[str, list[str]] = {}
-    for state in context.ranges.growing:
+    for state in context.source.growing:
         for kind, name, length in (
             ("input", state.past, state.before),
             ("output", state.present, state.after),

@@ -13,13 +13,13 @@ from compiler.codegen.spm import Copies
 from compiler.evaluation.sizes import Domain
 from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
-from compiler.passes.base import Context
+from compiler.passes.base import RangedContext
 
 from .phase_code import PhaseCode
 from .versions import UNTRACED, Version
 
 
-def finished(context: Context, code: PhaseCode, version: Version) -> Version:
+def finished(context: RangedContext, code: PhaseCode, version: Version) -> Version:
     """The version with the smallest code that was found, right for the same points."""
     found = _smallest(context, code, version)
     if found is None:
@@ -32,7 +32,7 @@ def finished(context: Context, code: PhaseCode, version: Version) -> Version:
     return found
 
 
-def _smallest(context: Context, code: PhaseCode, version: Version) -> Version | None:
+def _smallest(context: RangedContext, code: PhaseCode, version: Version) -> Version | None:
     """The version in small code: without what other points need, if that is possible.
 
     A sequence may be divided in a way of which it is only known that it is right for more points.
@@ -44,7 +44,7 @@ def _smallest(context: Context, code: PhaseCode, version: Version) -> Version | 
     return _made_for(context, code, version, version.domain.first)
 
 
-def _made_for(context: Context, code: PhaseCode, version: Version, points: Array) -> Version | None:
+def _made_for(context: RangedContext, code: PhaseCode, version: Version, points: Array) -> Version | None:
     """The version in small code, made for some points; None where it is not right for those it has."""
     domain = Domain(version.domain.symbols, version.anchor, points, context.size_loads)
     context.domain = domain

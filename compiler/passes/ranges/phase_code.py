@@ -17,7 +17,7 @@ from compiler.evaluation.sizes import Domain
 from compiler.graph import CapacityError
 from compiler.lowering.generate import generate, generate_stages
 from compiler.lowering.record import Cut, Work
-from compiler.passes.base import Context
+from compiler.passes.base import RangedContext
 from compiler.passes.extents import formulas_of, number_formulas
 from compiler.passes.groups.group_cost import search_of
 from compiler.passes.work import kind_of_group, symbol_of, target_of, together, work_of
@@ -58,7 +58,7 @@ class PhaseDivision:
 class PhaseCode:
     """Generates the code of a phase for ``context.domain``; ``searches`` has what was searched."""
 
-    context: Context
+    context: RangedContext
     number: int
     operation: TensorOperation
     settled: Sequence[SSAValue]
@@ -207,7 +207,7 @@ def _read(work: Work) -> Iterator[DdrTensor]:
     return (tensor for tensor in operands if tensor is not None)
 
 
-def sizes_of_phase(context: Context, operation: TensorOperation) -> tuple[str, ...]:
+def sizes_of_phase(context: RangedContext, operation: TensorOperation) -> tuple[str, ...]:
     """The dimensions and sums of which the extents and numbers of an operation or group are made, sorted."""
     members = operation.members if isinstance(operation, GroupOp) else [operation]
     values = [*operation.operands, *operation.results, *(v for each in members for v in each.results)]

@@ -10,7 +10,7 @@ from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.sizes.texts import size_of_text
 from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
-from compiler.passes.base import Context
+from compiler.passes.base import RangedContext
 from compiler.search.plan import (
     OTHER,
     Plan,
@@ -40,10 +40,11 @@ def plan_of_version(version: Version, ranges: Ranges) -> PlannedVersion:
     )
 
 
-def versions_as_planned(context: Context, codes: Mapping[str, PhaseCode], plan: Plan) -> list[list[Version]]:
+def versions_as_planned(
+    context: RangedContext, codes: Mapping[str, PhaseCode], plan: Plan
+) -> list[list[Version]]:
     """The versions of all phases, by name, as a plan says; PlanMisfit for a plan that does not fit."""
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
+    ranges = context.ranges
     _sizes_as_planned(context, ranges, plan.sizes)
     found = []
     for name, code in codes.items():
@@ -54,7 +55,7 @@ def versions_as_planned(context: Context, codes: Mapping[str, PhaseCode], plan: 
     return found
 
 
-def _sizes_as_planned(context: Context, ranges: Ranges, sizes: Sequence[str]) -> None:
+def _sizes_as_planned(context: RangedContext, ranges: Ranges, sizes: Sequence[str]) -> None:
     """Let the table of sizes begin with those of a plan, in their order."""
     try:
         context.size_loads |= {text: size_of_text(text, ranges.names) for text in sizes}
@@ -63,7 +64,7 @@ def _sizes_as_planned(context: Context, ranges: Ranges, sizes: Sequence[str]) ->
 
 
 def _as_planned(
-    context: Context, code: PhaseCode, wanted: Sequence[PlannedVersion], ranges: Ranges
+    context: RangedContext, code: PhaseCode, wanted: Sequence[PlannedVersion], ranges: Ranges
 ) -> list[Version]:
     """The versions of a phase; ValueError unless they are for all sizes of the ranges, each once."""
     found = [_version(context, code, each, ranges) for each in wanted]
@@ -75,7 +76,7 @@ def _as_planned(
     return found
 
 
-def _version(context: Context, code: PhaseCode, wanted: PlannedVersion, ranges: Ranges) -> Version:
+def _version(context: RangedContext, code: PhaseCode, wanted: PlannedVersion, ranges: Ranges) -> Version:
     """A version of a phase; ValueError if its code is not right for what it is to be used for."""
     for each in ranges.dimensions:
         if not each.least <= wanted.at.get(each.name, each.least - 1) <= each.most:

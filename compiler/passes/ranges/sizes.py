@@ -23,7 +23,7 @@ from compiler.evaluation.sizes.shaped import at_sizes, without_odd_one
 from compiler.evaluation.sizes.windows import AllRows
 from compiler.graph import Graph, GraphError
 from compiler.operators.reductions.found import sized_outputs
-from compiler.passes.base import Context, operations
+from compiler.passes.base import Context, RangedContext, operations
 from compiler.passes.graph_operations import put_graph, with_constants_as_inputs
 from compiler.passes.rewrite import RewritePass
 
@@ -39,14 +39,14 @@ class SizesPass:
     name = "sizes"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        if context.ranges is None:
+        if not isinstance(context, RangedContext):
             return
         for node in context.graph.nodes:
             if node.bodies:
                 raise GraphError([f"{node} cannot run a range of sizes: {_ONE_SIZE}"])
         for output in sized_outputs(context.graph):
             raise GraphError([f"data decides the size of output '{output}': {_NO_RANGE}"])
-        ranges = context.ranges.ranges
+        ranges = context.ranges
         usual, *others = ranges.samples()
         samples: list[tuple[Point, Graph]] = [(usual, context.graph)]
         samples += [(point, self._rewritten(context, point)) for point in others]
@@ -61,16 +61,15 @@ class SizesPass:
         for operation in operations(module):
             _write(ranged, operation)
 
-    def _all_rows(self, context: Context, first: Graph) -> AllRows:
+    def _all_rows(self, context: RangedContext, first: Graph) -> AllRows:
         """A function that reads, once for each state, the graph of a step that writes all of its rows."""
 
         @cache
         def read(state: GrowingState) -> Graph | None:
-            assert context.ranges is not None
             if state.new.isdigit():
                 return None
             try:
-                point = context.ranges.ranges.all_rows(state.before, state.new)
+                point = context.ranges.all_rows(state.before, state.new)
                 graph = self._rewritten(context, point)
             except GraphError:  # a model that takes no empty cache, or fewer rows at once
                 return None
@@ -78,26 +77,24 @@ class SizesPass:
 
         return read
 
-    def _ranged(self, context: Context, samples: list[tuple[Point, Graph]]) -> RangedGraph:
+    def _ranged(self, context: RangedContext, samples: list[tuple[Point, Graph]]) -> RangedGraph:
         """The formulas, from samples and those at more points, until there is one for each extent."""
-        assert context.ranges is not None
         all_rows, odd = self._all_rows(context, samples[0][1]), list[tuple[Point, Graph]]()
         while True:
             try:
-                return ranged_graph(context.ranges.ranges, samples, context.ranges.growing, all_rows, odd)
+                return ranged_graph(context.ranges, samples, context.source.growing, all_rows, odd)
             except Undecided as undecided:
-                point = context.ranges.ranges.point(undecided.number)
+                point = context.ranges.point(undecided.number)
                 graph = self._rewritten(context, point)
                 alike = len(odd) == _MOST_ODD or same_structure(graph, samples[0][1])
                 samples.insert(-1, (point, graph)) if alike else odd.append((point, graph))
 
-    def _rewritten(self, context: Context, point: Point) -> Graph:
+    def _rewritten(self, context: RangedContext, point: Point) -> Graph:
         """The graph at a point, as pass ``rewrite`` leaves it."""
-        assert context.ranges is not None
         try:
-            source = context.ranges
+            source = context.source
             graph = with_constants_as_inputs(source.with_room(source.graph_at(point)))
-            other = replace_graph(context, graph)
+            other = _for_graph(context, graph)
             module = ModuleOp([])
             put_graph(other, module)
             RewritePass().run(other, module)
@@ -107,19 +104,18 @@ class SizesPass:
         return other.graph
 
 
-def replace_graph(context: Context, graph: Graph) -> Context:
+def _for_graph(context: RangedContext, graph: Graph) -> RangedContext:
     """A context as that of a compilation, for another graph."""
-    known = {name: getattr(context, name) for name in ("replaceable", "ranges", "twin")}
-    return Context(graph, context.machine, context.tiles, context.compute, **known)
+    known = {name: getattr(context, name) for name in ("replaceable", "source", "twin")}
+    return RangedContext(graph, context.machine, context.tiles, context.compute, **known)
 
 
-def _check_inputs(context: Context, ranged: RangedGraph) -> None:
+def _check_inputs(context: RangedContext, ranged: RangedGraph) -> None:
     """GraphError unless every dimension is an axis of an input, and inputs have no other free extents.
 
     States do not count: they keep their memory, so they do not say what size a run has.
     """
-    assert context.ranges is not None
-    found = {state.before for state in context.ranges.growing}
+    found = {state.before for state in context.source.growing}
     states = dict(context.graph.states)
     allowed = (*ranged.ranges.names, *ranged.ranges.sums)
     for tensor in context.graph.inputs:

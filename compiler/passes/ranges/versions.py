@@ -18,7 +18,7 @@ from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.sizes.size import Unsized
 from compiler.graph import Array, GraphError
 from compiler.lowering.generate import DOES_NOT_FIT
-from compiler.passes.base import Context
+from compiler.passes.base import RangedContext
 from compiler.search.cost import estimate
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
@@ -73,14 +73,13 @@ class Version:
             self.domain.estimated = False
 
 
-def versions_of(context: Context, code: PhaseCode) -> list[Version]:
+def versions_of(context: RangedContext, code: PhaseCode) -> list[Version]:
     """The code of a phase for all points.
 
     The division that was decided for the usual sizes serves them, and all others for which its code is right.
     GraphError for a phase that needs too many versions.
     """
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
+    ranges = context.ranges
     left = np.ones(ranges.count, bool)
     found: list[Version] = []
     while left.any():
@@ -114,14 +113,13 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
     return [number for number in dict.fromkeys(numbers) if left[number]]
 
 
-def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+def join(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
     """Leave phases one version where that for other points is right for all and hardly slower.
 
     At the usual sizes all phases together may take a little longer for that, at the ends of the ranges none
     takes much longer.
     """
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
+    ranges = context.ranges
     usual, every = ranges.number(ranges.usual), np.ones(ranges.count, bool)
     cycles = [versions[0].cycles(context.machine, usual) for _, versions in phases]
     room = sum(cycles) * _LITTLE
@@ -138,24 +136,22 @@ def join(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) ->
                 break
 
 
-def _is_slow_at_an_end(context: Context, new: Version, versions: Sequence[Version]) -> bool:
+def _is_slow_at_an_end(context: RangedContext, new: Version, versions: Sequence[Version]) -> bool:
     """Whether the versions that there are would be much faster at an end of the ranges."""
-    assert context.ranges is not None
-    ranges, machine = context.ranges.ranges, context.machine
+    ranges, machine = context.ranges, context.machine
     ends = map(ranges.number, (ranges.most, ranges.least))
     return any(_is_faster(new.cycles(machine, end), _at(versions, end).cycles(machine, end)) for end in ends)
 
 
-def improve(context: Context, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
+def improve(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
     """Add versions for the points near the ends of the ranges, those first that save most there.
 
     That ends when a run is expected to take little longer than with the best version of each: others would be
     much code for little.
     """
-    assert context.ranges is not None
     if not context.effort.total:
         return
-    ranges = context.ranges.ranges
+    ranges = context.ranges
     for end in map(ranges.number, (ranges.most, ranges.least)):
         total = context.machine.timing.core.program.value + sum(
             _at(versions, end).cycles(context.machine, end) for _, versions in phases
@@ -185,11 +181,10 @@ class _FasterVersion:
 
 
 def _faster_version(
-    context: Context, code: PhaseCode, found: list[Version], end: int
+    context: RangedContext, code: PhaseCode, found: list[Version], end: int
 ) -> _FasterVersion | None:
     """A version that is faster at an end of the ranges; None if there is none or too many are there."""
-    assert context.ranges is not None
-    old, usual = _at(found, end), context.ranges.ranges.number(context.ranges.ranges.usual)
+    old, usual = _at(found, end), context.ranges.number(context.ranges.usual)
     before = old.cycles(context.machine, end)
     if len(found) == MOST_VERSIONS or end == usual or before < _SAVED:
         return None
@@ -205,10 +200,9 @@ def _is_faster(before: int, after: int) -> bool:
     return before > _FASTER * after and before - after > _SAVED
 
 
-def _add(context: Context, faster: _FasterVersion, end: int) -> None:
+def _add(context: RangedContext, faster: _FasterVersion, end: int) -> None:
     """Add a version for the points near an end of the ranges at which it is faster."""
-    assert context.ranges is not None
-    ranges, new, found = context.ranges.ranges, faster.new, faster.versions
+    ranges, new, found = context.ranges, faster.new, faster.versions
     old, usual = _at(found, end), ranges.number(ranges.usual)
 
     def is_faster(point: int) -> bool:
@@ -224,14 +218,13 @@ def _add(context: Context, faster: _FasterVersion, end: int) -> None:
     found.append(new.for_points(beyond))
 
 
-def _factors(context: Context, code: PhaseCode) -> Sequence[str]:
+def _factors(context: RangedContext, code: PhaseCode) -> Sequence[str]:
     """The sizes whose product says how much work a phase has.
 
     Where states grow these are dimensions and sums of which its own extents are made, for many phases compute
     the new rows alone.
     """
-    assert context.ranges is not None
-    ranges = context.ranges.ranges
+    ranges = context.ranges
     found = sizes_of_phase(context, code.operation) if ranges.growing else ()
     return found or ranges.names
 
@@ -255,7 +248,7 @@ def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable
 
 
 def _best_version(
-    context: Context, code: PhaseCode, anchors: Sequence[int], left: Array, number: int
+    context: RangedContext, code: PhaseCode, anchors: Sequence[int], left: Array, number: int
 ) -> Version:
     """The version that is right for most points of those left; of several, the one that is nowhere slow."""
     made: list[Version] = []
@@ -277,7 +270,9 @@ def _best_version(
     return made[int(slower.max(axis=1).argmin())]
 
 
-def _widest_version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int) -> Version:
+def _widest_version(
+    context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int
+) -> Version:
     """The version for a point that is right for most of those left; the one that was decided comes first."""
     decided, others = (Way.DECIDED,), code.ways
     ways = (*others[:-1], *decided, others[-1]) if number else (*decided, *others)
@@ -295,7 +290,9 @@ def _widest_version(context: Context, code: PhaseCode, anchor: int, left: Array,
     return max(made, key=lambda version: int(version.points.sum()))
 
 
-def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number: int, way: Way) -> Version:
+def _version(
+    context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int, way: Way
+) -> Version:
     """Code that is right at a point, and the points of those that are left for which it is, too.
 
     Where it does not fit for the largest sizes, it is for smaller ones.
@@ -315,14 +312,18 @@ def _version(context: Context, code: PhaseCode, anchor: int, left: Array, number
 
 
 def version_at(
-    context: Context, code: PhaseCode, anchor: int, points: Array, number: int, division: PhaseDivision | Way
+    context: RangedContext,
+    code: PhaseCode,
+    anchor: int,
+    points: Array,
+    number: int,
+    division: PhaseDivision | Way,
 ) -> Version:
     """Code that is right at one of some points, with a division, or one that is searched there.
 
     Raises what ``generate`` does, and what code raises that has never seen a size.
     """
-    assert context.ranges is not None
-    domain = context.domain = Domain(context.ranges.ranges.points, anchor, points, context.size_loads)
+    domain = context.domain = Domain(context.ranges.points, anchor, points, context.size_loads)
     try:
         division = code.division(division) if isinstance(division, Way) else division
         kernel = code.kernel(number, division)
@@ -342,8 +343,7 @@ def _smaller(anchor: int, points: Array) -> Array:
     return found
 
 
-def _refusal(context: Context, node: str, reason: str) -> GraphError:
-    assert context.ranges is not None
-    names = ", ".join(context.ranges.ranges.names)
+def _refusal(context: RangedContext, node: str, reason: str) -> GraphError:
+    names = ", ".join(context.ranges.names)
     fix = "give it one size with --shape (in Python: shapes=), or narrow its range"
     return GraphError([f"node '{node}' cannot run a range of {names}: {reason}; {fix}"])

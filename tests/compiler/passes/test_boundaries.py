@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from xdsl.ir import SSAValue
 
 from compiler.driver import compile_graph
 from compiler.graph import Graph
-from compiler.passes.base import operations
+from compiler.passes.base import Context, RangedContext, operations
 from compiler.passes.groups.borders import RangeCycles
 from compiler.passes.groups.boundaries import Promise, StackSpan, near, some
 from compiler.passes.groups.group_stack import _Candidates
@@ -67,8 +67,8 @@ class PricedBorders:
 
     barrier = RangeCycles(100, 100, 100)
 
-    def __init__(self, ranges: object) -> None:
-        self.context = SimpleNamespace(machine=load_machine(None), tiles=16, ranges=ranges)
+    def __init__(self, kind: type[Context]) -> None:
+        self.context = Mock(spec=kind, machine=load_machine(None), tiles=16)
 
     def alone(self, group: PricedGroup) -> RangeCycles:
         return RangeCycles(*[group.cycles] * 3)
@@ -78,9 +78,9 @@ class PricedBorders:
         return RangeCycles(total, total, total)
 
 
-def promises(groups: Sequence[PricedGroup], stack: int | None = None, ranges: object = None) -> bool:
+def promises(groups: Sequence[PricedGroup], stack: int | None = None, kind: type[Context] = Context) -> bool:
     """Whether groups are tried as a sliced sequence; ``stack``: the cycles of all of them as a stack."""
-    borders: Any = PricedBorders(ranges)
+    borders: Any = PricedBorders(kind)
     given: Any = groups
     return Promise(borders, [] if stack is None else [(given, stack)]).may_be_less(given)
 
@@ -101,8 +101,8 @@ def test_sliced_sequences_are_not_tried_where_weights_take_longer() -> None:
 
 def test_stacks_of_a_range_of_sizes_stay() -> None:
     pair = [PricedGroup(4000), PricedGroup(4000)]
-    assert promises(pair, ranges=object())
-    assert not promises(pair, stack=7000, ranges=object())
+    assert promises(pair, kind=RangedContext)
+    assert not promises(pair, stack=7000, kind=RangedContext)
 
 
 def blocks(count: int) -> Graph:

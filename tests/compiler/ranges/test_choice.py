@@ -28,7 +28,7 @@ WIDTH, BATCH = RANGES.points["width"], RANGES.points["batch"]
 
 def lines_of(numbers: Any) -> tuple[list[str], dict[str, Size]]:
     """The choice between versions, by their number at each point, and the sizes that it loads."""
-    context: Any = SimpleNamespace(ranges=SimpleNamespace(ranges=RANGES), size_loads={})
+    context: Any = SimpleNamespace(ranges=RANGES, size_loads={})
     versions: Any = [SimpleNamespace(points=numbers == at) for at in range(int(numbers.max()) + 1)]
     lines = list(chosen_version(context, "p0", versions, [["        nop"] for _ in versions]))
     return lines[: lines.index("p0.version0:")], context.size_loads

@@ -50,9 +50,7 @@ def settled(
     """How many versions phases have after ``way``; ``made`` is another version of each, None without one."""
     program = SimpleNamespace(value=START)
     machine = SimpleNamespace(timing=SimpleNamespace(core=SimpleNamespace(program=program)))
-    context: Any = SimpleNamespace(
-        ranges=SimpleNamespace(ranges=RANGES, growing=()), machine=machine, effort=SimpleNamespace(total=1)
-    )
+    context: Any = SimpleNamespace(ranges=RANGES, machine=machine, effort=SimpleNamespace(total=1))
 
     def other(_: Any, code: int, *more: Any) -> Version:
         found = made[code]

@@ -21,7 +21,7 @@ from compiler.passes.compilation import context_of, pass_names
 from compiler.passes.emit import program_text
 from compiler.tools import run
 from compiler.tools.opt import main
-from compiler.tools.opt_text import FINAL, GIVEN, HELD, INSIDE, RANGED, REBUILT, as_text, read_text_file
+from compiler.tools.opt_text import FINAL, GIVEN, HELD, INSIDE, REBUILT, as_text, read_text_file
 from compiler_harness import draw, small_machine
 from ir_text import written
 from tx8isa.machine.description import load_machine
@@ -100,9 +100,9 @@ def test_the_text_does_not_depend_on_when_it_was_written() -> None:
     assert texts[0] == texts[1] and texts[0][1] is not None
 
 
-def test_every_field_of_a_context_is_held_given_rebuilt_final_inside_or_ranged() -> None:
+def test_every_field_of_a_context_is_held_given_rebuilt_final_or_inside() -> None:
     """Whoever adds a field must say where a compilation that goes through text gets it from."""
-    assert {field.name for field in fields(Context)} == {*HELD, *GIVEN, *REBUILT, *FINAL, *INSIDE, *RANGED}
+    assert {field.name for field in fields(Context)} == {*HELD, *GIVEN, *REBUILT, *FINAL, *INSIDE}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
