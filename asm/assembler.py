@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -43,10 +43,13 @@ from .directives import (  # noqa: F401  (they register directives)
 from .fixups import TOO_DEEP, finish
 from .place import Spot
 
-_LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+)\s*:(?!:)")
-_HEAD = re.compile(r"\s*([A-Za-z_.$][\w.$]*)")
+LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+)\s*:(?!:)")
+HEAD = re.compile(r"\s*([A-Za-z_.$][\w.$]*)")
 _ASSIGN = re.compile(r"\s*==?(?!=)")
 _SEPARATOR = "\n"  # in no line
+
+NumberedJump = tuple[int, JumpForms]
+"""Number and forms of a jump whose length later text decides."""
 
 
 class Assembler:
@@ -105,10 +108,10 @@ class Assembler:
         return index
 
     def _statement(self, source: Source, index: int, text: str, start: int) -> int:
-        while label := _LABEL.match(text, start):
+        while label := LABEL.match(text, start):
             self.assembly.define_label(label[1], source.where(index), label.start(1))
             start = label.end()
-        head = _HEAD.match(text, start)
+        head = HEAD.match(text, start)
         if head is None:
             if text[start:].strip():
                 at = start + len(text[start:]) - len(text[start:].lstrip())
@@ -194,21 +197,29 @@ class Assembler:
         assembly, section = self.assembly, self.assembly.section
         assembly.check_place()
         spot = Spot(assembly.program, section.here)
-        chosen, jump = template.choose(atoms, spot), None
-        if chosen.label is not None:
-            chosen, jump = self._jump(chosen, atoms, spot)
-        try:
-            code = chosen.resolve(atoms, spot)
-        except UnknownValue:
+        chosen, code, jump = self._encoded(template, atoms, spot)
+        if code is None:
             code = bytes(chosen.size)
             assembly.fixups.append(
                 Fixup(source, index, at, after, section, spot.at.offset, chosen, operands, atoms, jump)
             )
         assembly.append(source, index, code, chosen)
 
+    def _encoded(
+        self, template: Template, atoms: Sequence[str], spot: Spot
+    ) -> tuple[Template, bytes | None, NumberedJump | None]:
+        """The form of a statement at its place, and its bytes; None where they wait for later text."""
+        chosen, jump = template.choose(atoms, spot), None
+        if chosen.label is not None:
+            chosen, jump = self._jump(chosen, atoms, spot)
+        try:
+            return chosen, chosen.resolve(atoms, spot), jump
+        except UnknownValue:
+            return chosen, None, jump
+
     def _jump(
         self, template: Template, atoms: Sequence[str], spot: Spot
-    ) -> tuple[Template, tuple[int, JumpForms] | None]:
+    ) -> tuple[Template, NumberedJump | None]:
         """The form of a jump to a label, with its number when later text decides its length."""
         compression = self.assembly.compression
         forms = jump_forms(template, atoms, spot, compression.on, compression.reverse)
@@ -222,6 +233,10 @@ class Assembler:
             number, index = compression.choose(forms, spot.at)
             return forms.templates[index], (number, forms)
         return forms.templates[forms.form(target, spot.at)], None
+
+
+MakeAssembler = Callable[[str, IncludedFiles, Machine | None, Compression], Assembler]
+"""Makes the assembler of one reading of a text."""
 
 
 def read_source(text: str, name: str) -> Source:
@@ -238,14 +253,16 @@ def assemble_text(
     listing: bool = False,
     given: Mapping[str, Bytes] | None = None,
     short_branches: bool = False,
+    make: MakeAssembler | None = None,
 ) -> Assembly:
     """Assemble a text; AsmError with every mistake.
 
     ``short_branches``: a branch that does not reach its label is a mistake, and not reversed around a jump.
+    ``make``: makes the assembler of each reading; None for ``Assembler``.
     """
     compression = Compression(reverse=not short_branches)
     while True:
-        assembler = Assembler(name, IncludedFiles(include_dirs, given), machine, compression)
+        assembler = (make or Assembler)(name, IncludedFiles(include_dirs, given), machine, compression)
         try:
             _read(assembler, text, name, defines, listing)
         except AsmError:

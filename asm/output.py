@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
@@ -34,12 +34,9 @@ START = "_start"
 
 def image_of(assembly: Assembly) -> Image:
     """The image of an assembled program; AsmError when it has no instruction."""
-    program = assembly.program
-    sections = [section for section in program.sections.values() if section.size and section.flags]
+    sections = [section for section in assembly.program.sections.values() if section.size and section.flags]
     sections.sort(key=lambda section: section.base or 0)
-    code = [section for section in sections if section.flags == "rx" and section.rows]
-    if not code:
-        raise AsmError([Diagnostic(assembly.name, 1, 1, "the program has no instruction")])
+    code = code_sections(sections, assembly.name)
     buffers = tuple(replace(buffer, address=_address(assembly, at)) for buffer, at in assembly.buffers)
     return Image(
         entry=_entry(assembly, code[0]),
@@ -60,6 +57,14 @@ def image_of(assembly: Assembly) -> Image:
         entry_points=tuple(_entry_points(assembly, buffers)),
         shapes=_shapes(assembly),
     )
+
+
+def code_sections(sections: Iterable[Section], name: str) -> list[Section]:
+    """Returns the sections with instructions; AsmError when the program ``name`` has none."""
+    code = [section for section in sections if section.flags == "rx" and section.rows]
+    if not code:
+        raise AsmError([Diagnostic(name, 1, 1, "the program has no instruction")])
+    return code
 
 
 def _shapes(assembly: Assembly) -> Shapes | None:

@@ -41,3 +41,8 @@ def tx8cc() -> int:
 def tx8opt() -> int:
     """Single passes of the compiler."""
     return _start("tx8opt", "compiler.tools.opt", "main")
+
+
+def tx8lsp() -> int:
+    """The language server for editors."""
+    return _start("tx8-lsp", "tx8.desktop.server", "main")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property, lru_cache
 
 from asm.diagnostics import Fault
 from asm.syntax.expressions import (
@@ -347,19 +348,30 @@ class AddressTemplate(Template):
     def choose(self, atoms: Sequence[str], place: Place) -> Template:
         number = _register(self.register, atoms)
         if _is_far(self.target, atoms, place):
-            base, register = absolute_pattern()
-            return Template(16, base + number * register, (AbsoluteSlot(self.target, 0),))
+            return _absolute(self.target, number)
         try:
             value = evaluate(self.target, atoms, place)
         except UnknownValue:
             value = Address("", 0)
         if isinstance(value, int):
             return _constant(value, number)
+        return self._near
+
+    @cached_property
+    def _near(self) -> Template:
+        """The statement for an address that auipc reaches: the same for every register and address."""
         addi = scalar_by_mnemonic()["addi"]
         return _pair(self.register, self.target, addi, {"rd": self.register})
 
     def _encoder(self) -> Encode:
         return not_plain
+
+
+@lru_cache(maxsize=1024)
+def _absolute(target: Node, register: int) -> Template:
+    """The four instructions that load an address of the engines' view into a register."""
+    base, one = absolute_pattern()
+    return Template(16, base + register * one, (AbsoluteSlot(target, 0),))
 
 
 def _is_far(node: Node, atoms: Sequence[str], place: Place) -> bool:

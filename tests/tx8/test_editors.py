@@ -84,10 +84,10 @@ class _Recorder(Assembler):
 
     def _statement(self, source: Source, index: int, text: str, start: int) -> int:
         at = start
-        while label := asm.assembler._LABEL.match(text, at):
+        while label := asm.assembler.LABEL.match(text, at):
             self.note(self.heads, source, index, label.start(1), "label")
             at = label.end()
-        head = asm.assembler._HEAD.match(text, at)
+        head = asm.assembler.HEAD.match(text, at)
         if head is not None and head[1].lower() in self.assembly.macros:
             self.note(self.heads, source, index, head.start(1), "macro")
         elif head is not None and asm.assembler._ASSIGN.match(text, head.end()):

@@ -1,4 +1,4 @@
-"""Write the folder ``editors``: a TextMate grammar in an extension of VS Code, and syntax files of Vim.
+"""Write the folder ``editors``: an extension of VS Code with a TextMate grammar, and syntax files of Vim.
 
     python -m tx8.desktop.files            rewrite the files
     python -m tx8.desktop.files --check    exit status 1 when one is not what the records say
@@ -112,12 +112,14 @@ def _pattern(rule: TextRule) -> Iterator[dict[str, Any]]:
 PACKAGE = {
     "name": "tx8-assembly",
     "displayName": "TX8 assembly",
-    "description": "Colours for assembly of the TX8/TX81 NPU",
+    "description": "Colours and a language server for assembly of the TX8/TX81 NPU",
     "version": VERSION,
     "publisher": "tx8",
     "license": "Apache-2.0",
-    "engines": {"vscode": "^1.60.0"},
+    "engines": {"vscode": "^1.91.0"},
     "categories": ["Programming Languages"],
+    "main": "./extension.js",
+    "dependencies": {"vscode-languageclient": "^11.0.0"},
     "contributes": {
         "languages": [
             {
@@ -133,6 +135,22 @@ PACKAGE = {
     },
 }
 """The description of the extension of VS Code."""
+
+CLIENT = f"""\
+// {MADE_BY}
+const {{ LanguageClient }} = require("vscode-languageclient/node");
+
+let client;
+
+exports.activate = () => {{
+  const files = {{ documentSelector: [{{ language: "tx8" }}] }};
+  client = new LanguageClient("tx8", "TX8 assembly", {{ command: "tx8-lsp" }}, files);
+  return client.start();
+}};
+
+exports.deactivate = () => client && client.stop();
+"""
+"""The part of the extension that starts the language server once a file of TX8 assembly is open."""
 
 _PAIRS = [["(", ")"], ["[", "]"], ['"', '"']]
 CONFIGURATION = {
@@ -220,6 +238,7 @@ def files() -> dict[str, str]:
 
     return {
         "vscode/package.json": data(PACKAGE),
+        "vscode/extension.js": CLIENT,
         "vscode/language-configuration.json": data(CONFIGURATION),
         "vscode/syntaxes/tx8.tmLanguage.json": data(grammar()),
         "vim/syntax/tx8.vim": vim_syntax(),

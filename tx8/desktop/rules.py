@@ -97,7 +97,7 @@ def _orders() -> list[str]:
     return ["".join(letters) for size in range(1, 5) for letters in combinations("iorw", size)]
 
 
-_SPECIAL = {"csr": [*CSRS], "rounding": [*ROUNDING_MODES], "order": _orders()}
+SPECIAL = {"csr": [*CSRS], "rounding": [*ROUNDING_MODES], "order": _orders()}
 """The words that a field takes, for the kinds of field whose operands need a state of their own."""
 
 
@@ -108,7 +108,7 @@ def _always() -> list[TextRule]:
 
 def _heads() -> list[TextRule]:
     """Return the patterns for the beginnings of a statement."""
-    special = {kind: _taking(kind) for kind in _SPECIAL}
+    special = {kind: _taking(kind) for kind in SPECIAL}
     plain = set(core_mnemonics()).difference(*special.values())
     others = set(directives()) - set(TENSORS)
     return [
@@ -160,6 +160,6 @@ def states() -> dict[str, list[TextRule]]:
         "engine": [*_always(), *_values([*chosen, operand, x_and_f])],
         "core": [*_always(), *_values([x_and_f])],
     }
-    for kind, words in _SPECIAL.items():
+    for kind, words in SPECIAL.items():
         found[kind] = [*_always(), *_values([TextRule(one_of(words), ("word",)), x_and_f])]
     return found
