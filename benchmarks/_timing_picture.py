@@ -1,4 +1,4 @@
-"""The picture of docs/timing.md: what the model says against what was measured, both axes logarithmic."""
+"""The picture of docs/measurements.md: times of the model against measured ones, both axes logarithmic."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _LENGTH = 1024
 """Elements of the short programs."""
 _ATTENTION = (1, 28, 2048, 128)
 _DISTANT = 1 / 3
-"""A part of the least published time that no honest model stays below (docs/timing.md)."""
+"""A part of the least published time that no honest model stays below (docs/measurements.md)."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
     python benchmarks/timing.py               print the tables
     python benchmarks/timing.py --programs    print that of published programs' engines alone
-    python benchmarks/timing.py --write       put them into docs/timing.md, and draw its picture
+    python benchmarks/timing.py --write       put them into docs/measurements.md, and draw its picture
 
 ``_timing_rows.py`` has the programs and the measurements, ``_published.py`` the commands of published
 programs, ``_whole_programs.py`` whole programs, which are compiled first. The results do not depend on the
@@ -32,7 +32,7 @@ from emulator.program import Program
 from emulator.timing.slices import SLICE, Batch
 from tx8isa.machine.description import Machine, load_machine
 
-PAGE = Path(__file__).parent.parent / "docs" / "timing.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements.md"
 BEGIN, END = "<!-- benchmark -->", "<!-- end of benchmark -->"
 PICTURE = PAGE.parent / "pictures" / "timing.svg"
 ENGINES_BEGIN, ENGINES_END = "<!-- engines of programs -->", "<!-- end of engines of programs -->"

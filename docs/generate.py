@@ -1,4 +1,4 @@
-"""Write docs/isa, docs/operators.md, the coefficients in docs/timing.md and the passes in docs/compiler.md.
+"""Write docs/isa, docs/operators.md, docs/coefficients.md and the passes in docs/compiler.md.
 
     python docs/generate.py            rewrite the pages
     python docs/generate.py --check    exit status 1 when a page is not what the records say, or too many
@@ -34,11 +34,11 @@ from tx8isa.table import encoding, manual
 from tx8isa.table.pages import Page
 
 TARGET = Path(__file__).with_name("isa")
-TIMING = Path(__file__).with_name("timing.md")
+TIMING = Path(__file__).with_name("coefficients.md")
 OPERATORS = Path(__file__).with_name("operators.md")
 COMPILER = Path(__file__).with_name("compiler.md")
 BEGIN, END = "<!-- coefficients -->", "<!-- end of coefficients -->"
-"""Around the table of coefficients on the page on time."""
+"""Around the table of coefficients on their page."""
 PASSES_BEGIN, PASSES_END = "<!-- passes -->", "<!-- end of passes -->"
 """Around the table of passes on the page of the compiler."""
 

@@ -84,7 +84,7 @@ class Program:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The names of the program's networks; empty for a single one (docs/sessions.md#several-networks)."""
+        """The names of the program's networks; empty for a single one (docs/sessions.md)."""
         return self.emulated.entries
 
     def entry(self, name: str) -> Program:

@@ -1,4 +1,4 @@
-"""The table of operators of docs/triton.md: formats, cycles, and how near the bound they are.
+"""The table of operators of docs/triton_speed.md: formats, cycles, and how near the bound they are.
 
     python table.py [NAME ...]
 

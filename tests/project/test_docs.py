@@ -176,8 +176,8 @@ class _NamelessPass:
 
 
 def test_the_walk_comes_to_every_pass() -> None:
-    """ARCHITECTURE.md names each pass, in the order of the pipeline, and shows its module."""
-    walk = read("ARCHITECTURE.md").split("first block, pass by pass\n")[1]
+    """The walk names each pass, in the order of the pipeline, and shows its module."""
+    walk = read("docs/walk.md")
     visited = [
         name
         for names in re.findall(r"^\*\*(\w[\w, ]*)\.\*\*", walk, re.MULTILINE)

@@ -312,3 +312,38 @@ def test_no_test_imports_another() -> None:
 def test_a_test_that_imports_another_is_seen() -> None:
     assert shared_by_tests("tests/asm/test_a.py", "from test_b import x") != []
     assert shared_by_tests("tests/asm/test_a.py", "from support_b import test_x") == []
+
+
+# --- documents ----------------------------------------------------------------------------
+
+MOST_WORDS = 3000
+"""Of a page that people write. Not counted are the words of a region that a script writes, and of ``console``
+listings, whose output ``tests/support/documents.py`` renews."""
+
+GENERATED = {
+    "docs/instruction_speed.md": "benchmarks/instructions.py",
+    "docs/operators.md": "docs/generate.py",
+}
+"""Pages that a script writes whole; it names them in their first lines."""
+
+
+def counted_words(page: str) -> int:
+    """Words that people wrote: neither in a ``console`` listing nor between ``<!-- x -->`` and its end."""
+    page = re.sub(r"^```console\n.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+    return len(re.sub(r"<!-- ([\w ]+) -->\n.*?<!-- end of \1 -->", "", page, flags=re.DOTALL).split())
+
+
+def test_pages_are_short() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/decisions").glob("*.md")]
+    words = {path.relative_to(ROOT).as_posix(): counted_words(path.read_text("utf-8")) for path in pages}
+    long = {name for name, count in words.items() if count > MOST_WORDS}
+    assert long == set(GENERATED), "split it by what readers ask, or cut what another page says"
+    for name, script in GENERATED.items():
+        assert script in "".join((ROOT / name).read_text("utf-8").splitlines()[:4])
+
+
+def test_words_of_scripts_are_not_counted() -> None:
+    table = "<!-- costs -->\n\n| a | b |\n\n<!-- end of costs -->"
+    assert counted_words(f"# One\n\ntwo three\n\n{table}\n\nfour\n") == 5
+    assert counted_words("one\n```console\n$ echo two\ntwo\n```\nthree\n") == 2
+    assert counted_words("one\n```python\nx = 1\n```\n<!-- Not a region. -->\n") > 5

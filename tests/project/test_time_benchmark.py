@@ -1,4 +1,4 @@
-"""The model of time compared with the published measurements: rows, reasons, the table in docs/timing.md."""
+"""The model of time and the published measurements: rows, reasons, the tables in docs/measurements.md."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_page_without_the_region_is_refused(bench: SimpleNamespace) -> None:
     assert bench.timing.updated(f"a\n{bench.timing.BEGIN}\nold\n{bench.timing.END}\nb", "new") == (
         f"a\n{bench.timing.BEGIN}\n\nnew\n\n{bench.timing.END}\nb"
     )
-    with pytest.raises(SystemExit, match=r"timing\.md has no region <!-- benchmark -->"):
+    with pytest.raises(SystemExit, match=r"measurements\.md has no region <!-- benchmark -->"):
         bench.timing.updated("nothing", "new")
 
 
@@ -170,16 +170,17 @@ def test_check_notices_stale_coefficients(
     generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = generate.TIMING.read_text(encoding="utf-8")
-    copy = tmp_path / "timing.md"
+    copy = tmp_path / "coefficients.md"
     copy.write_text(page.replace("| 60.3 |", "| 61.3 |"), encoding="utf-8")
     monkeypatch.setattr(generate, "TIMING", copy)
     monkeypatch.setattr(generate, "TARGET", tmp_path / "isa")
     monkeypatch.setattr(generate, "pages", dict)
     assert generate.main(["--check"]) == 1
-    assert capsys.readouterr().err.startswith("timing.md has other coefficients than the machine description")
+    said = capsys.readouterr().err
+    assert said.startswith("coefficients.md has other coefficients than the machine description")
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
     assert copy.read_text(encoding="utf-8") == page
     copy.write_text("a page without a table")
-    with pytest.raises(ValueError, match=r"timing\.md has no region"):
+    with pytest.raises(ValueError, match=r"coefficients\.md has no region"):
         generate.main([])

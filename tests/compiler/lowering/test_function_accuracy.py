@@ -1,4 +1,4 @@
-"""Functions of one operand over all exponents and at halves, within the errors of docs/compiler.md."""
+"""Functions of one operand over all exponents and at halves, within the errors of docs/numbers.md."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _ROW = re.compile(r"^\| (.+?) \| (\d\S*) \| (\d\S*) \|(.*?)\|$", re.MULTILINE)
 @cache
 def stated() -> dict[str, tuple[float, float, str]]:
     """By function: ulp in FP32, ulp in other formats, and another bound, from the page."""
-    page = (ROOT / "docs" / "compiler.md").read_text(encoding="utf-8").partition("## Accuracy")[2]
+    page = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8").partition("## Accuracy")[2]
     found: dict[str, tuple[float, float, str]] = {}
     for names, single, short, other in _ROW.findall(page):
         found |= {name: (float(single), float(short), other.strip()) for name in names.split(", ")}
@@ -152,7 +152,7 @@ def _check(op: str, dtype: str, dense: bool) -> None:
 
 
 _DROPS_NAN = ("HardSigmoid", "ThresholdedRelu", "Shrink")
-"""Of NaN they make numbers: docs/compiler.md says so of the first, ONNX of the others."""
+"""Of NaN they make numbers: docs/numbers.md says so of the first, ONNX of the others."""
 
 
 def test_the_page_states_all_functions() -> None:

@@ -1,6 +1,6 @@
 """NaN and infinities: one in an operand changes the results that ONNX computes from it, and no others.
 
-docs/compiler.md lists the operators that differ, and why.
+docs/numbers.md lists the operators that differ, and why.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def differences(name: str, seed: int, dtype: str, special: str, tiles: int) -> l
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name][0] not in _OF_INTEGERS])
 def test_a_special_number_stays_where_it_belongs(name: str) -> None:
     if CASES[name][0] in listed():
-        pytest.skip("listed in docs/compiler.md")
+        pytest.skip("listed in docs/numbers.md")
     assert not differences(name, 0, "fp32", "nan", 16)
     assert not differences(name, 1, "fp16", "inf", 3)
 

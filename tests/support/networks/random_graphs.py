@@ -47,7 +47,7 @@ _NOISE = 1e-4
 ENDS = {"fp16": 65504.0, "bf16": 3.3e38, "fp32": 3.0e38}
 """The largest numbers of formats, nearly."""
 _OF_SUMS = ("Einsum", "LRN")
-"""Operators of finite numbers only: products and sums of the matrix engine (docs/compiler.md); in onnxruntime
+"""Operators of finite numbers only: products and sums of the matrix engine (docs/numbers.md); in onnxruntime
 infinity stays in the running sum of squares when its channel has left."""
 
 

@@ -1,4 +1,4 @@
-"""The operators for which docs/compiler.md says that NaN and infinities differ from ONNX."""
+"""The operators for which docs/numbers.md says that NaN and infinities differ from ONNX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paths import ROOT
 @cache
 def listed(single: bool = False) -> set[str]:
     """The operators of the table; with ``single`` also those of its last row, which differ in FP32 alone."""
-    page = (ROOT / "docs" / "compiler.md").read_text(encoding="utf-8")
-    section = page.partition("### NaN and infinities")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
+    section = page.partition("## NaN and infinities")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z][^|]*) \| [^|]* \| [^|]* \|$", section, re.MULTILINE)
     return set(re.findall(r"\b[A-Z][A-Za-z0-9]+\b", " ".join(rows if single else rows[:-1])))

@@ -1,4 +1,4 @@
-"""The table of operators in docs/triton.md: what is in it, and that its figures are those of today."""
+"""The table of operators in docs/triton_speed.md: what is in it, and that its figures are those of today."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _module() -> ModuleType:
 
 def _rows() -> list[str]:
     """The rows of the document."""
-    text = (ROOT / "docs/triton.md").read_text().partition("| operator | formats |")[2]
+    text = (ROOT / "docs/triton_speed.md").read_text().partition("| operator | formats |")[2]
     return [line for line in text.partition("\n\n")[0].splitlines() if line.startswith("| `")]
 
 
