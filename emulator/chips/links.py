@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from emulator.timing.layout import HUGE
-from tx8isa.cost.instructions import TICKS, chip_link_rate, ticks
+from tx8isa.cost.instructions import TICKS, ticks
+from tx8isa.cost.rates import chip_link_rate
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 

@@ -16,6 +16,7 @@ from emulator.memory.areas import HostMemoryError, anonymous
 from emulator.tile.moment import Moment
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
+from tx8isa.cost import rates
 from tx8isa.machine.description import Machine
 from tx8isa.machine.ends import End, at_end
 from tx8isa.records.record import Engine
@@ -151,7 +152,7 @@ def _set_coefficients(chip: Words, machine: Machine) -> None:
     ):
         chip[place] = cost.ticks(cycles.value)
     chip[layout.H_JOIN] = cost.ticks(timing.core.join.value + timing.core.join_worker.value)
-    chip[layout.H_LINK] = max(round(cost.link_rate(machine) * layout.KILO), 1)
+    chip[layout.H_LINK] = max(round(rates.link_rate(machine) * layout.KILO), 1)
     chip[[layout.H_DDR_BYTE, layout.H_DDR_RUN]] = ddr.byte, ddr.run
     chip[layout.H_COLLISION] = round(timing.spm.collision.value * layout.MILLION)
     chip[layout.H_ROWS] = machine.grid.y

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -180,6 +181,17 @@ def retyped_addresses(path: str, text: str) -> list[str]:
     ]
 
 
+def typed_rates(path: str, text: str) -> list[str]:
+    """Numbers that their docstring gives by the cycle: rates stand in the machine's description."""
+    body = ast.parse(text, path).body if path.startswith("compiler/") and " a cycle" in text else []
+    return [
+        f"{path}:{node.lineno}: {ast.unparse(node)}"
+        for node, said in pairwise(body)
+        if isinstance(node, ast.Assign) and isinstance(said, ast.Expr)
+        if re.search(r"\ba cycle\b", ast.unparse(said)) and re.search(r"\d", ast.unparse(node.value))
+    ]
+
+
 def utils_files(path: str, text: str) -> list[str]:
     """Files named for nothing in particular."""
     return [path] if re.match(r"_*utils?(?![a-z])", path.split("/")[-1].lower()) else []
@@ -197,7 +209,7 @@ def test_all_packages_are_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [wrong_arrows, numba_shortcuts, retyped_addresses], ids=lambda rule: rule.__name__
+    "rule", [wrong_arrows, numba_shortcuts, retyped_addresses, typed_rates], ids=lambda rule: rule.__name__
 )
 def test_packages_keep(rule: Rule) -> None:
     assert violations(rule, package_sources()) == []
@@ -359,6 +371,12 @@ def test_a_retyped_address_is_seen() -> None:
         "compiler/a.py:1: 0x280000000",
         "compiler/a.py:2: 0x80000000",
     ]
+
+
+def test_a_typed_rate_is_seen() -> None:
+    text = '_DDR, _LINK = 150.0, 90.0\n"""Bytes a cycle of DDR and of a link."""\n'
+    assert typed_rates("compiler/a.py", text) == ["compiler/a.py:1: _DDR, _LINK = (150.0, 90.0)"]
+    assert typed_rates("emulator/a.py", text) == typed_rates("compiler/a.py", "_MOST = 8\n'Tiles.'\n") == []
 
 
 def test_unfinished_work_is_seen() -> None:

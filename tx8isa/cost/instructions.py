@@ -40,6 +40,7 @@ from tx8isa.records.meaning import Action, Direction, Form
 from tx8isa.records.record import Engine, Instruction, Work
 
 from . import terms
+from .rates import link_rate
 from .terms import FUNCTIONS, UNITS
 
 __all__ = ["FUNCTIONS", "TICKS", "UNITS", "Argument", "Cost", "Term", "cost", "evaluate", "evaluator"]
@@ -338,18 +339,6 @@ def _control(record: Instruction, machine: Machine) -> _Terms:
         trips: list[Argument] = [o.name for o in record.operands if "iter" in o.name]
         data = Term(terms.copy_ticks, ("n", *trips, *([1] * (3 - len(trips))), link))
     return ticks(timing.dte.fixed.value), data, _NOTHING
-
-
-def link_rate(machine: Machine) -> float:
-    """Bytes a cycle of one direction of a link."""
-    slower = min(machine.noc.link_out.value, machine.noc.link_in.value)
-    return slower / machine.engines.clock.value
-
-
-def chip_link_rate(machine: Machine) -> float:
-    """Bytes a cycle of one direction of a link between chips."""
-    slower = min(machine.card.c2c_out.value, machine.card.c2c_in.value)
-    return slower / machine.engines.clock.value
 
 
 _FAMILIES: dict[type, Callable[[Instruction, Machine], _Terms]] = {

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Argument, Kernel, Target
 from compiler.graph import Shape
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import MOST_MOVES
 
@@ -41,7 +42,7 @@ class _Price:
         each, elements = self.space.views[0].tensor.bytes_each, math.prod(box)
         runs = [elements // _run(box, self.space.sizes, order) for order in self.orders]
         count = math.prod(map(ceil_div, self.space.sizes, box))
-        rate = machine.ddr.nominal.value / machine.engines.clock.value
+        rate = ddr_rate(machine)
         ddr = count * (sum(runs) * timing.ddr.run.value + 2 * elements * each / rate)
         parts = [
             elements * each / engine.rate.value + number * engine.run.value + engine.fixed.value

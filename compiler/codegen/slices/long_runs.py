@@ -15,6 +15,7 @@ from typing import NamedTuple
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel, Target
 from compiler.evaluation.sizes import here
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
@@ -98,7 +99,7 @@ def reorders(kernel: Kernel, piece: CompactSlice, loading: bool) -> bool:
 def ddr_cycles(target: Target, size: int, runs: int) -> float:
     """Cycles of a copy of ``size`` bytes in ``runs`` runs, which all tiles make at the same time."""
     machine, timing = target.machine, target.machine.timing
-    rate = machine.ddr.nominal.value / machine.engines.clock.value
+    rate = ddr_rate(machine)
     size, runs = here(size), here(runs)
     own = size / timing.rdma.rate.value + runs * timing.rdma.run.value
     return max(own, target.tiles * (size / rate + runs * timing.ddr.run.value))

@@ -23,18 +23,6 @@ from compiler.codegen.expr import Value, highest
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import unravel
 
-CONTENTION = 2.25
-"""The time of all copies, if all tiles send to their teams at once, over that of one copy on a free link.
-
-Copies wait for each other because each occupies all links on its way: 2.0 in teams of 4 tiles, 2.5 in a team
-of 16 (simulated).
-"""
-CONTENTION_OF_FEW = 2.6
-"""Contention where all tiles send to the same few, over the mean of what one tile sends and what one gets.
-
-Simulated: 16 tiles that send to the first 7 or 13.
-"""
-
 
 @dataclass(frozen=True)
 class Team:

@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-
-from compiler.codegen.slices.precision import PRODUCTS, part_count
+from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.rates import Rates
 from compiler.codegen.slices.tensors import BLOCK
-from compiler.codegen.teams.team import CONTENTION
-from tx8isa.cost.instructions import link_rate, rows_at_once
-from tx8isa.machine.description import Machine
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
 from .layer import ConvLayer, Kind
 from .plan import OWN, ConvPlan, layer_for, narrowed, slice_counts
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Rates of a chip, in cycles and bytes."""
-
-    issue: float  # core cycles to issue an instruction
-    ddr: float  # bytes a cycle of DDR, for all tiles together
-    dma: float  # bytes a cycle of a tile's loads
-    run: float  # cycles of a tile's loads for each run of DDR
-    ddr_run: float  # cycles of DDR for each run, for all tiles together
-    blocks: float  # blocks of weights that come to the matrix engine in a cycle
-    steps: float  # steps a cycle of the matrix engine, each for all rows that it takes at once
-    vector: float  # FP32 elements a cycle of the vector engine
-    link: float  # bytes a cycle between two tiles
-    barrier: float  # cycles of a barrier
-    send: float  # core cycles to start a copy to other tiles
-    copy: float  # cycles from there to the end of the copy, without those of its bytes
-    array: tuple[int, int, int]  # rows of such a step, and k and n of a block of weights
-
-
-@lru_cache(maxsize=16)
-def rates_of(machine: Machine) -> Rates:
-    """The rates of a machine."""
-    timing, array = machine.timing, machine.engines.ne_array
-    return Rates(
-        timing.issue.of("ne").value,
-        machine.ddr.nominal.value / machine.engines.clock.value,
-        timing.rdma.rate.value,
-        timing.rdma.run.value,
-        timing.ddr.run.value,
-        timing.ne.weights.value / (array.k * array.n * Format.FP16.bits / 8),
-        timing.ne.efficiency.value,
-        timing.ct.rates.fp32.value,
-        link_rate(machine),
-        timing.barrier.fixed.value,
-        timing.dte.issue.value,
-        timing.dte.fixed.value,
-        (rows_at_once(machine), array.k, array.n),
-    )
 
 
 def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
@@ -75,7 +30,7 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
     meeting = _team_cycles(plan, loads, read, passes, rates) if plan.team_loads != OWN else 0.0
     moved = sum(read) + plan.tiles * result * slices
     run = max(rates.run, plan.tiles * rates.ddr_run)
-    memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * run
+    memory = max(moved / plan.tiles / rates.load, moved / rates.ddr) + _runs(layer, plan) * slices * run
     times = (memory, slices * _products(layer, plan, rates), slices * _vector(layer, plan) / rates.vector)
     issue = rates.issue * (4 * slices + 3 * weight_loads)
     busiest = max(*times, issue)
@@ -89,13 +44,13 @@ def _team_cycles(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes
     meanwhile += 0 if plan.weights_by_team else read[1]
     if not plan.image_by_team and passes > 1:
         meanwhile = 0
-    return 2 * rates.barrier + max(0.0, copies - meanwhile / rates.ddr)
+    return rates.meeting + max(0.0, copies - meanwhile / rates.ddr)
 
 
 def copy_cycles(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
     """Cycles of the copies, once started, of what teams load of the bytes ``loads`` of image and weights."""
     shared = loads[0] * plan.image_by_team + loads[1] * plan.weights_by_team
-    return rates.copy * (plan.image_by_team + plan.weights_by_team) + CONTENTION * shared / rates.link
+    return rates.copy * (plan.image_by_team + plan.weights_by_team) + shared / rates.shared_link
 
 
 def weights_before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates: Rates) -> float:
@@ -130,19 +85,13 @@ def _runs(layer: ConvLayer, plan: ConvPlan) -> int:
 
 def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
     """Cycles of the matrix engine for a slice."""
-    m, k, n = rates.array
-    rows = ceil_div(plan.rows * layer.geometry.columns, m)
+    rows = plan.rows * layer.geometry.columns
     if layer.kind is Kind.POOL:
         return 0
     if layer.kind is Kind.DEPTHWISE:
-        blocks = plan.maps * ceil_div(layer.taps, k)
-    else:
-        blocks = ceil_div(layer.taps * layer.groups.channels, k) * ceil_div(plan.maps, n)
-    cycles = blocks * max(rows / rates.steps, 1 / rates.blocks)
-    if layer.fmt is Format.INT8:
-        return cycles / 2
-    slower = 2 if layer.fmt in (Format.FP32, Format.TF32) else 1
-    return slower * cycles * (len(PRODUCTS) if part_count(layer.fmt) > 1 else 1)
+        _, _, n = rates.array
+        return rates.products(layer.fmt, rows, layer.taps, plan.maps * n)
+    return rates.products(layer.fmt, rows, layer.taps * layer.groups.channels, plan.maps)
 
 
 _REQUANTISING = 5.0

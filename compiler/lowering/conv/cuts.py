@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from compiler.codegen.kernel import Target
+from compiler.codegen.slices.rates import Rates, rates_of
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.windows import most_rows
 from compiler.lowering.record import Cut, Work
@@ -21,7 +22,7 @@ from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.layouts import SMALLEST_TAIL
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
-from .cost import Rates, cost, rates_of
+from .cost import cost
 from .layer import ConvLayer, Kind, known_layer, layer_of, stays_in_planes
 from .plan import BOTH, IMAGE, WEIGHTS, ConvPlan, layer_for, narrowed, plan_of, slice_counts
 

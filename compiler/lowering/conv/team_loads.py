@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Place, slice_buffer, stored_elements
+from compiler.codegen.slices.rates import rates_of
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.windows import RowBlock
 from compiler.codegen.teams.gather import Gather, TeamPart, enter, meet_all
@@ -21,7 +22,7 @@ from compiler.dialect.planes import image_bytes
 from compiler.evaluation.sizes import ever
 from tx8isa.numbers.division import ceil_div
 
-from .cost import rates_of, weights_before_meeting
+from .cost import weights_before_meeting
 from .maps import MapsOfTile
 from .quantised.int8 import engine_parts
 from .slice import ConvProblem, load_image

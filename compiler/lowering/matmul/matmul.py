@@ -15,6 +15,7 @@ import numpy as np
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import channel_vector
+from compiler.codegen.slices.rates import rates_of
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, copy_views, whole
 from compiler.evaluation.sizes import Size, always
 from compiler.graph import FLOATS
@@ -26,7 +27,8 @@ from compiler.lowering.record import Cut, Engine, Work, lowering, of_integers
 from tx8isa.numbers.formats import Format
 
 from .blocks import multiply_blocks
-from .plan import DDR_RATE, MEETING, MatmulPlan, MatmulProblem, cost, plan_of, problem_of, ranked
+from .plan import MatmulPlan, MatmulProblem, plan_of, problem_of
+from .plan_cost import cost, meets_in_vain, ranked
 from .product import Matrix, Product, ProductEpilogue
 from .shared_right import WAY as BY_ROWS
 from .shared_right import RowBlocks, constant_row_blocks, multiply_rows, row_blocks, row_blocks_of
@@ -41,8 +43,6 @@ _WIDE_PASSES = 12
 
 _BLOCKS = Cut(choices=(("way", "blocks"),))
 """No plan: block by block."""
-_LEAST_SAVED = 5000
-"""Cycles that tiles which keep a constant whole must save by a rough price: less is within its error."""
 
 
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
@@ -62,42 +62,32 @@ def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     if isinstance(product.k, Size):
         yield _BLOCKS
         return
-    problem = _problem(product, work)
-    plans = ranked(problem, target.tiles, target.spm_bytes)
-    dealt = splits(product, target.tiles, target.spm_bytes)
-    likely = dealt and (not plans or dealt[0][0] < cost(problem, plans[0]))
+    problem, rates = _problem(product, work), rates_of(target.machine)
+    plans = ranked(problem, target, target.spm_bytes)
+    best = cost(problem, plans[0], rates) if plans else math.inf
+    dealt = splits(product, target, target.spm_bytes)
+    likely = dealt and dealt[0][0] < best
     if likely:
         yield from (split.cut() for _, split in dealt)
     few = product.m < _FEWEST_PLANNED_ROWS
     if few:
         yield _BLOCKS
     if product.packed and not target.ranged:
-        constant = constant_row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
-        yield from (
-            blocks.cut()
-            for price, blocks in constant
-            if not plans or price + _LEAST_SAVED < cost(problem, plans[0])
-        )
+        constant = constant_row_blocks(product, target, target.spm_bytes, problem.extra)
+        yield from (blocks.cut() for price, blocks in constant if price < best)
     elif not product.packed:
         blocks = row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
         yield from (each.cut() for each in blocks)
     kinds: set[tuple[str, str, bool]] = set()
     for plan in plans:
         kind = plan.stay, plan.team_loads, few and plan.k == problem.k
-        if kind not in kinds and not (few and _meets_in_vain(problem, plan)):
+        if kind not in kinds and not (few and meets_in_vain(problem, plan, rates)):
             kinds.add(kind)
             yield plan.cut()
     if not few:
         yield _BLOCKS
     if not likely:
         yield from (split.cut() for _, split in dealt)
-
-
-def _meets_in_vain(problem: MatmulProblem, plan: MatmulPlan) -> bool:
-    """Whether tiles meet in every step for less than the meeting takes, as with a row and many weights."""
-    teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
-    saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
-    return plan.has_teams and saved * math.prod(plan.grid) / DDR_RATE < MEETING
 
 
 @lowering(
@@ -175,7 +165,7 @@ def _by_terms(kernel: Kernel, matrix: Matrix) -> Matrix:
 def _split(kernel: Kernel, work: Work, product: Product) -> Split | None:
     """How the terms are dealt to tiles, if they are."""
     if work.cut is None:
-        return split_rule(product, kernel.target.tiles, kernel.budget)
+        return split_rule(product, kernel.target, kernel.budget)
     dealt = work.cut.choice("way", "plan") == "split"
     return split_of(product, work.cut, kernel.target.tiles) if dealt else None
 
@@ -194,7 +184,7 @@ def _plan(kernel: Kernel, work: Work, product: Product, problem: MatmulProblem) 
         return plan_of(problem, work.cut, kernel.target.tiles)
     if (isinstance(product.m, Size) and kernel.target.tiles == 1) or product.m < _FEWEST_PLANNED_ROWS:
         return None
-    return next(iter(ranked(problem, kernel.target.tiles, kernel.budget)), None)
+    return next(iter(ranked(problem, kernel.target, kernel.budget)), None)
 
 
 def _problem(product: Product, work: Work) -> MatmulProblem:

@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from compiler.codegen.slices.precision import engine_format, part_count
 from compiler.codegen.slices.tensors import BLOCK
@@ -22,7 +21,6 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 
-from .blocks import MOST_COLUMNS, MOST_ROWS
 from .feed import ChunkShape, chunk_shape
 from .product import Product
 from .row_blocks import EvenRows, row_blocks
@@ -236,13 +234,7 @@ def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
     return plan
 
 
-@lru_cache(256)
-def ranked(problem: MatmulProblem, tiles: int, room: int) -> tuple[MatmulPlan, ...]:
-    """Plans that fit ``room`` scratchpad bytes, cheap ones first."""
-    return tuple(sorted(_candidates(problem, tiles, room), key=lambda plan: cost(problem, plan)))
-
-
-def _candidates(problem: MatmulProblem, tiles: int, room: int) -> Iterator[MatmulPlan]:
+def candidates(problem: MatmulProblem, tiles: int, room: int) -> Iterator[MatmulPlan]:
     """Whole blocks for every tile: the inner dimension in equal chunks, columns in planes."""
     if problem.k < BLOCK or problem.n < BLOCK:
         return
@@ -314,86 +306,3 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
         return False
     again = {"left": plan.column_turns(problem), "right": plan.row_turns(problem), "none": 2}[plan.stay]
     return again > 1
-
-
-# Rough figures in cycles that rank plans: products of a tile, bytes of DDR, of a tile and of a link, vectors.
-MACS, DDR_RATE, _TILE_DMA, LINK_RATE, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
-_ISSUE, _COPY, MEETING, FIRST_COPY = 223, 1500, 1800, 10000
-_SHORT_RUN = 8.0
-"""An element of a column, which is a run of its own in DDR."""
-_RUN, _MOVE = 4.3, 2.0
-"""A contiguous run of DDR, which all tiles share; a block of a plane that the TDMA moves."""
-_UNHIDDEN = 0.07
-"""Share of what is beside the slowest part of a step that adds to it nevertheless."""
-
-
-def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
-    """Cycles of a plan, roughly: a step takes as long as its slowest part."""
-    tiles, chunks = math.prod(plan.grid), plan.chunks(problem)
-    turns, other = plan.row_turns(problem), plan.column_turns(problem)
-    steps = problem.batches // plan.grid[0] * turns * other * chunks
-    again = {"left": other, "right": turns, "none": 1}[plan.stay]
-    first = steps // again
-    slow, fast = _step(problem, plan, True), _step(problem, plan, False)
-    sums = plan.m * plan.n * problem.out_bytes * tiles / DDR_RATE
-    load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / DDR_RATE
-    begin = FIRST_COPY if plan.has_teams else 0
-    return (
-        begin
-        + first * slow
-        + (steps - first) * fast
-        + sums
-        + load
-        + _left_cost(problem, problem.n - plan.columns(problem) - plan.tail(problem))
-        + _tail_cost(problem, plan)
-    )
-
-
-def _tail_cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
-    """Cycles for columns that the tiles of the last ones compute as well: single elements on their way."""
-    if not plan.tail(problem):
-        return 0.0
-    turns = plan.row_turns(problem)
-    rows = problem.inner + turns * plan.m
-    return rows * _SHORT_RUN + turns * (4 + plan.chunks(problem)) * _ISSUE
-
-
-def _left_cost(problem: MatmulProblem, columns: int) -> float:
-    """Cycles for columns that a plan leaves, block by block: both operands are read again and again."""
-    if not columns:
-        return 0.0
-    ne = columns * problem.m * problem.k * problem.batches / (MACS * 8)
-    left = problem.m * problem.k * ceil_div(columns, MOST_COLUMNS) * (problem.left_raw or 2)
-    right = columns * problem.k * ceil_div(problem.m, MOST_ROWS) * (problem.right_raw or 2)
-    return FIRST_COPY + 2 * max(
-        ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / DDR_RATE
-    )
-
-
-def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
-    """Cycles of one step; ``fresh``: one that loads a chunk of the operand that stays."""
-    tiles = math.prod(plan.grid)
-    products = {Format.FP32: 6, Format.TF32: 2}.get(problem.compute, 1)
-    lanes = ceil_div(plan.m, 8) * ceil_div(plan.k, 16) * ceil_div(plan.n, 8) * 1024
-    ne = 100 * plan.right(problem).row_pieces + products * lanes / MACS
-    chunks, planes = plan.chunks(problem), plan.n // BLOCK
-    stored = plan.m * plan.n * problem.out_bytes / chunks
-    issue, copies, own, all_bytes = 4.0 * _ISSUE, 0.0, stored, stored * tiles
-    runs, moves = plan.m / chunks * tiles, plan.m / chunks * planes * (planes > 1)
-    for name, shape in (("left", plan.left(problem)), ("right", plan.right(problem))):
-        if plan.stay == name and not fresh:
-            continue
-        size = shape.slot_bytes // shape.each * (shape.raw or shape.each)
-        own += size / min(shape.team, shape.pieces)
-        all_bytes += size * tiles / shape.team
-        if not shape.packed:
-            runs += shape.pieces * (shape.rows // shape.splits) * tiles / shape.team
-            moves += shape.rows * shape.planes * (shape.group > 1) / min(shape.team, shape.pieces)
-        loads = ceil_div(shape.pieces, shape.team)
-        issue += loads * _ISSUE * (1 if not shape.raw else 1 + part_count(problem.compute))
-        if shape.team > 1:
-            copies += _COPY + shape.team * shape.piece_elements * shape.each / LINK_RATE
-    vectors = problem.passes * plan.m * plan.n / (_VECTORS * chunks) + moves * _MOVE
-    issue += problem.passes * _ISSUE / chunks
-    parts = ne, vectors, own / _TILE_DMA, all_bytes / DDR_RATE + runs * _RUN, copies + issue
-    return max(parts) + _UNHIDDEN * sum(parts) + (MEETING if plan.has_teams else 0)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.expr import Value, minimum
-from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.kernel import Argument, Kernel, Target
 from compiler.codegen.slices.aligned import (
     Aligned,
     Grid,
@@ -22,7 +22,8 @@ from compiler.codegen.slices.aligned import (
     store_aligned,
 )
 from compiler.codegen.slices.long_runs import into_planes
-from compiler.codegen.slices.precision import PRODUCTS, engine_format, multiply_parts, part_count
+from compiler.codegen.slices.precision import engine_format, multiply_parts, part_count
+from compiler.codegen.slices.rates import Rates, rates_of
 from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.teams.gather import Gather, enter, meet_all
@@ -36,7 +37,6 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT, MOST_MOVES
 
 from .blocks import OperandRange, as_operand, load_operand
 from .feed import to_parts
-from .plan import DDR_RATE, FIRST_COPY, LINK_RATE, MACS
 from .product import Product, constant_planes
 from .result import ResultBlock, finish, sums_format
 
@@ -78,31 +78,35 @@ def row_blocks(product: Product, tiles: int, room: int, extra: int) -> list[RowB
     return [RowBlocks(size) for size in fitting[:_PROPOSED]]
 
 
-def constant_row_blocks(product: Product, tiles: int, room: int, extra: int) -> list[tuple[float, RowBlocks]]:
+def constant_row_blocks(
+    product: Product, target: Target, room: int, extra: int
+) -> list[tuple[float, RowBlocks]]:
     """Good blocks for a constant right operand and a known number of rows, and roughly their cycles."""
     if not _possible(product):
         return []
-    together = [
-        (_cost(product, tiles, 1, True), blocks) for blocks in row_blocks(product, tiles, room, extra)[:1]
-    ]
-    alone = [_blocks_alone(product, used, room, extra) for used in range(1, min(tiles, product.m) + 1)]
+    tiles, rates = target.tiles, rates_of(target.machine)
+    shared = row_blocks(product, tiles, room, extra)[:1]
+    together = [(_cost(product, tiles, 1, True, rates), blocks) for blocks in shared]
+    alone = [_blocks_alone(product, used, room, extra, rates) for used in range(1, min(tiles, product.m) + 1)]
     found = together + [priced for blocks in alone for priced in blocks]
     return sorted(found, key=lambda pair: pair[0])[:_PROPOSED_CONSTANT]
 
 
-def _blocks_alone(product: Product, used: int, room: int, extra: int) -> list[tuple[float, RowBlocks]]:
+def _blocks_alone(
+    product: Product, used: int, room: int, extra: int, rates: Rates
+) -> list[tuple[float, RowBlocks]]:
     """The best blocks for ``used`` tiles that load the right operand themselves; none if none fit."""
     sizes = {turns: ceil_div(product.m, used * turns) for turns in _TURNS}
     fitting = [turns for turns, size in sizes.items() if _bytes(product, size, 0, extra) <= room]
-    priced = ((_cost(product, used, turns, False), RowBlocks(sizes[turns], used)) for turns in fitting)
+    priced = ((_cost(product, used, turns, False, rates), RowBlocks(sizes[turns], used)) for turns in fitting)
     return sorted(priced, key=lambda pair: pair[0])[:1]
 
 
-_LOAD, _STORE, _TURN = 37.0, 33.0, 1800
-"""Bytes that a tile loads in a cycle, that it stores; cycles that a turn takes the core."""
+_COMMANDS = 8
+"""Commands of a turn, which the core issues."""
 
 
-def _cost(product: Product, used: int, turns: int, together: bool) -> float:
+def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates) -> float:
     """Cycles of ``used`` tiles that take rows in ``turns``, roughly.
 
     The first product waits for the right operand; after it, the slowest of DDR, stores, engine, core counts.
@@ -111,14 +115,15 @@ def _cost(product: Product, used: int, turns: int, together: bool) -> float:
     held = parts * aligned_bytes(product.k, product.n, engine_format(product.compute))
     left = rows * product.k * product.left.tensor.bytes_each
     out = rows * product.n * product.out.bytes_each
-    products = len(PRODUCTS) if parts > 1 else 1
-    engine = products * round_up(rows, 8) * round_up(product.k, 16) * round_up(product.n, 8) / MACS
+    engine = rates.products(product.compute, rows, product.k, product.n, wide=True)
     if together:
-        begin = FIRST_COPY + held / LINK_RATE + (held + used * left) / DDR_RATE
+        begin = rates.first_copy + held / rates.shared_link + (held + used * left) / rates.ddr
     else:
-        begin = (held + left) * max(1 / _LOAD, used / DDR_RATE)
-    moved = ((turns - 1) * left + turns * out) * used / DDR_RATE
-    return begin + engine + max(moved, turns * out / _STORE, turns * engine, turns * _TURN)
+        begin = (held + left) * max(1 / rates.load, used / rates.ddr)
+    moved = ((turns - 1) * left + turns * out) * used / rates.ddr
+    return (
+        begin + engine + max(moved, turns * out / rates.store, turns * max(engine, _COMMANDS * rates.issue))
+    )
 
 
 def row_blocks_of(product: Product, cut: Cut, tiles: int) -> RowBlocks:

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.kernel import Argument, Kernel, Target
 from compiler.codegen.slices.aligned import Aligned, Grid, Place, slice_buffer, store_aligned
-from compiler.codegen.slices.precision import PRODUCTS, engine_format, multiply_parts, part_count
+from compiler.codegen.slices.precision import engine_format, multiply_parts
+from compiler.codegen.slices.rates import Rates, rates_of
 from compiler.codegen.slices.shards import sharded_blocks, slices
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import WORD
@@ -110,34 +111,35 @@ def split_of(product: Product, cut: Cut, tiles: int) -> Split:
     return split
 
 
-def splits(product: Product, tiles: int, room: int) -> list[tuple[float, Split]]:
+def splits(product: Product, target: Target, room: int) -> list[tuple[float, Split]]:
     """Good ways to deal the terms, and roughly their cycles, in ``room`` bytes of scratchpad.
 
     None for a product of few terms, or of more blocks than tiles.
     """
+    tiles, rates = target.tiles, rates_of(target.machine)
     if product.k < _FEWEST_TERMS or _blocks(product) > tiles:
         return []
     found = []
     for grid in _grids(product, tiles):
         fitting = [split for split in _chunks(product, grid) if _bytes(product, split) <= room]
-        priced = sorted(((_cost(product, split), split) for split in fitting), key=lambda pair: pair[0])
-        found += priced[:_CHUNKS]
+        priced = [(_cost(product, split, rates), split) for split in fitting]
+        found += sorted(priced, key=lambda pair: pair[0])[:_CHUNKS]
     best = sorted(found, key=lambda pair: pair[0])[:_PROPOSED]
-    return [(cost, replace(split, way=way)) for cost, split in best for way in _ways(product, split)]
+    return [(cost, replace(split, way=way)) for cost, split in best for way in _ways(product, split, rates)]
 
 
-def _ways(product: Product, split: Split) -> tuple[str, ...]:
+def _ways(product: Product, split: Split, rates: Rates) -> tuple[str, ...]:
     """The DTE only where it saves more than the first copy of a program takes, which no price has."""
     rows, columns = split.block(product)
     moved = 2 * WORD * rows * columns * math.prod(split.grid)
-    return WAYS if moved / _DDR > _FIRST_COPY else WAYS[1:]
+    return WAYS if moved / rates.ddr > rates.first_copy else WAYS[1:]
 
 
-def rule(product: Product, tiles: int, room: int) -> Split | None:
+def rule(product: Product, target: Target, room: int) -> Split | None:
     """How to deal the terms without having asked the timing model: only where most tiles would do nothing."""
-    if product.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(product) > tiles:
+    if product.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(product) > target.tiles:
         return None
-    found = splits(product, tiles, room)
+    found = splits(product, target, room)
     return found[0][1] if found else None
 
 
@@ -177,13 +179,11 @@ def _bytes(product: Product, split: Split) -> int:
     return step_bytes(product, rows, columns, split.k) + WORD * (split.grid[3] + 3) * parts.size
 
 
-_TILE, _DDR, _MACS, _VECTORS = 33.0, 150.0, 3400.0, 30.0
-"""In a cycle: bytes of a tile's load and of DDR, products, conversions."""
-_TURN, _RUN, _FIRST_COPY = 1000, 4.3, 9000
-"""Cycles: what a turn takes the core, a run of DDR, the first copy of the DTE beyond others."""
+_COMMANDS = 4
+"""Commands of a turn, which the core issues."""
 
 
-def _cost(product: Product, split: Split) -> float:
+def _cost(product: Product, split: Split, rates: Rates) -> float:
     """Cycles of a split, roughly: its slowest stage, the other stages of one turn, the exchange."""
     rows, columns = split.block(product)
     tiles, turns = math.prod(split.grid), ceil_div(ceil_div(product.k, split.k), split.grid[3])
@@ -196,15 +196,14 @@ def _cost(product: Product, split: Split) -> float:
     converted = left * _passes(product, product.left) + (
         0 if product.packed else right * _passes(product, product.right)
     )
-    products = len(PRODUCTS) if part_count(product.compute) > 1 else 1
     stages = (
-        max(size / _TILE, size * tiles / _DDR + _RUN * runs),
-        converted / _VECTORS,
-        ceil_div(rows, 8) * ceil_div(columns, 8) * 64 * terms * products / _MACS,
+        max(size / rates.load, size * tiles / rates.ddr + rates.ddr_run * runs),
+        converted / rates.vector,
+        rates.products(product.compute, rows, terms, columns, wide=True),
     )
     sums = WORD * rows * columns
-    work = max(stages) + (sum(stages) - max(stages)) / turns + _TURN * turns
-    return work + sums * (2 * tiles / _DDR + 1 / _TILE)
+    work = max(stages) + (sum(stages) - max(stages)) / turns + _COMMANDS * rates.issue * turns
+    return work + sums * (2 * tiles / rates.ddr + 1 / rates.store)
 
 
 def _passes(product: Product, matrix: Matrix) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 WORKERS = (1, 2)
@@ -69,7 +70,7 @@ def even_groups(sizes: Sequence[int], machine: Machine, tiles: int, early: int =
 
 def _tile_rate(machine: Machine, tiles: int) -> float:
     """Bytes that each of all tiles loads in a cycle."""
-    return machine.ddr.nominal.value / machine.engines.clock.value / tiles
+    return ddr_rate(machine) / tiles
 
 
 class LoadTurn(NamedTuple):

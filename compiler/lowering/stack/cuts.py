@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.codegen.kernel import Target
-from compiler.codegen.teams.team import CONTENTION
+from compiler.codegen.slices.rates import rates_of
 from compiler.lowering.conv.plan import OWN, TEAM_LOADS, WEIGHTS
 from compiler.lowering.record import Cut, Work
-from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
@@ -80,7 +79,7 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
 def _has_long_copy(target: Target, stages: Stages) -> bool:
     """Whether the weights of a stage may still be on their way when its step begins."""
     largest = max(stage.layer.weight_bytes() for stage in stages.order)
-    return CONTENTION * largest / link_rate(target.machine) > _LONG_COPY
+    return largest / rates_of(target.machine).shared_link > _LONG_COPY
 
 
 def gathered_cut(target: Target) -> Cut:
@@ -110,13 +109,11 @@ def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
 
 def _ways(target: Target, weights: int) -> tuple[str, ...]:
     """The ways to load ``weights`` bytes of weights, without one that takes far longer than the other."""
-    machine, tiles = target.machine, target.tiles
+    rates, tiles = rates_of(target.machine), target.tiles
     if not weights or tiles == 1:
         return (OWN,)
-    ddr = machine.ddr.nominal.value / machine.engines.clock.value
-    dte, meeting = machine.timing.dte, 2 * machine.timing.barrier.fixed.value
-    copied = dte.issue.value + dte.fixed.value + CONTENTION * weights / link_rate(machine)
-    own, shared = tiles * weights / ddr, weights / ddr + copied + meeting
+    copied = rates.send + rates.copy + weights / rates.shared_link
+    own, shared = tiles * weights / rates.ddr, weights / rates.ddr + copied + rates.meeting
     if own > _FAR * shared:
         return (WEIGHTS,)
     return (OWN,) if shared > _FAR * own else (WEIGHTS, OWN)

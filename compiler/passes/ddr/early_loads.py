@@ -13,6 +13,7 @@ from itertools import pairwise
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.schedule.phases import ScheduledPhase
 from compiler.search.cost.estimate import estimate
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 _USED = 0.75
@@ -38,7 +39,7 @@ def _idle_bytes(kernel: Kernel, machine: Machine) -> int:
     difference stays.
     """
     expected = estimate(kernel, machine)
-    possible = _USED * expected.cycles * machine.ddr.nominal.value / machine.engines.clock.value
+    possible = _USED * expected.cycles * ddr_rate(machine)
     return max(int(possible - expected.ddr_bytes), 0) // kernel.target.tiles
 
 

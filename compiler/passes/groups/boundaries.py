@@ -14,6 +14,7 @@ from compiler.dialect.ops import GroupOp, LoadConstOp
 from compiler.dialect.types import stored_bytes
 from compiler.lowering.sliced.candidates import fewest_tiles
 from compiler.passes.base import RangedContext
+from tx8isa.cost.rates import ddr_rate
 
 from .borders import Borders
 
@@ -68,7 +69,7 @@ class Promise:
     def __init__(self, borders: Borders, stacks: Iterable[tuple[Sequence[GroupOp], int]]) -> None:
         self.borders = borders
         machine = borders.context.machine
-        self.ddr_bytes = machine.ddr.nominal.value / machine.engines.clock.value
+        self.ddr_bytes = ddr_rate(machine)
         self.tiles = fewest_tiles(borders.context.tiles)
         """How many tiles load all weights at least."""
         self.share = {

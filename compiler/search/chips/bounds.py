@@ -12,6 +12,7 @@ from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.lowering.movement.chips.routes import LinkPrice, SendPrice
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, SEND, groups_of, way_of
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 MOST_PRICED = 4096
@@ -33,7 +34,7 @@ def bounds_of(local: Graph, machine: Machine, bytes_each: int, tiles: int) -> Ch
     tensors += [Tensor(name, array.dtype.name, array.shape) for name, array in local.constants.items()]
     moved = sum(tensor.size * (bytes_each if tensor.is_float else 4) for tensor in tensors)
     links = sum(_on_links(local, node, machine, bytes_each, tiles) for node in local.nodes)
-    rate = machine.ddr.nominal.value / machine.engines.clock.value
+    rate = ddr_rate(machine)
     return ChipBounds(moved / rate, links)
 
 

@@ -10,6 +10,7 @@ from compiler.lowering.movement.chips.routes import LinkPrice
 from compiler.lowering.movement.chips.trees import Groups
 from compiler.operators import call_of
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 from .rules import ChipParts, DividedAxis, NeedsWhole, constants_divided, with_parts_of_constants
@@ -107,7 +108,7 @@ class ChipGroups:
         weights = graph.tensors[product.inputs[1]].shape
         columns = graph.tensors[product.outputs[0]].shape[-1]
         rows = math.prod(graph.tensors[product.outputs[0]].shape) // columns
-        moved = math.prod(weights) * self.bytes_each * clock / self.machine.ddr.nominal.value
+        moved = math.prod(weights) * self.bytes_each / ddr_rate(self.machine)
         return max(2 * rows * math.prod(weights) / rate, moved) * (1 - 1 / self.members)
 
 

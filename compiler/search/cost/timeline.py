@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from compiler.codegen.teams.team import CONTENTION, CONTENTION_OF_FEW
+from compiler.codegen.slices.rates import CONTENTION, CONTENTION_OF_FEW
 from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import Machine
 from tx8isa.records.record import Engine

@@ -5,8 +5,10 @@ Matrices of small integers, so that every order of summation gives exactly what 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,16 +16,39 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import meet, own_parts, send, tile_grid
+from compiler.driver import compile_graph
 from compiler.lowering.generate import attempt
 from compiler.lowering.record import Cut
-from compiler_harness import assert_right, draw, one, small_machine
+from compiler_harness import assert_right, draw, graph, one, small_machine
 from matmul_cases import SPM, Case, integers, made, step
 from phase_harness import output_of, phase_program, run_phase, travelling
+from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
 
 def shared(found: list[Cut]) -> list[Cut]:
     return [cut for cut in found if cut.choice("share", "none") != "none"]
+
+
+def slower_ddr(machine: Machine, times: float) -> Machine:
+    """The machine with DDR of so many times its rate."""
+    rate = machine.ddr.nominal
+    figures = {name: getattr(rate, name) * times for name in ("value", "least", "most")}
+    slower = msgspec.structs.replace(machine.ddr, nominal=msgspec.structs.replace(rate, **figures))
+    return msgspec.structs.replace(machine, ddr=slower)
+
+
+@pytest.mark.parametrize(("rows", "terms", "columns"), [(256, 256, 256), (128, 768, 768), (1024, 256, 512)])
+def test_where_ddr_is_slower_fewer_tiles_load_a_constant(rows: int, terms: int, columns: int) -> None:
+    """What is proposed first follows from the rates of the machine, as what the search decides does."""
+    made = graph([("MatMul", ["x", "w"], ["y"], {})], {"x": (rows, terms)}, {"w": draw(terms, columns)})
+    parts = []
+    for times in (1, 0.5):
+        program = compile_graph(made, "fp16", machine=slower_ddr(load_machine(None), times))
+        assert program.report is not None
+        chosen = program.report.templates[0].chosen
+        parts.append(math.prod(chosen.tiles.values()))
+    assert parts[1] < parts[0]
 
 
 @pytest.mark.long

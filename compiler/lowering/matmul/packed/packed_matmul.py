@@ -71,7 +71,7 @@ def _cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Packed or as floats, the likeliest cuts of both first: a short search tries some of each."""
     numbers = _numbers(work)
     product = _as_floats(work, numbers)
-    packed = [plan.cut() for plan in plans(product, numbers, target.tiles, target.spm_bytes)]
+    packed = [plan.cut() for plan in plans(product, numbers, target, target.spm_bytes)]
     floats = product_cuts(target, work, product)
     yield from packed[:2]
     yield from islice(floats, 2)
@@ -104,7 +104,7 @@ def packed_matmul(kernel: Kernel, work: Work) -> None:
 def _plan(kernel: Kernel, work: Work, product: Product, numbers: Numbers) -> PackedPlan | None:
     """How weights are unpacked; None if they are floats."""
     if work.cut is None:
-        return next(iter(plans(product, numbers, kernel.target.tiles, kernel.budget)), None)
+        return next(iter(plans(product, numbers, kernel.target, kernel.budget)), None)
     return plan_of(product, work.cut) if work.cut.choice("way", "plan") == WAY else None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from compiler.codegen.kernel import Target
 from compiler.codegen.slices.aligned import aligned_bytes
+from compiler.codegen.slices.rates import Rates, rates_of
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.lowering.matmul.product import Product
 from compiler.lowering.record import Cut
@@ -67,12 +69,13 @@ def _divides(product: Product, plan: PackedPlan) -> bool:
     return whole and product.n // BLOCK % plan.planes == 0 and product.k % plan.rows == 0
 
 
-def plans(product: Product, numbers: Numbers, tiles: int, room: int) -> list[PackedPlan]:
+def plans(product: Product, numbers: Numbers, target: Target, room: int) -> list[PackedPlan]:
     """Plans that fit ``room`` bytes of scratchpad, those first that give all tiles as much."""
     if not is_possible(product):
         return []
     found = [plan for plan in _candidates(product) if _bytes(product, numbers, plan) <= room]
-    return sorted(found, key=lambda plan: _cost(product, numbers, plan, tiles))[:_PROPOSED]
+    rates = rates_of(target.machine)
+    return sorted(found, key=lambda plan: _cost(product, numbers, plan, target.tiles, rates))[:_PROPOSED]
 
 
 def _candidates(product: Product) -> Iterator[PackedPlan]:
@@ -95,14 +98,13 @@ def _bytes(product: Product, numbers: Numbers, plan: PackedPlan) -> int:
     return left + SLOTS * chunk.size + 2 * chunk.packed + 2 * chunk.elements * chunk.each + 8 * sums + _SPARE
 
 
-_DDR, _UNPACKED, _ISSUE, _INSTRUCTIONS = 150.0, 24.0, 223.0, 10
-"""In a cycle: bytes of DDR, weights that a tile unpacks; cycles for an instruction, of which a chunk has
-so many."""
+_PASSES, _INSTRUCTIONS = 1.25, 10
+"""How often the vector engine goes over a weight to unpack it, as if it were FP32; commands of a chunk."""
 
 
-def _cost(product: Product, numbers: Numbers, plan: PackedPlan, tiles: int) -> float:
+def _cost(product: Product, numbers: Numbers, plan: PackedPlan, tiles: int, rates: Rates) -> float:
     """Cycles, roughly: the slowest of loading, unpacking and issuing, and the first and the last chunk."""
     chunk, blocks = plan.chunk(numbers, product.compute), plan.blocks(product)
     steps = product.k // plan.rows * ceil_div(blocks, tiles)
-    load, unpack = chunk.size * min(tiles, blocks) / _DDR, chunk.elements / _UNPACKED
-    return steps * max(load, unpack, _INSTRUCTIONS * _ISSUE) + load + unpack
+    load, unpack = chunk.size * min(tiles, blocks) / rates.ddr, _PASSES * chunk.elements / rates.vector
+    return steps * max(load, unpack, _INSTRUCTIONS * rates.issue) + load + unpack

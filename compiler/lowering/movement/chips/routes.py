@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from compiler.graph import GraphError
 from compiler.operators.domains.chips.collectives import ALL_REDUCE, DIRECT, DOUBLING, DUAL, RING, TREE, WAYS
-from tx8isa.cost.instructions import chip_link_rate
+from tx8isa.cost.rates import chip_link_rate
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 

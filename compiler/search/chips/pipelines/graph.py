@@ -17,7 +17,7 @@ from compiler.search.chips.rules import ChipParts
 from compiler.search.chips.spread import SpreadGraph, batch_dealt, spread_arranged
 from compiler.search.chips.stage import ChipDivision
 from compiler.search.chips.written import Arrangement, arrangement
-from tx8isa.cost.instructions import chip_link_rate
+from tx8isa.cost.rates import chip_link_rate
 from tx8isa.machine.description import Machine
 
 from .cuts import balanced_cuts, in_stages, stage_cuts, stage_of_states

@@ -1,0 +1,108 @@
+"""Rough prices of plans of a product, by which the search gets the best ones first."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from compiler.codegen.kernel import Target
+from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.rates import Rates, rates_of
+from compiler.codegen.slices.tensors import BLOCK
+from tx8isa.numbers.division import ceil_div
+
+from .blocks import MOST_COLUMNS, MOST_ROWS
+from .plan import MatmulPlan, MatmulProblem, candidates
+
+_UNHIDDEN = 0.35
+"""Share of what is beside the slowest part of a step that adds to it nevertheless."""
+_TILES_OF_REST = 8
+"""Tiles that have work, of those that compute block by block what a plan leaves."""
+
+
+@lru_cache(256)
+def ranked(problem: MatmulProblem, target: Target, room: int) -> tuple[MatmulPlan, ...]:
+    """Plans that fit ``room`` scratchpad bytes, cheap ones first."""
+    rates = rates_of(target.machine)
+    found = candidates(problem, target.tiles, room)
+    return tuple(sorted(found, key=lambda plan: cost(problem, plan, rates)))
+
+
+def cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
+    """Cycles of a plan, roughly: a step takes as long as its slowest part."""
+    tiles, chunks = math.prod(plan.grid), plan.chunks(problem)
+    turns, other = plan.row_turns(problem), plan.column_turns(problem)
+    steps = problem.batches // plan.grid[0] * turns * other * chunks
+    again = {"left": other, "right": turns, "none": 1}[plan.stay]
+    first = steps // again
+    slow, fast = _step(problem, plan, rates, True), _step(problem, plan, rates, False)
+    sums = plan.m * plan.n * problem.out_bytes * tiles / rates.ddr
+    chunks_of_all = sum(shape.slot_bytes / shape.team for shape in (plan.left(problem), plan.right(problem)))
+    load = chunks_of_all * tiles / rates.ddr
+    begin = rates.first_copy if plan.has_teams else 0
+    rest = _left_cost(problem, problem.n - plan.columns(problem) - plan.tail(problem), rates)
+    rest += _tail_cost(problem, plan, rates)
+    return begin + first * slow + (steps - first) * fast + sums + load + rest
+
+
+def meets_in_vain(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> bool:
+    """Whether tiles meet in every step for less than the meeting takes, as with a row and many weights."""
+    teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
+    saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
+    return plan.has_teams and saved * math.prod(plan.grid) / rates.ddr < rates.meeting
+
+
+def _tail_cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
+    """Cycles for columns that the tiles of the last ones compute as well: each row of them is a run."""
+    if not plan.tail(problem):
+        return 0.0
+    turns, loaded = plan.row_turns(problem), 0 if problem.packed else problem.inner
+    runs = loaded * rates.run + turns * plan.m * rates.ddr_run
+    return runs + turns * (4 + plan.chunks(problem)) * rates.issue
+
+
+def _left_cost(problem: MatmulProblem, columns: int, rates: Rates) -> float:
+    """Cycles for columns that a plan leaves, block by block: both operands are read again and again."""
+    if not columns:
+        return 0.0
+    engine = problem.batches * rates.products(problem.compute, problem.m, problem.k, columns, wide=True)
+    left = problem.m * problem.k * ceil_div(columns, MOST_COLUMNS) * (problem.left_raw or 2)
+    right = columns * problem.k * ceil_div(problem.m, MOST_ROWS) * (problem.right_raw or 2)
+    moved = problem.batches * (left + right + problem.m * columns * problem.out_bytes)
+    return rates.first_copy + 2 * max(engine / _TILES_OF_REST, moved / rates.ddr)
+
+
+def _engine(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
+    """Cycles of the matrix engine in a step."""
+    pieces = rates.product * plan.right(problem).row_pieces
+    return pieces + rates.products(problem.compute, plan.m, plan.k, plan.n, wide=True)
+
+
+def _step(problem: MatmulProblem, plan: MatmulPlan, rates: Rates, fresh: bool) -> float:
+    """Cycles of one step; ``fresh``: one that loads a chunk of the operand that stays."""
+    tiles, engine = math.prod(plan.grid), _engine(problem, plan, rates)
+    chunks, planes = plan.chunks(problem), plan.n // BLOCK
+    stored = plan.m * plan.n * problem.out_bytes / chunks
+    issue, copies, own, all_bytes = 4 * rates.issue, 0.0, stored / rates.store, stored * tiles
+    runs, moves = plan.m / chunks * tiles, plan.m / chunks * planes * (planes > 1)
+    for name, shape in (("left", plan.left(problem)), ("right", plan.right(problem))):
+        if plan.stay == name and not fresh:
+            continue
+        size = shape.slot_bytes // shape.each * (shape.raw or shape.each)
+        own += size / min(shape.team, shape.pieces) / rates.load
+        all_bytes += size * tiles / shape.team
+        if not shape.packed:
+            of_tile = shape.pieces * (shape.rows // shape.splits) / shape.team
+            runs += of_tile * tiles
+            own += of_tile * rates.run
+            moves += shape.rows * shape.planes * (shape.group > 1) / min(shape.team, shape.pieces)
+        loads = ceil_div(shape.pieces, shape.team)
+        own += loads * rates.transfer
+        issue += loads * rates.issue * (1 if not shape.raw else 1 + part_count(problem.compute))
+        if shape.team > 1:
+            sent = shape.team * shape.piece_elements * shape.each
+            copies += rates.send + rates.copy + sent / rates.link
+    vectors = problem.passes * plan.m * plan.n / (rates.vector * chunks) + moves * rates.move
+    issue += problem.passes * rates.issue / chunks
+    parts = engine, vectors, own, all_bytes / rates.ddr + runs * rates.ddr_run, copies + issue
+    return max(parts) + _UNHIDDEN * sum(parts) + (rates.meeting if plan.has_teams else 0)
