@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 from asm.image import LIVE_ROLES, LiveRange
+from browsers import needs_browser, start
 from documents import ROOT
 from emulator.watch.report.page import make_page
 from emulator.watch.report.sink import ReportSink
@@ -29,13 +29,10 @@ from report_tiles import tiles_of
 from time_slices import Slices
 from tx8isa.machine.description import load_machine
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 TILES, NODES = 6, 7
 EVIL = "</script><img src=x onerror=alert(1)>"
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("CI") != "true" and not (BROWSER and DRIVER), reason="chromium or chromedriver is missing"
-)
+pytestmark = needs_browser
 
 
 def a_report(path: Path) -> None:
@@ -66,21 +63,6 @@ def live_ranges(source: Slices) -> list[LiveRange]:
         for at in range(load_machine(None).spm.bytes // size)
         for third, ends in enumerate(pairwise(thirds))
     ]
-
-
-def start() -> Any:
-    """A browser without a window."""
-    assert BROWSER, "chromium is missing"
-    assert DRIVER, "chromedriver is missing"
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(argument)
-    options.add_argument("--window-size=1280,800")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
 
 
 def opened(driver: Any, path: Path) -> None:

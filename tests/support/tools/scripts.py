@@ -1,4 +1,4 @@
-"""Scripts of the project that are in no package, imported for a test: benchmarks/ and docs/generate.py."""
+"""Scripts of the project that are in no package, imported for a test: benchmarks/ and those of docs/."""
 
 from __future__ import annotations
 
@@ -26,7 +26,16 @@ def benchmark_modules(*names: str) -> Iterator[SimpleNamespace]:
 
 def generator() -> ModuleType:
     """``docs/generate.py`` as a module of its own."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
+    return _script("docs/generate.py")
+
+
+def site_script(name: str) -> ModuleType:
+    """A script of ``docs/site`` as a module of its own."""
+    return _script(f"docs/site/{name}.py")
+
+
+def _script(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.rpartition("/")[2].removesuffix(".py"), ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
