@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,15 @@ def fenced(language: str, text: str) -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
+def merged(outputs: list[Any]) -> Iterator[Any]:
+    """Outputs of a cell, consecutive printed ones as one."""
+    for printed, group in groupby(outputs, lambda output: output["output_type"] == "stream"):
+        if printed:
+            yield {"output_type": "stream", "text": "".join(output["text"] for output in group)}
+        else:
+            yield from group
+
+
 def shown(output: Any, picture: Path) -> str:
     """One output as Markdown; an SVG goes into the file ``picture``."""
     if output["output_type"] == "stream":
@@ -45,7 +55,7 @@ def shown(output: Any, picture: Path) -> str:
         picture.write_text(data["image/svg+xml"], encoding="utf-8")
         return f"![Output of the cell above]({picture.name})\n"
     if "text/html" in data:
-        return fenced("{raw} html", data["text/html"])
+        return fenced("{raw} html", f'<div style="overflow-x: auto">{data["text/html"]}</div>')
     return fenced("text", data["text/plain"])
 
 
@@ -57,7 +67,7 @@ def parts(notebook: Any, page: Path) -> Iterator[str]:
             yield f"{cell['source']}\n"
         else:
             yield fenced("python", cell["source"])
-            yield from (shown(output, next(pictures)) for output in cell["outputs"])
+            yield from (shown(output, next(pictures)) for output in merged(cell["outputs"]))
 
 
 def write_page(path: Path, page: Path) -> None:

@@ -65,7 +65,8 @@ def test_links_to_notebooks_lead_to_pages() -> None:
 
 def test_a_page_has_what_cells_gave(notebooks: Any, tmp_path: Path) -> None:
     outputs = [
-        {"output_type": "stream", "text": "printed\n```\n"},
+        {"output_type": "stream", "text": "printed\n"},
+        {"output_type": "stream", "text": "```\n"},
         {"output_type": "display_data", "data": {"image/svg+xml": "<svg/>", "text/plain": "x"}},
         {"output_type": "execute_result", "data": {"text/html": "<b>1</b>", "text/plain": "x"}},
         {"output_type": "execute_result", "data": {"text/plain": "7"}},
@@ -77,7 +78,8 @@ def test_a_page_has_what_cells_gave(notebooks: Any, tmp_path: Path) -> None:
     page = "\n".join(notebooks.parts({"cells": cells}, tmp_path / "one.md"))
     assert page == (
         "# Title\n\n```python\nf()\n```\n\n````text\nprinted\n```\n````\n\n"
-        "![Output of the cell above](one-2.svg)\n\n```{raw} html\n<b>1</b>\n```\n\n```text\n7\n```\n"
+        "![Output of the cell above](one-2.svg)\n\n"
+        '```{raw} html\n<div style="overflow-x: auto"><b>1</b></div>\n```\n\n```text\n7\n```\n'
     )
     assert (tmp_path / "one-2.svg").read_text() == "<svg/>"
 
