@@ -225,7 +225,7 @@ def compile(
     ``{"past": "present"}``, which may grow; ``replaceable``: constants that sessions may replace
     (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
     ``search`` and ``residency`` as the options of tx8cc. ``chips``: their number along x and y; ``parallel``:
-    how they share the work, ``"dp=2,tp=2"``, by default the best by estimate (docs/chips.md).
+    how they share the work, ``"dp=2,tp=2"``, by default the best by estimate (docs/parallel.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a

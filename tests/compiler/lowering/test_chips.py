@@ -69,7 +69,7 @@ def test_all_reduce(
 
 
 def summed(parts: list[Array], ring: tuple[int, ...], way: str) -> Array:
-    """The sum in the order of docs/chips.md; pairs are neighbours by number, as on two rows."""
+    """The sum in the order of docs/exchanges.md; pairs are neighbours by number, as on two rows."""
     return pair_sum(parts) if way in ("tree", "doubling") else ring_sum(parts, ring, dual=way == "dual")
 
 

@@ -90,7 +90,7 @@ def on_one(graph: Graph, dtype: str) -> dict[str, Array]:
 
 
 def ring_sum(parts: list[Array], ring: tuple[int, ...], dual: bool = False) -> Array:
-    """Sums in the order of docs/chips.md: that of chunk c begins with member c + 1 and ends with member c.
+    """Sums in the order of docs/exchanges.md: that of chunk c begins with member c + 1, ends with member c.
 
     In a dual ring the second half of each chunk is summed against the direction of the ring.
     """
