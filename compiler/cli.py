@@ -17,6 +17,7 @@ from compiler.evaluation.integers import with_integers
 from compiler.tools.execution import (
     at_sizes_of_inputs,
     bound_reader,
+    check_viewed,
     compile_options,
     execute,
     inputs_of,
@@ -29,6 +30,7 @@ from compiler.tools.execution import (
     say_random,
     stateful,
     verify_nodes,
+    view,
 )
 from compiler.tools.extensions import failure_in, load_all
 from compiler.tools.options import check_usage, chosen, make_parser
@@ -94,6 +96,8 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
     """Compile one graph."""
     from .frontend.formats import is_ttir
 
+    if options.view:
+        check_viewed(graph)
     try:
         if is_ttir(graph):
             return _run_kernel(options, graph)
@@ -188,11 +192,15 @@ def _run(options: argparse.Namespace, path: Path) -> int:
         _say_what_is_made(options, program, folder, table)
     if options.timing:
         print_out(timing_table(program.timing))
-    status = execute(options, program, inputs, path, source) if options.run else 0
+    status, outcome = execute(options, program, inputs, path, source) if options.run else (0, None)
     if options.report == "-" and not options.run:
         print_out(report_text(program, None))
+    verified = None
     if options.verify_nodes:
-        status = max(status, verify_nodes(options, program, inputs, folder, source))
+        failed, verified = verify_nodes(options, program, inputs, folder, source)
+        status = max(status, failed)
+    if options.view:
+        view(options, program, path, outcome, verified)
     if options.prove:
         status = max(status, prove(options, program))
     return status
@@ -299,7 +307,7 @@ def _compiled(
     # The cache has programs for one chip and one size.
     if options.no_cache or options.parallel is not None or machine.chip_count > 1 or ranges is not None:
         return compiled()
-    observed = options.timing or options.print_ir_after or options.report or options.save_plan
+    observed = options.timing or options.print_ir_after or options.report or options.save_plan or options.view
     return compile_cached(graph, machine, compile_options(options), compiled, say, not observed)
 
 

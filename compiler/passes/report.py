@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import ControlOperation, GroupOp, TensorOperation
-from compiler.dialect.types import stored_bytes
+from compiler.dialect.types import format_of, stored_bytes
 from compiler.evaluation.remarks import CoreWork
 from compiler.operators.domains.chips.collectives import COLLECTIVES, RECEIVE, SEND
 from compiler.passes.ddr.placement import DdrRange, range_of
@@ -30,10 +30,11 @@ _LEAST_SHARE = 0.01
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A member of a group: its graph node and its operator."""
+    """A member of a group: its graph node, its operator, and the format of its result."""
 
     node: str
     operator: str
+    format: str = ""
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -238,7 +239,7 @@ def _phase(context: Context, name: str, operation: TensorOperation, image: Image
     return Phase(
         name,
         grouped.tag.data if grouped is not None and grouped.tag is not None else tag,
-        [Member(member.node.data, member.op) for member in members],
+        [Member(member.node.data, member.op, _format(member)) for member in members],
         None if grouped is None or grouped.template is None else grouped.template.value.data,
         None if grouped is None else planned(cut_of(grouped)),
         operation.barrier is not None,
@@ -248,6 +249,11 @@ def _phase(context: Context, name: str, operation: TensorOperation, image: Image
         None if grouped is None or grouped.estimate is None else grouped.estimate.value.data,
         name in context.on_core,
     )
+
+
+def _format(member: TensorOperation) -> str:
+    """The format of the first result; empty without a result."""
+    return next((format_of(result.type).token for result in member.results), "")
 
 
 def _region(ddr_range: DdrRange, image: Image) -> DdrRegion:

@@ -117,9 +117,12 @@ class _Ways:
             self.engines |= set(entry.engines)
 
 
-def check_model(read: Reader, path: Path) -> Check:
-    """Read a model and find how its operators will run. GraphError for a file that cannot be read at all."""
-    survey, supported, used = Survey(free=_FREE), True, None
+def check_model(read: Reader, path: Path, survey: Survey | None = None) -> Check:
+    """Read a model and find how its operators will run. GraphError for a file that cannot be read at all.
+
+    ``survey`` receives the fates of the nodes.
+    """
+    survey, supported, used = survey or Survey(free=_FREE), True, None
     try:
         used = {node.name for node in read(path, survey).nodes}
     except GraphError as error:
@@ -210,7 +213,7 @@ def _refused(fate: Fate, error: GraphError) -> Row:
 
 def table(check: Check) -> str:
     """Format the rows as a table for people, with a last line about the whole model."""
-    rows = [(one_line(row.operator), row.count, one_line(_how(row))) for row in check.operators]
+    rows = [(one_line(row.operator), row.count, one_line(how(row))) for row in check.operators]
     width = max(len("operator"), *(len(operator) for operator, _, _ in rows), 0)
     lines = [f"{'operator':<{width}}  {'nodes':>5}  runs on"]
     lines += [f"{operator:<{width}}  {count:>5}  {how}" for operator, count, how in rows]
@@ -219,7 +222,8 @@ def table(check: Check) -> str:
     )
 
 
-def _how(row: Row) -> str:
+def how(row: Row) -> str:
+    """What computes the nodes of a row, or why they are refused, for people."""
     if row.state == "refused":
         names = ", ".join(f"'{name}'" for name in row.nodes[:_SHOWN_NODES])
         more = ", ..." if row.count > _SHOWN_NODES else ""

@@ -202,10 +202,11 @@ def execute(
     inputs: Mapping[str, Array],
     graph: Path,
     source: FloatModel | None,
-) -> int:
-    """Run the program, judge its outputs, write and print what the options ask for; return the exit status.
+) -> tuple[int, Outcome | None]:
+    """Run the program, judge its outputs, write and print what the options ask for.
 
-    ``source``: the network of floats that was quantised.
+    Return the exit status and the outcome, None after a fault. ``source``: the network of floats that was
+    quantised.
     """
     from . import run
 
@@ -214,7 +215,7 @@ def execute(
     try:
         outcome = run.check(program, inputs, _watch(options, graph, program), source)
     except run.RunFault as fault:
-        return _faulted(options, program, fault)
+        return _faulted(options, program, fault), None
     if options.output_dir:
         run.write_arrays(chosen_folder(options, options.output_dir, graph), outcome.outputs)
     say(options, run.table(outcome))
@@ -226,7 +227,8 @@ def execute(
 
         print_out(run_document(program, _asked(options, program), outcome))
     status = 0 if outcome.ok else RUN_FAILED
-    return max([status, *(tell(error_line("tx8cc", text), INPUT_AT_FAULT) for text in outcome.unwritten)])
+    unwritten = [tell(error_line("tx8cc", text), INPUT_AT_FAULT) for text in outcome.unwritten]
+    return max([status, *unwritten]), outcome
 
 
 def _asked(options: argparse.Namespace, program: Program) -> str:
@@ -261,7 +263,7 @@ def _watch(options: argparse.Namespace, graph: Path, program: Program) -> Watch:
         timed=True,
         statistics=options.stats,
         progress=not options.quiet,
-        phases=bool(options.report),
+        phases=bool(options.report or options.view),
         title=str(program_folder(options, graph) / "prog.bin"),
         page=options.html,
         trace=options.trace,
@@ -277,8 +279,11 @@ def verify_nodes(
     inputs: Mapping[str, Array],
     folder: Path,
     source: FloatModel | None,
-) -> int:
-    """Verify every node; write the first that differs to the folder ``wrong`` next to the program."""
+) -> tuple[int, Verification | None]:
+    """Verify every node; write the first that differs to the folder ``wrong`` next to the program.
+
+    Return the exit status and the verdicts, None after a fault.
+    """
     from compiler.driver import compile_graph
 
     from . import run
@@ -293,14 +298,38 @@ def verify_nodes(
             source,
         )
     except run.RunFault as fault:
-        return _faulted(options, program, fault)
+        return _faulted(options, program, fault), None
     say(options, nodes.table(found))
     if options.json:
         from .verdicts import nodes_document
 
         print_out(nodes_document(program, _asked(options, program), found))
     _write_part(options, program, found, folder)
-    return 0 if found.ok else RUN_FAILED
+    return 0 if found.ok else RUN_FAILED, found
+
+
+def check_viewed(path: Path) -> None:
+    """Raise Tx8Error for a file that --view cannot show."""
+    from .view import checked_source
+
+    checked_source(path)
+
+
+def view(
+    options: argparse.Namespace,
+    program: Program,
+    path: Path,
+    outcome: Outcome | None,
+    verified: Verification | None,
+) -> None:
+    """Write the network with what is known of its nodes (--view)."""
+    from compiler.frontend import ModelFile
+
+    from .view import write_view
+
+    checks = None if verified is None else verified.checks
+    files = write_view(options.view, path, bound_reader(options, ModelFile(path)), program, outcome, checks)
+    say(options, one_line(f"view: {', '.join(map(str, files))}"))
 
 
 def prove(options: argparse.Namespace, program: Program) -> int:
@@ -323,7 +352,7 @@ def prove(options: argparse.Namespace, program: Program) -> int:
 
 def _write_part(options: argparse.Namespace, program: Program, found: Verification, folder: Path) -> None:
     """Write the smallest wrong graph, and print how to run it."""
-    from .excerpt import write_excerpt
+    from .verification.excerpt import write_excerpt
 
     if found.part is not None:
         files = write_excerpt(folder / "wrong", found.part.graph, found.part.inputs)

@@ -34,7 +34,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.tools.arrays import Archive
 from tx8isa.tools.files import read_text
 
-from .excerpt import npz_bytes
+from .verification.excerpt import npz_bytes
 
 SMALL_BYTES = 64
 """Constants up to this size are in the text."""

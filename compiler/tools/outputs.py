@@ -81,7 +81,15 @@ def _arrays(
 def _views(options: argparse.Namespace) -> list[Role]:
     """Return the files about the compilation and the run."""
     names = ("save_plan", "save_formats", "report", "html", "trace")
-    return [(f"--{name.replace('_', '-')}", getattr(options, name)) for name in names]
+    files = [(f"--{name.replace('_', '-')}", getattr(options, name)) for name in names]
+    viewed = view_files(options.view, options.verify_nodes) if options.view else []
+    return [*files, *((f"{file.name} in --view", file) for file in viewed)]
+
+
+def view_files(folder: str, verified: bool) -> list[Path]:
+    """Return the files of a view; the last one has the errors of verified nodes."""
+    names = ("model.onnx", "graph.json", "cycles.json", "bytes.json", *["error.json"] * verified)
+    return [Path(folder) / name for name in names]
 
 
 def _program_files(options: argparse.Namespace, graph: Path) -> Iterator[Role]:

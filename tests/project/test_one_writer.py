@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "tx8isa/tools/caches.py:unlink": "--cache-clear removes entries of the caches",
     "tx8isa/tools/caches.py:rmdir": "--cache-clear removes folders of the caches",
     "compiler/tools/cache.py:unlink": "the program cache removes the entries that were not used for longest",
-    "compiler/tools/excerpt.py:ZipFile": "an archive in memory, which the writer stores",
+    "compiler/tools/verification/excerpt.py:ZipFile": "an archive in memory, which the writer stores",
     "emulator/chips/ranks/sentinel.py:unlink": "removes what a killed rank has left",
     "emulator/memory/image_file.py:truncate": "a file in memory that has no name",
     "emulator/watch/trace/file.py:GzipFile": "compresses into the open file of the writer",

@@ -30,7 +30,7 @@ documents: python -m tx8 prints where they are"""
 
 
 _OF_A_RUN = ("output_dir", "stats", "html", "trace", "strict", "gdb", "save_inputs")
-_OF_ONE_GRAPH = ("plan", "save_plan", "report", "html", "trace", "gdb", "calibrate")
+_OF_ONE_GRAPH = ("plan", "save_plan", "report", "view", "html", "trace", "gdb", "calibrate")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -257,6 +257,11 @@ def _add_search_options(parser: argparse._ArgumentGroup) -> None:
     )
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
+
+
+def _add_message_options(parser: argparse._ArgumentGroup) -> None:
+    """Add the options about printing, reports and the program cache."""
+    add = parser.add_argument
     add(
         "--report",
         type=report_target,
@@ -264,11 +269,12 @@ def _add_search_options(parser: argparse._ArgumentGroup) -> None:
         help="write groups, divisions, memory maps and cycles, with --run also simulated ones, - for "
         "standard output; FILE.html is the page of --html",
     )
-
-
-def _add_message_options(parser: argparse._ArgumentGroup) -> None:
-    """Add the options about printing and the program cache."""
-    add = parser.add_argument
+    add(
+        "--view",
+        metavar="DIR",
+        help="write an ONNX model with phase, cycles, bytes and errors of each node, for Netron and Model "
+        "Explorer (docs/compiler_tools.md)",
+    )
     add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
     add(
         "--json",
@@ -376,7 +382,9 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Turn a --report that is a page into --html, which is the same."""
+    """Turn a --report that is a page into --html, which is the same; --view needs a program, too."""
+    if options.view and (options.check or options.estimate):
+        parser.error("--view shows a program, which --check and --estimate do not make")
     if options.report is None or report_form(options.report) != "html":
         return
     if options.html is not None:

@@ -20,9 +20,10 @@ from compiler.evaluation.judgement import FloatModel, Judgement, judged, kind_of
 from compiler.evaluation.reference import run_reference
 from compiler.evaluation.tolerance import Verdict, judge
 from compiler.graph import DTYPES, Array, Graph, Node, Tensor
-from compiler.tools.excerpt import excerpt, with_outputs
 from compiler.tools.run import check, execute
 from tx8isa.tools.command_line import one_line
+
+from .excerpt import excerpt, with_outputs
 
 Compile = Callable[[Graph], Program]
 Values = Mapping[str, Array]

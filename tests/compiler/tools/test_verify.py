@@ -19,7 +19,7 @@ from compiler.driver import Program, compile_graph
 from compiler.evaluation.reference import run_reference
 from compiler.frontend.json.reader import load_graph
 from compiler.graph import Array, Graph
-from compiler.tools.excerpt import excerpt, with_outputs, write_excerpt
+from compiler.tools.verification.excerpt import excerpt, with_outputs, write_excerpt
 from compiler.tools.verification.nodes import table, verify
 from compiler_harness import draw, graph, ints
 
