@@ -65,7 +65,7 @@ def _inside(build: Builder, coordinate: str, size: int, padding: str, aligned: b
 
 def _reflected(aligned: bool) -> Boundary:
     def boundary(build: Builder, index: str, size: int) -> Neighbour:
-        return Neighbour(clamped(build, mirrored(build, index, *_borders(size, aligned)), size), None)
+        return Neighbour(clamped(build, mirrored(build, index, *_borders(size, aligned)), size))
 
     return boundary
 

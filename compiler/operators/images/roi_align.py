@@ -15,7 +15,7 @@ from compiler.operators.record import Attribute, Call, Input, Output, Types, rul
 from compiler.operators.types import FLOAT, rank_within
 
 from .adaptive_regions import Bins, largest, means, samples_of
-from .sampling import clamped, corners, edge_outside, images_are_addressable, total, within
+from .sampling import clamped, corners, edge_outside, images_are_addressable, total, where_inside, within
 
 _MOST_SAMPLES = 1 << 20
 """The most samples of all bins of a call with mode max."""
@@ -64,13 +64,12 @@ def _roi_align(build: Builder, call: Call) -> tuple[str, ...]:
     counts, ratio = (call.integer("output_height"), call.integer("output_width")), _ratio(call)
     rows, columns = counts[0] * ratio, counts[1] * ratio
     spread: Shape = (regions, rows, columns)
-    coordinates, weight = [], ""
+    coordinates, insides = [], []
     for axis, size in enumerate((height, width)):
         at = _samples(build, call, 1 - axis, counts[axis])
         at = reshaped(build, at, *((regions, rows, 1) if axis == 0 else (regions, 1, columns)))
         at = reshaped(build, build("Expand", at, build.ints(*spread)), math.prod(spread))
-        inside = within(build, at, -1.0, size)
-        weight = build("Mul", weight, inside) if weight else inside
+        insides.append(within(build, at, -1.0, size))
         coordinates.append(clamped(build, at, size))
     image = reshaped(build, build("Cast", call.name(2), to=CAST_NUMBERS["int64"]), regions, 1)
     first = build("Mul", image, build.constant(np.array(height * width), "int64"))
@@ -78,7 +77,7 @@ def _roi_align(build: Builder, call: Call) -> tuple[str, ...]:
     parts = corners(build, x, first, coordinates, "linear", edge_outside)
     takes_largest = call.string("mode") == "max"
     value = build("Max", *parts) if takes_largest else total(build, parts)
-    value = build("Mul", value, reshaped(build, weight, -1, 1))
+    value = where_inside(build, insides, value)
     bins = reshaped(build, value, regions, counts[0], ratio, counts[1], ratio, channels)
     pooled = build("ReduceMax" if takes_largest else "ReduceMean", bins, axes=(2, 4), keepdims=0)
     return (permuted(build, pooled, 0, 3, 1, 2),)

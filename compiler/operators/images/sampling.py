@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -26,7 +27,8 @@ class Neighbour:
     """An element along one axis that contributes to a sample."""
 
     index: str  # a float
-    weight: str | None  # None: 1
+    weight: str | None = None  # None: 1
+    inside: str | None = None  # a truth value: 0 takes the place of elements that are not; None: all are
 
 
 Boundary = Callable[[Builder, str, int], Neighbour]
@@ -39,20 +41,27 @@ def clamped(build: Builder, coordinate: str, size: int) -> str:
 
 
 def within(build: Builder, value: str, low: float, high: float) -> str:
-    """Return 1.0 where a value is in low .. high, else 0.0."""
+    """Return whether a value is in low .. high."""
     not_below = build("GreaterOrEqual", value, build.like(value, low))
-    both = build("And", not_below, build("LessOrEqual", value, build.like(value, high)))
-    return build("Cast", both, to=CAST_NUMBERS["float32"])
+    return build("And", not_below, build("LessOrEqual", value, build.like(value, high)))
+
+
+def where_inside(build: Builder, inside: Sequence[str], rows: str) -> str:
+    """Return rows [P, C], with 0 for points [P] that are outside along an axis, whatever number is there."""
+    if not inside:
+        return rows
+    everywhere = reduce(lambda one, other: build("And", one, other), inside)
+    return build("Where", reshaped(build, everywhere, -1, 1), rows, build.like(rows, 0))
 
 
 def zero_outside(build: Builder, index: str, size: int) -> Neighbour:
     """Read 0 for elements outside."""
-    return Neighbour(clamped(build, index, size), within(build, index, 0, size - 1))
+    return Neighbour(clamped(build, index, size), inside=within(build, index, 0, size - 1))
 
 
 def edge_outside(build: Builder, index: str, size: int) -> Neighbour:
     """Read the elements at the edge for elements outside."""
-    return Neighbour(clamped(build, index, size), None)
+    return Neighbour(clamped(build, index, size))
 
 
 def mirrored(build: Builder, coordinate: str, low: float, high: float) -> str:
@@ -111,9 +120,7 @@ def corners(
     for x, size in zip(coordinates, sizes, strict=True):
         neighbours = []
         for index, weight in _interpolated(build, x, mode):
-            element = boundary(build, index, size)
-            factors = [factor for factor in (weight, element.weight) if factor is not None]
-            neighbours.append(Neighbour(element.index, _product(build, factors)))
+            neighbours.append(replace(boundary(build, index, size), weight=weight))
         axes.append(neighbours)
     return [_corner(build, table, first, chosen, sizes) for chosen in itertools.product(*axes)]
 
@@ -136,7 +143,8 @@ def _corner(
         row = build("Add", build("Mul", row, build.like(row, size)), element.index)
     rows = build("Gather", table, build("Add", build("Cast", row, to=CAST_NUMBERS["int64"]), first), axis=0)
     weight = _product(build, [element.weight for element in elements if element.weight is not None])
-    return rows if weight is None else build("Mul", rows, reshaped(build, weight, -1, 1))
+    rows = rows if weight is None else build("Mul", rows, reshaped(build, weight, -1, 1))
+    return where_inside(build, [element.inside for element in elements if element.inside is not None], rows)
 
 
 def total(build: Builder, parts: Sequence[str]) -> str:

@@ -150,6 +150,36 @@ def test_a_special_number_stays_where_it_belongs(name: str) -> None:
     assert not differences(name, 1, "fp16", "inf", 3)
 
 
+def _samples(op: str, image: Array) -> Case:
+    """A sample inside of an image and one outside, where its value is 0."""
+    if op == "GridSample":
+        grid = np.array([[[[0.0, 0.0], [3.0, -3.0]]]], np.float32)
+        return Case(op, {"x": image, "grid": grid}, {"padding_mode": "zeros"}, 22, ["x", "grid"])
+    if op == "RoiAlign":
+        rois = np.array([[1, 1, 2, 2], [9, -9, 11, -7]], np.float32)
+        operands = {"x": image, "rois": rois, "i": np.zeros(2, np.int64)}
+        return Case(op, operands, {"sampling_ratio": 1}, 22, list(operands))
+    offsets = np.zeros((1, 2, 4, 4), np.float32)
+    offsets[0, :, 3, 3] = 7
+    operands = {"x": image, "w": np.ones((1, 1, 1, 1), np.float32), "o": offsets}
+    return Case(op, operands, {"kernel_shape": (1, 1)}, 22, list(operands))
+
+
+@pytest.mark.parametrize(
+    "special", ["nan", *(pytest.param(each, marks=pytest.mark.long) for each in ("inf", "-inf"))]
+)
+@pytest.mark.parametrize("op", ["GridSample", "RoiAlign", "DeformConv"])
+def test_samples_outside_of_an_image_are_zero_whatever_its_border_holds(op: str, special: str) -> None:
+    image = np.ones((1, 1, 4, 4), np.float32)
+    image[0, 0, [0, 3], :] = image[0, 0, :, [0, 3]] = SPECIAL[special]
+    image[0, 0, 0, 0] = 1.0  # which ONNX's evaluator multiplies by 0 for a region outside
+    case = _samples(op, image)
+    got = run.execute(compiler.compile(case.graph(), "fp16", 3), case.fed())[0]["out"].reshape(-1)
+    wanted = _expected(case).reshape(-1).astype(np.float64)
+    np.testing.assert_array_equal(got.astype(np.float64), wanted)
+    assert wanted[-1] == 0.0 and np.count_nonzero(wanted == 1.0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 7))
 @pytest.mark.parametrize("special", SPECIAL)
