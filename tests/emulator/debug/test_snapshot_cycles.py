@@ -63,9 +63,11 @@ def test_a_range_that_begins_in_the_middle_executes_no_rows_of_its_own(
         if not system.run(pause=Pause(place)):
             break
         snapshot = through_file(system)
-        system = build(text, machine, timed=True, sinks=[TimeRange()])
+        wanted = TimeRange()
+        system = build(text, machine, timed=True, sinks=[wanted])
         restore(system, snapshot)
         system.run()
+        assert wanted.least == wanted.most is not None, "reading it simulates both ends to the last row"
         assert system.simulator is not None
         state = system.simulator.save()
         places = tile_places(state.run.chip)
