@@ -150,6 +150,29 @@ def test_planes_that_the_matrix_engine_writes_together(
     assert_like_separate_phases(model, shape, halo(7, 1), tmp_path, near=True)
 
 
+@pytest.mark.parametrize(("kernel", "relu"), [(1, True), (1, False), (3, True)])
+def test_bytes_that_are_a_fifth_of_the_sums_are_at_most_a_step_away(
+    kernel: int, relu: bool, tmp_path: Path
+) -> None:
+    """Whatever the engine adds to a sum on the way to bytes would show: a step is five units of it."""
+    net, shape = QuantisedNet(kernel, "uint8"), (1, 64, 5, 4)
+    x = net.quantised("x", shape, 0.5, lowest=True)
+    few = net.rng.integers(-1, 2, (128, 64, kernel, kernel)) * (
+        net.rng.random((128, 64, kernel, kernel)) < 0.2
+    )
+    weights = net.op("DequantizeLinear", net.constant(few.astype(np.int8)), net.constant(np.float32(0.5)))
+    made = net.op("Conv", x.name, weights, pads=[kernel // 2] * 4)
+    y = net.quantised(net.op("Relu", made) if relu else made, (1, 128, 5, 4), 1.25, lowest=relu)
+    model = net.model(shape, y)
+    feeds = {"x": (100 * np.random.default_rng(1).random(shape)).astype(np.float32)}
+    program = compile_graph(replace(imported(model, tmp_path), near=True), "fp16", 16)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,), want = outputs_of(program, feeds).values(), session.run(None, feeds)[0]
+    assert " q1=" in program.text
+    assert np.abs(found.astype(int) - want.astype(int)).max() <= 1
+    assert want.max() > 60 and len(np.unique(want)) > 50
+
+
 def assert_like_separate_phases(
     model: Any, shape: tuple[int, ...], cut: dict[str, Any], folder: Path, near: bool = False
 ) -> None:

@@ -55,6 +55,14 @@ def residuals() -> Graph:
     return net.graph()
 
 
+def shortcut() -> Graph:
+    """The result of the stage before is added, which comes to the other tiles just then."""
+    net = Net(1, 70, 10, 8)
+    net.node("Relu", [net.conv("x", "a", (128, 70, 1, 1))], "b")
+    net.node("Add", [net.conv("b", "c", (128, 128, 3, 3), **PADDED), "b"], "y")
+    return net.graph()
+
+
 def gated() -> Graph:
     """An operand of a step that the stack computes."""
     net = Net(1, 70, 10, 8)
@@ -69,6 +77,7 @@ NETS = {
     "inverted": inverted,
     "stem": lambda: stem(128),
     "residuals": residuals,
+    "shortcut": shortcut,
     "gated": gated,
 }
 

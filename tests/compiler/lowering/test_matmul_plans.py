@@ -18,10 +18,11 @@ from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import meet, own_parts, send, tile_grid
 from compiler.driver import compile_graph
 from compiler.lowering.generate import attempt
+from compiler.lowering.matmul.matmul import matmul_cuts
 from compiler.lowering.record import Cut
 from compiler_harness import assert_right, draw, graph, one, small_machine
 from matmul_cases import SPM, Case, integers, made, step
-from phase_harness import output_of, phase_program, run_phase, travelling
+from phase_harness import generated_in, output_of, phase_program, run_phase, travelling
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 
@@ -36,6 +37,20 @@ def slower_ddr(machine: Machine, times: float) -> Machine:
     figures = {name: getattr(rate, name) * times for name in ("value", "least", "most")}
     slower = msgspec.structs.replace(machine.ddr, nominal=msgspec.structs.replace(rate, **figures))
     return msgspec.structs.replace(machine, ddr=slower)
+
+
+@pytest.mark.parametrize("spm", [260, 400, 700, 1200])
+@pytest.mark.parametrize(
+    ("fmt", "stored"), [(Format.FP16, None), (Format.BF16, Format.FP32), (Format.FP32, None)]
+)
+def test_a_plan_that_is_proposed_fits_the_scratchpad(fmt: Format, stored: Format | None, spm: int) -> None:
+    """Also what is left of the inner dimension: the code of every plan has its buffers in so many KiB."""
+    case = made((512, 512 + 33), (512 + 33, 512), fmt, stored=stored, out=fmt)
+    target = Target(16, spm << 10, fmt)
+    found = [cut for cut in matmul_cuts(target, case.work) if cut.choice("stay", "") and cut.sizes]
+    assert len(found) >= 4
+    for cut in found:
+        generated_in(case.cut(cut).lower, target, target.spm_bytes)
 
 
 @pytest.mark.parametrize(("rows", "terms", "columns"), [(256, 256, 256), (128, 768, 768), (1024, 256, 512)])

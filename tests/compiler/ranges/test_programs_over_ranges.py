@@ -15,7 +15,7 @@ from compiler.cli import main
 from control_models import declared, node, truth
 from control_models import made as model_of
 from emulator.memory.shapes import SizeError
-from range_models import encoder, one_node, perceptron, recurrent_cell
+from range_models import encoder, one_node, perceptron, recurrent_cell, residual_products
 from time_bench import warm
 from tx8isa.machine.description import Machine, load_machine
 
@@ -60,6 +60,18 @@ def test_a_sequence_in_parts_stores_all_of_its_results() -> None:
         wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
         for output, array in zip(model.graph.output, wanted, strict=True):
             np.testing.assert_allclose(found[output.name], array, atol=0.02)
+
+
+def test_shares_of_several_planes_that_overlap_store_each_row_once() -> None:
+    """The last tiles have rows of their neighbours, too, where the shares do not divide the rows evenly."""
+    model = residual_products()
+    made = tx8.compile(model, dtype="fp16", dims={"rows": (1, 16, 100)})
+    for count in (1, 15, 16, 17, 99, 100):
+        x = np.random.default_rng(count).standard_normal((count, 256)).astype(np.float32)
+        wanted = reference(model, {"x": x})
+        found = made.run({"x": x}, timed=False)
+        assert found.hazards == ()
+        assert np.abs(found[0] - wanted).max() < 4e-3 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("residency", ["on", "off"])

@@ -220,9 +220,12 @@ def byte_mlp(seed: int, dtype: str, rows: int, columns: int) -> tuple[Any, tuple
 
 
 def byte_encoder(
-    seed: int, dtype: str, rows: int = 64, columns: int = 256, heads: int = 8
+    seed: int, dtype: str, rows: int = 64, columns: int = 256, heads: int = 8, floats_first: bool = False
 ) -> tuple[Any, tuple[int, ...]]:
-    """A transformer block whose products read bytes; all else, and its result, are floats."""
+    """A transformer block whose products read bytes; all else, and its result, are floats.
+
+    ``floats_first``: the products of queries, keys and values are those of floats.
+    """
     net, shape, depth = QuantisedNet(seed, dtype), (1, rows, columns), columns // heads
 
     def floats(*extents: int, mean: float = 0.0) -> str:
@@ -234,15 +237,16 @@ def byte_encoder(
     def read(value: str, inner: int, scale: float) -> str:
         return net.quantised(value, (*shape[:-1], inner), scale).name
 
-    def product(value: str, inner: int, count: int) -> str:
-        weights = net.weights((inner, count), 1, True)[0]
+    def product(value: str, inner: int, count: int, of_bytes: bool = True) -> str:
+        weights = net.weights((inner, count), 1, True)[0] if of_bytes else floats(inner, count)
         return net.op("Add", net.op("MatMul", value, weights), floats(count))
 
     def part(value: str, order: tuple[int, ...]) -> str:
         split = net.constant(np.array([1, rows, heads, depth], np.int64))
-        return net.op("Transpose", net.op("Reshape", product(value, columns, columns), split), perm=order)
+        made = product(value, columns, columns, not floats_first)
+        return net.op("Transpose", net.op("Reshape", made, split), perm=order)
 
-    first = read(normal("x"), columns, 0.03)
+    first = normal("x") if floats_first else read(normal("x"), columns, 0.03)
     scores = net.op("MatMul", part(first, (0, 2, 1, 3)), part(first, (0, 2, 3, 1)))
     scaled = net.op("Mul", scores, net.constant(np.float32(depth**-0.5)))
     mixed = net.op("MatMul", net.op("Softmax", scaled, axis=-1), part(first, (0, 2, 1, 3)))

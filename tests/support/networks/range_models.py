@@ -61,6 +61,14 @@ def perceptron() -> ModelProto:
     return w.model({"x": (TensorProto.FLOAT, ["rows", 96])}, {last: (TensorProto.FLOAT, ["rows", 96])})
 
 
+def residual_products(width: int = 256) -> ModelProto:
+    """Rows of any number and of whole planes: two products and a residual."""
+    w = ModelWriter(3)
+    hidden = w.add("Relu", w.add("MatMul", "x", w.weights(width, 2 * width)))
+    last = w.add("Add", w.add("MatMul", hidden, w.weights(2 * width, width)), "x")
+    return w.model({"x": (TensorProto.FLOAT, ["rows", width])}, {last: (TensorProto.FLOAT, ["rows", width])})
+
+
 def encoder(width: int = 64, heads: int = 2, longest: int = 160) -> ModelProto:
     """A block of a transformer over ``batch`` texts of ``seq`` words, with positions and a mask."""
     w = ModelWriter(2)
