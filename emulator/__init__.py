@@ -11,14 +11,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from emulator.tile.fault import Fault
+    from emulator.tile.fault import Category, Fault
 
     from .memory.buffers import InputError
     from .program import Program, load
 
-__all__ = ["Fault", "InputError", "Program", "load"]
+__all__ = ["Category", "Fault", "InputError", "Program", "load"]
 
-_HOME = {"Fault": "tile.fault", "InputError": "program", "Program": "program", "load": "program"}
+_HOME = {
+    "Category": "tile.fault",
+    "Fault": "tile.fault",
+    "InputError": "program",
+    "Program": "program",
+    "load": "program",
+}
 
 
 def __getattr__(name: str) -> Any:

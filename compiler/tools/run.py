@@ -44,8 +44,9 @@ class RunFault(Exception):
     ``unwritten``: messages about files of the run that could not be written.
     """
 
-    def __init__(self, text: str, unwritten: Sequence[str] = ()) -> None:
-        super().__init__(text)
+    def __init__(self, fault: emulator.Fault, unwritten: Sequence[str] = ()) -> None:
+        super().__init__(str(fault))
+        self.kind = fault.kind
         self.unwritten = tuple(unwritten)
 
 
@@ -175,7 +176,7 @@ def _run_on_chips(
     try:
         mesh.run()
     except emulator.Fault as fault:
-        raise RunFault(str(fault)) from None
+        raise RunFault(fault) from None
     hazards = mesh.hazards() if watch.strict else None
     if hazards is not None:
         checks = [chip.sanitizer for chip in mesh.chips if chip.sanitizer]
@@ -187,7 +188,7 @@ def _run_on_chips(
     return _Run(outputs, instructions, mesh.cycles, None, (), None, data, ())
 
 
-def _go(system: System, watch: Watch) -> str:
+def _go(system: System, watch: Watch) -> emulator.Fault | None:
     """Run to the end, or under a debugger; return the fault, if there is one."""
     import emulator
     from emulator.cli.progress import show_progress
@@ -201,8 +202,8 @@ def _go(system: System, watch: Watch) -> str:
         else:
             debug(system, watch.gdb, files=watch.files)
     except emulator.Fault as fault:
-        return str(fault)
-    return ""
+        return fault
+    return None
 
 
 def _hazards(system: System, watch: Watch) -> tuple[HazardData, ...] | None:

@@ -28,12 +28,18 @@ def run_document(program: Program, dtype: str, outcome: Outcome) -> str:
     )
     time = {"cycles": outcome.cycles, "cycles_range": ends}
     found = {"instructions": outcome.instructions, **time, "hazards": outcome.hazards}
-    return _document(program, dtype, outcome.ok, {"fault": None, "outputs": outputs, **found})
+    return _document(
+        program,
+        dtype,
+        outcome.ok,
+        {"fault": None, "fault_kind": None, "fault_category": None, "outputs": outputs, **found},
+    )
 
 
 def fault_document(program: Program, dtype: str, fault: RunFault) -> str:
     """Return a run that stopped with a fault: it has no outputs."""
-    return _document(program, dtype, False, {"fault": str(fault), "outputs": []})
+    found = {"fault": str(fault), "fault_kind": fault.kind, "fault_category": fault.kind.category}
+    return _document(program, dtype, False, {**found, "outputs": []})
 
 
 def nodes_document(program: Program, dtype: str, found: Verification) -> str:

@@ -20,7 +20,7 @@ from emulator.memory import state, stop
 from emulator.memory.areas import Bytes
 from emulator.tile import environment, ncc, pmu, trap
 from emulator.tile.device import Device
-from emulator.tile.fault import Fault, fault, place
+from emulator.tile.fault import Fault, FaultKind, fault, place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.errors import Tx8Error
@@ -193,7 +193,7 @@ class Chip:
         """Raise Fault for a tile that has executed the most instructions it may."""
         if tile.retired >= limit:
             text = f"stopped after {tile.retired} instructions, the limit given"
-            raise self.traffic.fault(tile, text + self.traffic.looking_for(tile))
+            raise self.traffic.fault(tile, text + self.traffic.looking_for(tile), FaultKind.INSTRUCTIONS)
 
     def serve(self, tile: Tile, reason: int) -> None:
         """Serve the reason that ``enter`` returned, or enter the program's trap handler.
@@ -239,7 +239,7 @@ class Chip:
             name = CSR_NAMES.get(values["csr"], "which does not exist")
             what = "read" if name not in CSRS else "write"
             text = f"{record.mnemonic}: cannot {what} CSR 0x{values['csr']:x}, {name}"
-            raise self.traffic.fault(tile, text)
+            raise self.traffic.fault(tile, text, FaultKind.CSR)
 
     def _access_register(self, tile: Tile) -> None:
         """Execute a load or store to a register of a device; Fault when there is no such register."""
@@ -255,7 +255,7 @@ class Chip:
                 return
             if self.simulator is None and record.kind == "load":
                 text = "the counter counts time: run with --timed (System(timed=True))"
-                raise self.traffic.fault(tile, text)
+                raise self.traffic.fault(tile, text, FaultKind.NEEDS_TIME)
         if device is None or not _transfer(device, tile, record, values, address - device.base):
             raise fault(self.image, tile, stop.MEMORY)
         tile.advance(self.codes[tile.number].size(tile.pc))
@@ -278,7 +278,8 @@ class Chip:
             what = f"{name} may raise numeric exceptions that the program does not mask"
         else:
             what = f"{self._decode(tile)[0].mnemonic} reads what engines or copies make"
-        return self.traffic.fault(tile, f"{what}; a run without data (data=False) cannot go on")
+        text = f"{what}; a run without data (data=False) cannot go on"
+        return self.traffic.fault(tile, text, FaultKind.NEEDS_DATA)
 
     def _core_bytes(self, tile: Tile, pc: int, address: int, size: int) -> Bytes | None:
         """Return bytes as a tile's kernel core sees them for its instruction at ``pc``, or None.
@@ -324,10 +325,11 @@ class Chip:
             return
         if record.mnemonic != "ecall":
             said = environment.last_words(tile) if record.mnemonic == "ebreak" else ""
-            raise self.traffic.fault(tile, f"{record.mnemonic}: {said or 'there is no debugger'}")
+            text = f"{record.mnemonic}: {said or 'there is no debugger'}"
+            raise self.traffic.fault(tile, text, FaultKind.BREAKPOINT)
         if trap.has_handler(tile) and not environment.knows_call(tile):
             text = "ecall: the environment has no such call, and the program handles traps"
-            raise self.traffic.fault(tile, text)
+            raise self.traffic.fault(tile, text, FaultKind.CALL)
         pc = tile.pc
         environment.environment_call(tile, partial(self._core_bytes, tile, pc))
         if tile.status is Status.EXITED:
@@ -338,7 +340,7 @@ class Chip:
                 observer.exited(tile)
             if tile.exit_code:
                 text = f"the program exited with status {tile.exit_code}"
-                raise Fault(f"{place(self.image, tile, pc)}: {text}")
+                raise Fault(f"{place(self.image, tile, pc)}: {text}", FaultKind.STATUS)
 
 
 def _find_device(devices: Sequence[Device], address: int) -> Device | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.tile.events import Packet
-from emulator.tile.fault import Fault
+from emulator.tile.fault import Fault, FaultKind
 
 STREAMS, PACKETS = 64, 32
 FIRST_SRAM_STREAM = 32
@@ -33,7 +33,7 @@ class Update:
         """Apply the update; Fault when the target has no such packet (proposed)."""
         fsm = streams[self.target]
         if not fsm.has(self.packet):
-            raise Fault(self.refusal)
+            raise Fault(self.refusal, FaultKind.PACKET)
         fsm.update(self.packet)
 
 

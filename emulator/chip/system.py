@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from operator import itemgetter
 from typing import Unpack
 
 from asm.image import Image
@@ -108,14 +109,14 @@ class System(Chip):
         """Return True if a strict run repeats an earlier state: it would then repeat itself without end."""
         return self.sanitizer is not None and self.sanitizer.repeats()
 
-    def _end_quanta(self, faults: list[tuple[int, str]]) -> bool:
+    def _end_quanta(self, faults: list[tuple[int, Fault]]) -> bool:
         """End a round; return True if copies were carried out or barriers released.
 
         Fault: the first fault.
         """
         self.show_output()
         if faults:
-            raise Fault(min(faults)[1])
+            raise min(faults, key=itemgetter(0))[1]
         return self.end_round()
 
     def _run_quanta(
@@ -125,7 +126,7 @@ class System(Chip):
         tiles: list[Tile],
         quanta: Mapping[int, int],
         limit: int,
-    ) -> list[tuple[int, str]]:
+    ) -> list[tuple[int, Fault]]:
         """Run the quanta of some tiles, given by their ends; return faults as ``_run_tiles`` does.
 
         A tile whose log of simulated time is full waits until all have stopped, and continues when the logs
@@ -133,7 +134,7 @@ class System(Chip):
         """
         for tile in tiles:
             tile.words[state.LIMIT] = min(quanta[tile.number], limit, self._pause.instructions)
-        faults: list[tuple[int, str]] = []
+        faults: list[tuple[int, Fault]] = []
         alone = self.traffic.unwatched and self._pause == Pause()
         while tiles:
             self._host_threads.begin(tiles, len(scratch), min(limit, self._pause.instructions), alone)
@@ -166,10 +167,10 @@ class System(Chip):
         """Return the instruction count at which the quantum of a tile ends in the next round."""
         return min(limit, tile.retired + QUANTUM)
 
-    def _run_tiles(self, scratch: Bytes, limit: int) -> list[tuple[int, str]]:
+    def _run_tiles(self, scratch: Bytes, limit: int) -> list[tuple[int, Fault]]:
         """Run one thread's part.
 
-        Return faults as (tile, text): an exception would keep the memories alive.
+        Return faults as (tile, fault).
         """
         faults = []
 
@@ -178,7 +179,7 @@ class System(Chip):
                 return self._go_on(tile, self._reason(tile, reason), limit)
             except Fault as error:
                 self.engines.finish(tile)  # instructions issued before the fault complete
-                faults.append((tile.number, str(error)))
+                faults.append((tile.number, error.bare))
                 return False
 
         self._host_threads.share(scratch, go_on)

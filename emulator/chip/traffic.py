@@ -17,7 +17,7 @@ from emulator.memory import state
 from emulator.memory.made import MadeBytes
 from emulator.memory.resetting import Area
 from emulator.tile.events import Copy
-from emulator.tile.fault import Fault, place
+from emulator.tile.fault import Fault, FaultKind, place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.records.meaning import Action, Control
@@ -126,12 +126,12 @@ class Traffic:
             members = values["tiles"]
             if members & ~self.everyone:
                 text = f"operand 'tiles' = 0x{members:x}, expected a set inside 0x{self.everyone:x}"
-                raise self.fault(tile, f"{record.mnemonic}: {text}")
+                raise self.fault(tile, f"{record.mnemonic}: {text}", FaultKind.VALUE)
             return [t.number for t in self.tiles if members >> t.number & 1]
         number = values.get("tile", tile.number)
         if number >= len(self.tiles):
             text = f"operand 'tile' = {number}, expected 0..{len(self.tiles) - 1}"
-            raise self.fault(tile, f"{record.mnemonic}: {text}")
+            raise self.fault(tile, f"{record.mnemonic}: {text}", FaultKind.VALUE)
         return [number]
 
     def later(self, tile: Tile, work: Sent | Update) -> None:
@@ -174,15 +174,15 @@ class Traffic:
         what = self.polls[tile.number]
         return f"; its last poll was of {what}" if what else ""
 
-    def fault(self, tile: Tile, text: str) -> Fault:
+    def fault(self, tile: Tile, text: str, kind: FaultKind) -> Fault:
         """Return a fault of the instruction that a tile is at."""
-        return Fault(f"{place(self.image, tile, tile.pc)}: {text}")
+        return Fault(f"{place(self.image, tile, tile.pc)}: {text}", kind)
 
     def _enter_barrier(self, tile: Tile, group: int) -> None:
         if not group >> tile.number & 1 or group & ~self.everyone:
             text = f"ncc.barrier: operand 'tiles' = 0x{group:x}, expected a set with this tile's bit"
             text += f" 0x{1 << tile.number:x}, inside 0x{self.everyone:x}"
-            raise self.fault(tile, text)
+            raise self.fault(tile, text, FaultKind.VALUE)
         tile.group = group
         tile.status = Status.BARRIER
         for observer in self.observers:
@@ -222,7 +222,8 @@ class Traffic:
 
     def deadlock(self) -> Fault:
         """Return the fault of a hanging program: where each tile waits, and for what."""
-        return Fault("the program can never go on: " + "; ".join(self.standstill()))
+        text = "the program can never go on: " + "; ".join(self.standstill())
+        return Fault(text, FaultKind.DEADLOCK)
 
     def standstill(self) -> list[str]:
         """Return for each hanging tile the place where it waits, and for what."""

@@ -24,7 +24,7 @@ from emulator.chip.system import System
 from emulator.memory import state
 from emulator.memory.areas import GRANULE_SHIFT, Bytes
 from emulator.tile.events import Pieces, Side
-from emulator.tile.fault import Fault
+from emulator.tile.fault import Fault, FaultKind
 from emulator.tile.tile import Status
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
@@ -49,6 +49,12 @@ class Failure(NamedTuple):
     """The beginning of the round in which it happened; the chip does nothing more."""
     chip: int
     text: str
+    kind: FaultKind
+
+    @property
+    def fault(self) -> Fault:
+        """The fault that ends the run."""
+        return Fault(self.text, self.kind)
 
 
 class Outgoing(NamedTuple):
@@ -236,7 +242,8 @@ class LinkedChip(System):
         try:
             yield
         except Fault as fault:
-            self.failure = Failure(self.time.now, self.number, f"chip {self.number}: {fault}")
+            text = f"chip {self.number}: {fault}"
+            self.failure = Failure(self.time.now, self.number, text, fault.kind)
 
     def _run_round(self, limit: int) -> None:
         runnable = [t for t in self.tiles if t.status is Status.RUNNING and not self.time.is_full(t)]

@@ -19,7 +19,6 @@ from emulator.chip.memories import Memories
 from emulator.chip.options import DEFAULTS, RunOptions
 from emulator.chip.pause import UNLIMITED
 from emulator.memory.pages import SharedSegments
-from emulator.tile.fault import Fault
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
 from emulator.watch.strict.hazards import Hazard
@@ -173,7 +172,7 @@ class ChipMesh:
         still = self._of_all(Stillness.of(self.chips, self._moved))
         failures = [failure for one in still for failure in one.failures]
         if failures:
-            raise Fault(min(failures).text)
+            raise min(failures).fault
         if all(one.over for one in still):
             return True
         if any(one.moved for one in still):

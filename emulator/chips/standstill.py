@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from emulator.tile.fault import Fault
+from emulator.tile.fault import Fault, FaultKind
 
 from .linked_chip import Failure, LinkedChip
 
@@ -82,7 +82,8 @@ def deadlock(hindrances: Iterable[Hindrance]) -> Fault:
     waits = [text for one in ordered for text in one.waits]
     links = [text for one in ordered for text in one.links]
     carried = _some(links) if links else "none has carried anything"
-    return Fault(f"the program can never go on: {_some(waits)}; no link has anything to carry ({carried})")
+    text = f"the program can never go on: {_some(waits)}; no link has anything to carry ({carried})"
+    return Fault(text, FaultKind.DEADLOCK)
 
 
 def _some(texts: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from emulator.chips.links import Passage
 from emulator.chips.mesh import ChipMesh
 from emulator.memory.buffers import Array
 from emulator.program import Program
+from emulator.tile.fault import Fault
 from emulator.timing.slices import TICKS, Sink
 from emulator.watch.report.file import PageFile, check_target
 from emulator.watch.stats.compare import compare
@@ -164,11 +165,13 @@ class ChipsWatching:
     def _passed(self, passage: Passage) -> None:
         self._tracks[passage.source].add(passage)
 
-    def findings(self, mesh: ChipMesh, outputs: dict[str, Array], fault: str, dumps: Dumps) -> RunFindings:
+    def findings(
+        self, mesh: ChipMesh, outputs: dict[str, Array], fault: Fault | None, dumps: Dumps
+    ) -> RunFindings:
         """Return the findings about the chips of a finished run."""
         return RunFindings(outputs, [self._found(chip, fault, dumps) for chip in mesh.chips], link_uses(mesh))
 
-    def _found(self, chip: LinkedChip, fault: str, dumps: Dumps) -> ChipFindings:
+    def _found(self, chip: LinkedChip, fault: Fault | None, dumps: Dumps) -> ChipFindings:
         number, checked = chip.number, chip.sanitizer
         hazards = checked.hazards() if checked else None
         statistics, page = self._statistics.get(number), self._pages.get(number)
@@ -182,7 +185,7 @@ class ChipsWatching:
             gave_up=bool(checked and checked.gave_up),
             report=make_report(statistics, chip.tiles) if statistics else None,
             executed=list(executed(chip.tiles)) if statistics else [],
-            page=page.content(chip.tiles, fault, hazards) if page else b"",
+            page=page.content(chip.tiles, str(fault or ""), hazards) if page else b"",
             trace=part.summary if part else {},
             trace_error=part.error if part else None,
             dumps=list(dumps.lines(chip)) if shown else [],

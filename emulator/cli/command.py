@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from emulator.debug.snapshot.commands import Saver
     from emulator.memory.buffers import Array
     from emulator.program import Program
+    from emulator.tile.fault import Fault
     from emulator.timing.slices import Sink
     from emulator.watch.strict.hazards import Hazard
 
@@ -177,7 +178,7 @@ def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps, team
 def _tell(
     options: argparse.Namespace,
     found: RunFindings,
-    fault: str,
+    fault: Fault | None,
     files: dict[str, Path],
     watching: ChipsWatching,
 ) -> int:
@@ -203,7 +204,7 @@ def _tell(
     return status
 
 
-def _print_cycles(options: argparse.Namespace, fault: str, cycles: int | None) -> None:
+def _print_cycles(options: argparse.Namespace, fault: Fault | None, cycles: int | None) -> None:
     """Print the cycles of a run with ``--cycles-only`` if no other option asks for output."""
     shown = options.stats or options.against or options.json or options.trace
     if options.cycles_only and not fault and not (shown or options.html or options.report):
@@ -226,7 +227,7 @@ def _left_out(system: System) -> bool:
 def _print_verdict(
     options: argparse.Namespace,
     status: int,
-    fault: str,
+    fault: Fault | None,
     outputs: Mapping[str, Array],
     hazards: Sequence[Hazard] | None,
     left_out: bool,
@@ -327,12 +328,12 @@ def _views(options: argparse.Namespace) -> Views:
     return Views(options.program, bool(options.stats), page, data, options.trace, against)
 
 
-def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:
+def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> Fault | None:
     """Run the program, or let a debugger run it; print and return the fault, if there is one."""
     return _reported(options, partial(_run_or_debug, system, options, saver))
 
 
-def _reported(options: argparse.Namespace, run: Callable[[], None]) -> str:
+def _reported(options: argparse.Namespace, run: Callable[[], None]) -> Fault | None:
     """Run; print and return the fault, if there is one."""
     from emulator.tile.fault import Fault
 
@@ -340,8 +341,8 @@ def _reported(options: argparse.Namespace, run: Callable[[], None]) -> str:
         run()
     except Fault as fault:
         note(f"{options.program}: fault: {fault}")
-        return str(fault)
-    return ""
+        return fault
+    return None
 
 
 def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | None) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from emulator.debug.explore import Difference
+from emulator.tile.fault import Fault
 from emulator.watch.strict.hazards import Hazard, Site, grouped
 
 
@@ -42,6 +43,7 @@ class HazardData(msgspec.Struct, frozen=True):
     """A hazard; ``first`` and ``last`` are bytes of ``memory``, if not empty, as the engines see them."""
 
     kind: str
+    category: str
     at: SiteData
     other: SiteData | None
     memory: str
@@ -69,6 +71,8 @@ class Verdict(msgspec.Struct, frozen=True):
     program: str
     status: int
     fault: str | None
+    fault_kind: str | None
+    fault_category: str | None
     outputs: tuple[OutputData, ...]
     """The outputs; none after a fault, or when the run was saved before its end."""
     hazards: tuple[HazardData, ...] | None
@@ -97,7 +101,7 @@ def output_data(name: str, array: np.ndarray[Any, Any]) -> OutputData:
 def verdict(
     program: str,
     status: int,
-    fault: str,
+    fault: Fault | None,
     outputs: Mapping[str, np.ndarray[Any, Any]],
     hazards: Sequence[Hazard] | None,
     left_out: bool,
@@ -108,7 +112,9 @@ def verdict(
     found = Verdict(
         program=program,
         status=status,
-        fault=fault or None,
+        fault=None if fault is None else str(fault),
+        fault_kind=None if fault is None else fault.kind,
+        fault_category=None if fault is None else fault.category,
         outputs=tuple(output_data(name, array) for name, array in outputs.items()),
         hazards=None if hazards is None else hazards_data(hazards),
         hazards_left_out=left_out,
@@ -131,6 +137,7 @@ def _hazard(hazard: Hazard, also: Sequence[int]) -> HazardData:
     other = None if hazard.other is None else _site(hazard.other)
     return HazardData(
         hazard.kind,
+        hazard.category,
         _site(hazard.at),
         other,
         hazard.memory,

@@ -12,6 +12,7 @@ from tx8isa.machine.description import Machine
 
 if TYPE_CHECKING:
     from emulator.chip.system import System
+    from emulator.tile.fault import Fault
     from emulator.timing.slices import Sink
     from emulator.watch.report.file import PageFile
     from emulator.watch.stats.sink import Statistics
@@ -97,7 +98,7 @@ class Watching:
             found += compare(self._against, make_report(self.statistics, system.tiles)).lines()
         return found
 
-    def finish(self, system: System, fault: str) -> list[str]:
+    def finish(self, system: System, fault: Fault | None) -> list[str]:
         """Write the files of a finished run; return messages about unwritable files.
 
         ``fault``: the fault that stopped the run, if any. The outputs of the run are written by then, so that
@@ -107,7 +108,7 @@ class Watching:
         errors = []
         try:
             if self._page is not None:
-                self._page.finish(system.tiles, fault, found)
+                self._page.finish(system.tiles, str(fault or ""), found)
         except Tx8Error as error:
             errors.append(str(error))
         try:

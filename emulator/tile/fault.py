@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from enum import StrEnum
+from typing import Any, NamedTuple, Self
 
 from asm.image import Image, named_place
 from emulator.core import predecode
@@ -18,8 +20,220 @@ from tx8isa.table.encoding import value_error
 from .tile import Tile
 
 
+class Category(StrEnum):
+    """The reason why the emulator refuses an instruction, or reports a finding."""
+
+    UNDEFINED = "undefined by the chip"
+    CONTRACT = "against the contract"
+    UNPREDICTABLE = "not predictable"
+    MISSING = "not implemented"
+    STOPPED = "stopped on request"
+
+
+class Facts(NamedTuple):
+    """The facts about a kind of fault or of finding."""
+
+    name: str
+    category: Category
+    meaning: str
+    fix: str = ""
+    """The remedy; empty if each finding has its own."""
+    reason: int | None = None
+    """The ``stop`` of compiled code that becomes this kind of fault."""
+
+
+class CategorisedKind(StrEnum):
+    """A kind of fault or of finding; its value is its name."""
+
+    facts: Facts
+
+    def __new__(cls, *facts: Any) -> Self:
+        """Return the member with its facts."""
+        found = Facts(*facts)
+        member = str.__new__(cls, found.name)
+        member._value_, member.facts = found.name, found
+        return member
+
+    @property
+    def category(self) -> Category:
+        """The reason why the emulator refuses or reports it."""
+        return self.facts.category
+
+
+UNDEFINED, CONTRACT = Category.UNDEFINED, Category.CONTRACT
+MISSING, STOPPED = Category.MISSING, Category.STOPPED
+
+
+class FaultKind(CategorisedKind):
+    """The kinds of faults."""
+
+    ILLEGAL = Facts(
+        "illegal-instruction",
+        UNDEFINED,
+        "the bytes are no instruction",
+        "jump to instructions only, and keep data outside of the text",
+        stop.ILLEGAL,
+    )
+    OPCODE = Facts(
+        "opcode",
+        UNDEFINED,
+        "a packet's engine has no such instruction",
+        "see the opcodes in docs/isa",
+        stop.OPCODE,
+    )
+    WORKER = Facts(
+        "worker",
+        UNDEFINED,
+        "the machine does not have the worker",
+        "use a worker that the machine has",
+        stop.WORKER,
+    )
+    CSR = Facts(
+        "csr",
+        UNDEFINED,
+        "the core has no such control register, or it is read-only",
+        "see the registers of the core in docs/isa.md",
+        stop.CSR,
+    )
+    MEMORY = Facts(
+        "address",
+        UNDEFINED,
+        "the core sees neither memory nor register there",
+        "use %core(symbol), or the address of an SPM byte as the core sees it",
+        stop.MEMORY,
+    )
+    JUMP = Facts(
+        "branch",
+        CONTRACT,
+        "the target of a branch is outside the program",
+        "end with the exit call, and return with the ra of the caller",
+        stop.JUMP,
+    )
+    RANGE = Facts(
+        "range", CONTRACT, "an operand leaves its memory", "lower the count or the address", stop.RANGE
+    )
+    ALIGNMENT = Facts(
+        "alignment",
+        CONTRACT,
+        "an address is not a multiple of its alignment",
+        "round the address to the multiple",
+        stop.ALIGNMENT,
+    )
+    VALUE = Facts(
+        "value",
+        CONTRACT,
+        "an operand or a register has a value that is not allowed",
+        "use a value that the message allows",
+        stop.VALUE,
+    )
+    RULE = Facts("rule", CONTRACT, "operands contradict each other", "make the operands agree", stop.RULE)
+    STRIDE = Facts(
+        "stride",
+        CONTRACT,
+        "a byte stride is not a multiple of the element's bytes",
+        "multiply the stride by the bytes of an element",
+        stop.STRIDE,
+    )
+    END = Facts(
+        "end",
+        CONTRACT,
+        "an end register contradicts the other registers",
+        "write the address of the last byte, or 0",
+        stop.END,
+    )
+    BUSY = Facts(
+        "busy",
+        CONTRACT,
+        "a block of the DTE is told to start a copy before its last one is done",
+        "wait for bit 0 of dma_status first",
+    )
+    PACKET = Facts(
+        "packet",
+        CONTRACT,
+        "a stream does not have the packet that it is told about",
+        "configure the stream for as many packets first",
+    )
+    DEADLOCK = Facts(
+        "deadlock",
+        CONTRACT,
+        "no tile can ever go on",
+        "let every tile of a barrier reach it, and send what tiles wait for",
+    )
+    LIMIT = Facts(
+        "emulator-limit",
+        MISSING,
+        "one instruction is larger than the emulator takes",
+        "divide the work among several instructions",
+    )
+    OTHER_CARD = Facts(
+        "other-card",
+        MISSING,
+        "an address is on another card, and one chip is emulated",
+        "run it on a machine of several chips",
+    )
+    CALL = Facts(
+        "environment-call", MISSING, "the environment has no such call", "use exit (93) or write (64)"
+    )
+    NEEDS_DATA = Facts(
+        "needs-data",
+        MISSING,
+        "a run without data meets a value that engines make",
+        "run with data",
+        stop.MADE,
+    )
+    NEEDS_TIME = Facts(
+        "needs-time", MISSING, "a counter of time is read in a run without simulated time", "run with --timed"
+    )
+    EXCEPTION = Facts(
+        "exception",
+        STOPPED,
+        "a numeric exception is not masked, and stops the machine",
+        "mask the exception, or avoid its cause",
+        stop.EXCEPTION,
+    )
+    STATUS = Facts(
+        "exit-status",
+        STOPPED,
+        "the program exits with a status other than 0",
+        "see what the program checks before it exits",
+    )
+    BREAKPOINT = Facts(
+        "breakpoint",
+        STOPPED,
+        "ebreak without a debugger, as an assertion ends",
+        "see what the program checks there",
+    )
+    INSTRUCTIONS = Facts(
+        "instruction-limit",
+        STOPPED,
+        "a tile has executed as many instructions as it may",
+        "look for a loop without end, or allow more instructions",
+    )
+    KILLED = Facts("killed", STOPPED, "the debugger ends the program", "start it again")
+
+
+_OF_REASON = {kind.facts.reason: kind for kind in FaultKind if kind.facts.reason is not None}
+
+
 class Fault(Exception):
     """The program ran and faulted; ``str`` is one line with tile, instruction, source line and value."""
+
+    def __init__(self, text: str, kind: FaultKind) -> None:
+        super().__init__(text, kind)
+        self.text, self.kind = text, kind
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def category(self) -> Category:
+        """The reason why the emulator refuses to go on."""
+        return self.kind.category
+
+    @property
+    def bare(self) -> Fault:
+        """The same fault without its traceback, which would keep the memories alive."""
+        return Fault(self.text, self.kind)
 
 
 def place(image: Image, tile: Tile, address: int) -> str:
@@ -31,7 +245,16 @@ def place(image: Image, tile: Tile, address: int) -> str:
 
 def fault(image: Image, tile: Tile, reason: int) -> Fault:
     """Return the fault that made a tile stop with ``reason``."""
-    return Fault(f"{place(image, tile, tile.pc)}: {_what(image, tile, reason)}")
+    return Fault(f"{place(image, tile, tile.pc)}: {_what(image, tile, reason)}", _kind(tile, reason))
+
+
+def _kind(tile: Tile, reason: int) -> FaultKind:
+    """Return the kind of a stop: bounds on the work of one instruction are the emulator's own."""
+    if reason == stop.RULE:
+        record = tables.records()[tile.detail[0]]
+        if tables.checks(record)[tile.detail[1]] not in record.rules:
+            return FaultKind.LIMIT
+    return _OF_REASON[reason]
 
 
 def _what(image: Image, tile: Tile, reason: int) -> str:

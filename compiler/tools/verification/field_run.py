@@ -81,7 +81,7 @@ def told_faults() -> Iterator[None]:
     try:
         yield
     except emulator.Fault as fault:
-        raise RunFault(str(fault)) from None
+        raise RunFault(fault) from None
 
 
 def image_of_file(path: Path, machine: Machine) -> Image:

@@ -11,7 +11,7 @@ from emulator.chip.port import TILE_SHIFT, X_SHIFT, Y_SHIFT, has_tile, refused_t
 from emulator.chip.traffic import Traffic
 from emulator.engines.tables import MOST_BYTES
 from emulator.tile.events import Copy, Levels, Pieces, Side, Target
-from emulator.tile.fault import memory_of
+from emulator.tile.fault import Fault, FaultKind, memory_of
 from emulator.tile.tile import Tile
 from tx8isa.machine.description import Machine
 
@@ -115,7 +115,7 @@ class DteWindow:
             bits = _HIGH_WITH_CHIP
         if value & ~bits:
             text = f"register '{name}': found 0x{value:x}, expected no bits beyond 0x{bits:x}"
-            raise self.traffic.fault(tile, f"DTE block {channel.block}: {text}")
+            raise self.traffic.fault(tile, f"DTE block {channel.block}: {text}", FaultKind.VALUE)
         if register != CMD_VALID:
             channel.registers[register] = value
         elif value:
@@ -126,13 +126,13 @@ class DteWindow:
         block, register = divmod(offset, self.windows.dte_stride)
         if block == RESERVED_BLOCK:
             text = f"DTE block {block} belongs to the special core; programs use blocks 1..{self.blocks - 1}"
-            raise self.traffic.fault(tile, text)
+            raise self.traffic.fault(tile, text, FaultKind.VALUE)
         return self.channels[tile.number][block], register
 
     def _start(self, tile: Tile, channel: Channel) -> None:
         if channel.busy:
             text = "cmd_valid while a copy is busy: wait for bit 0 of dma_status"
-            raise self.traffic.fault(tile, f"DTE block {channel.block}: {text}")
+            raise self.traffic.fault(tile, f"DTE block {channel.block}: {text}", FaultKind.BUSY)
         copy = _Description(self, tile, channel).copy()
         channel.busy, channel.status = True, 0
         self.traffic.start_copy(tile, copy, channel)
@@ -164,10 +164,11 @@ class _Description:
         sources = self._sources(pieces, of, count)
         targets = tuple(self._target(i, pieces, to) for i in range(count))
         if len({target.chip is None for target in targets}) > 1:
-            raise self._fault("some targets are on this chip and some on others: start a copy for each kind")
+            text = "some targets are on this chip and some on others: start a copy for each kind"
+            raise self._fault(text, FaultKind.RULE)
         if pieces.total * count > MOST_BYTES:
             text = f"the copy has {pieces.total * count} bytes, expected at most 2**32"
-            raise self._fault(f"{text}, the emulator's limit for one instruction")
+            raise self._fault(f"{text}, the emulator's limit for one instruction", FaultKind.LIMIT)
         return Copy(pieces, sources, targets)
 
     def _check_mode(self) -> None:
@@ -181,7 +182,7 @@ class _Description:
             ),
         ):
             if wrong:
-                raise self._fault(text)
+                raise self._fault(text, FaultKind.RULE)
 
     def _loop(self, first: int, level: int) -> tuple[int, int]:
         return self._get(first + 8 * level), self._get(first + 8 * level + 4) + 1
@@ -201,7 +202,7 @@ class _Description:
         if local & _OTHER_CHIP:
             return self._target_away(name, address, strides, pieces.span(strides), self._get(user_id))
         if tile >= tiles:
-            raise self._fault(f"{name}: tile {tile}, expected 0..{tiles - 1}")
+            raise self._fault(f"{name}: tile {tile}, expected 0..{tiles - 1}", FaultKind.VALUE)
         return Target(
             tile, self._side(name, "writes", local, strides, pieces.span(strides)), self._get(user_id)
         )
@@ -210,12 +211,13 @@ class _Description:
         """Return a target on another chip; Fault when there is no such tile."""
         port, tiles = self.window.traffic.port, len(self.window.traffic.tiles)
         if port is None:
-            raise self._fault(f"{name}: 0x{address:x} is on another card (bit 39); one chip is emulated")
+            text = f"{name}: 0x{address:x} is on another card (bit 39); one chip is emulated"
+            raise self._fault(text, FaultKind.OTHER_CARD)
         tile, y, x = (address >> shift & _COORDINATE for shift in (TILE_SHIFT, Y_SHIFT, X_SHIFT))
         chip = port.chips.number(x, y)
         if chip is None or not has_tile(port, tiles, chip, tile):
             why = refused_tile(port, tiles, f"chip ({x},{y})", chip, tile)
-            raise self._fault(f"{name}: 0x{address:x}: {why}")
+            raise self._fault(f"{name}: 0x{address:x}: {why}", FaultKind.VALUE)
         side = self._side(name, "writes", address & _LOCAL & ~_OTHER_CHIP, strides, span)
         return Target(tile, side, user_id, chip)
 
@@ -226,11 +228,12 @@ class _Description:
         size = self.window.traffic.ddr.size if in_ddr else self.tile.spm.data.size
         if start + span > size:
             outside = memory_of(self.tile, "any", address)
-            raise self._fault(f"{name} {verb} {span} bytes from 0x{address:x}, outside {outside}")
+            text = f"{name} {verb} {span} bytes from 0x{address:x}, outside {outside}"
+            raise self._fault(text, FaultKind.RANGE)
         return Side(in_ddr, start, strides)
 
     def _get(self, register: int) -> int:
         return self.channel.registers.get(register, _RESET.get(register, 0))
 
-    def _fault(self, text: str) -> Exception:
-        return self.window.traffic.fault(self.tile, f"DTE block {self.channel.block}: {text}")
+    def _fault(self, text: str, kind: FaultKind) -> Fault:
+        return self.window.traffic.fault(self.tile, f"DTE block {self.channel.block}: {text}", kind)

@@ -6,6 +6,7 @@ from emulator.chip.port import CHIP_SHIFT, OTHER_CHIP, Port, has_tile, refused_t
 from emulator.chip.stream import COUNT_MASK, PACKETS, STREAMS, Fsm, Update
 from emulator.chip.traffic import Traffic
 from emulator.tile.events import Packet
+from emulator.tile.fault import FaultKind, place
 from emulator.tile.tile import Tile
 
 FSM_BASE, FSM_BYTES = 0x62_0000, 0x1_0000
@@ -88,7 +89,7 @@ class StreamWindow:
             stream, packet = divmod(offset - _COUNTS >> 2, PACKETS)
             if value not in (_WORD, COUNT_MASK):
                 found = f"PACKET_CNT of stream {stream}, packet {packet}: found 0x{value:x}"
-                raise self.traffic.fault(tile, f"{found}, expected all ones, which clear it")
+                raise self.traffic.fault(tile, f"{found}, expected all ones, which clear it", FaultKind.VALUE)
             fsm.counts[stream * PACKETS + packet] = 0
         else:
             return False
@@ -100,7 +101,7 @@ class StreamWindow:
         if value & ~_CONFIG_BITS or length > MAX_PACKET or (value >> 31 and not length):
             found = f"STREAM_CFG of stream {stream}: found 0x{value:x}"
             allowed = f"expected a packet length (bits 23:0) of 1..0x{MAX_PACKET:x} and bits 30:29 zero"
-            raise self.traffic.fault(tile, f"{found}, {allowed}")
+            raise self.traffic.fault(tile, f"{found}, {allowed}", FaultKind.VALUE)
         return value
 
 
@@ -130,14 +131,14 @@ class PacketUpdates:
             chip, number = self._chip(tile, port, number & ~OTHER_CHIP)
         elif number >= tiles:
             text = f"packet counter update of tile {number}, expected 0..{tiles - 1}"
-            raise self.traffic.fault(tile, text)
+            raise self.traffic.fault(tile, text, FaultKind.VALUE)
         if not value & 1 or value & ~_UPDATE_BITS:
-            found = f"packet counter update: found 0x{value:x}"
-            raise self.traffic.fault(tile, f"{found}, expected 1 | packet << 4 | stream << 12")
+            text = f"packet counter update: found 0x{value:x}, expected 1 | packet << 4 | stream << 12"
+            raise self.traffic.fault(tile, text, FaultKind.VALUE)
         packet = Packet(value >> 12 & 63, value >> 4 & 31)
         to = f"tile {number}" if chip is None else f"tile {number} of chip {chip}"
         text = f"packet counter update: stream {packet.stream} of {to} has no packet {packet.number}"
-        update = Update(number, packet, str(self.traffic.fault(tile, text)), chip)
+        update = Update(number, packet, f"{place(self.traffic.image, tile, tile.pc)}: {text}", chip)
         for observer in self.traffic.observers:
             observer.update_sent(tile, number, packet, chip)
         self.traffic.later(tile, update)
@@ -148,5 +149,5 @@ class PacketUpdates:
         tiles, (chip, of_chip) = len(self.traffic.tiles), divmod(number, 1 << CHIP_SHIFT)
         if not has_tile(port, tiles, chip, of_chip):
             why = refused_tile(port, tiles, f"chip {chip}", chip, of_chip)
-            raise self.traffic.fault(tile, f"packet counter update: {why}")
+            raise self.traffic.fault(tile, f"packet counter update: {why}", FaultKind.VALUE)
         return chip, of_chip

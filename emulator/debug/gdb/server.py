@@ -10,7 +10,7 @@ from emulator.chip.pause import UNLIMITED
 from emulator.chip.system import System
 from emulator.debug.gdb.run.reverse import ReverseExecution
 from emulator.debug.gdb.run.scheduler import DebugScheduler
-from emulator.tile.fault import Fault
+from emulator.tile.fault import Fault, FaultKind
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.overwrite import Role
 
@@ -69,9 +69,9 @@ def _serve(scheduler: DebugScheduler, connection: Connection, files: Sequence[Ro
         warn(f"the client is gone: {lost}; the program runs on without it")
         ending = Ending.DETACHED
     if ending is Ending.KILLED:
-        raise Fault("killed by the debugger")
+        raise Fault("killed by the debugger", FaultKind.KILLED)
     ended = session.ended or reverse.catch_up()
     if ended is None:
         scheduler.leave()
     elif ended.fault:
-        raise Fault(ended.fault)
+        raise ended.fault

@@ -258,7 +258,7 @@ class Session:
         found = self.reverse.resume(actions, self.connection.interrupted)
         if isinstance(found, Ended):
             self.ended, self._ending = found, Ending.FINISHED
-            self._show(found.fault)
+            self._show(str(found.fault or ""))
             return b"W%02x" % found.code
         return self._stopped(found)
 

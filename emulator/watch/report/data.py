@@ -121,6 +121,7 @@ def _hazards(hazards: Sequence[Hazard] | None) -> dict[str, Any]:
 def _hazard(hazard: Hazard) -> dict[str, Any]:
     return {
         "kind": hazard.kind,
+        "category": hazard.category,
         "at": hazard.at.text,
         "pc": hazard.at.pc,
         "times": hazard.count,

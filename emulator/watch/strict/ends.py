@@ -10,7 +10,7 @@ from emulator.memory import state
 from emulator.tile.tile import Tile
 from tx8isa.records.record import Operand
 
-from .hazards import HIDDEN_END, Hazard, Site, make_site
+from .hazards import Hazard, HazardKind, Site, make_site
 
 
 def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
@@ -33,7 +33,7 @@ def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
         )
         fix = f"make the end 0x{expected:x}, its last byte, or 0"
         memory = f"SPM of tile {tile.number}"
-        yield Hazard(HIDDEN_END, at, other, memory, hidden.start, expected, what, fix)
+        yield Hazard(HazardKind.HIDDEN_END, at, other, memory, hidden.start, expected, what, fix)
 
 
 def _met(image: Image, tile: Tile, worker: int, operand: Operand, hidden: range) -> list[Site]:

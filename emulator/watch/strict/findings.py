@@ -19,7 +19,7 @@ from tx8isa.table.registry import by_mnemonic
 from . import access
 from .agents import Agents
 from .exits import output_at
-from .hazards import CACHE, RACE, SHUNNED, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
+from .hazards import Hazard, HazardKind, Site, make_site
 
 EXIT_NAME = "exit"
 """The name of the end of a tile's program."""
@@ -85,11 +85,11 @@ class Findings:
             cycles, limit = row[layout.P_FIRST], row[layout.P_LAST]
             what = f"takes about {cycles} cycles, and the watchdog ends it after {limit}"
             fix = "split it into several commands"
-            return Hazard(WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
+            return Hazard(HazardKind.WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
         if kind == layout.SHUNNED:
             why = by_mnemonic()[at.name].shunned
             fix = "use 'td.gatherscatter' or a product instead"
-            return Hazard(SHUNNED, at, None, "", 0, -1, why, fix, row[layout.P_COUNT])
+            return Hazard(HazardKind.SHUNNED, at, None, "", 0, -1, why, fix, row[layout.P_COUNT])
         where = f"0x{first:x}..0x{last:x} of {'' if base else 'the '}{memory}"
         if at.name == EXIT_NAME:
             where = f"output '{output_at(self.image, row[layout.P_FIRST])}', {where}"
@@ -112,19 +112,22 @@ class Findings:
         return make_site(self.image, tile, pc, name, worker, chip if self.several else None)
 
 
-def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, str, str]:
+def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[HazardKind, str, str]:
     """Return kind, description and remedy of a hazard about the bytes ``where``."""
     if other is None:
-        return UNINITIALISED, f"reads {where}, which nothing has written", "write them first, or read less"
+        what, fix = f"reads {where}, which nothing has written", "write them first, or read less"
+        return HazardKind.UNINITIALISED, what, fix
     if kind == layout.SPOILED:
         what = f"reads {where}, which follow the result of {other.text} in its last 256-byte line"
-        return SPAN, what, "keep nothing in that line, or write these bytes after it"
+        return HazardKind.SPAN, what, "keep nothing in that line, or write these bytes after it"
     if kind in _OF_CACHES:
         what, fix = _OF_CACHES[kind]
-        return CACHE, what.format(where=where, other=other.text), fix.format(at=at.place, other=other.place)
+        what, fix = what.format(where=where, other=other.text), fix.format(at=at.place, other=other.place)
+        return HazardKind.CACHE, what, fix
     if at.name == EXIT_NAME:
-        return UNFINISHED, f"ends while {other.text} may still be writing {where}", _order(at, other)
-    name = UNFINISHED if _of_one_tile(at, other) else RACE
+        what = f"ends while {other.text} may still be writing {where}"
+        return HazardKind.UNFINISHED, what, _order(at, other)
+    name = HazardKind.UNFINISHED if _of_one_tile(at, other) else HazardKind.RACE
     verbs = {layout.READ_WRITE: ("reads", "writing"), layout.WRITE_WRITE: ("writes", "writing")}
     verb, doing = verbs.get(kind, ("writes", "reading"))
     return name, f"{verb} {where}, which {other.text} may still be {doing}", _order(at, other)

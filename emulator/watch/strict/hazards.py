@@ -6,12 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asm.image import Image, named_place
+from emulator.tile.fault import CategorisedKind, Category, Facts
 from tx8isa.tools.command_line import note
 
-UNINITIALISED, UNFINISHED, RACE, SPAN = "uninitialised", "unfinished", "race", "span"
-HIDDEN_END, WATCHDOG, ENDLESS, SHUNNED = "hidden-end", "watchdog", "endless-wait", "shunned"
-CACHE = "cache"
 MOST_SHOWN = 50
+
+_CHANCE = Category.UNPREDICTABLE
+
+
+class HazardKind(CategorisedKind):
+    """The kinds of hazards."""
+
+    UNINITIALISED = Facts("uninitialised", _CHANCE, "bytes are read that nothing has written")
+    UNFINISHED = Facts("unfinished", _CHANCE, "the core or the DTE meets bytes that an engine may still use")
+    RACE = Facts("race", _CHANCE, "two workers or tiles use the same bytes, and nothing orders them")
+    CACHE = Facts("cache", _CHANCE, "the core's data cache may hold back a store, or hold old bytes")
+    SPAN = Facts("span", Category.UNDEFINED, "bytes are read that a result's last line may have overwritten")
+    SHUNNED = Facts("shunned", Category.UNDEFINED, "a card fails at an instruction that is specified")
+    HIDDEN_END = Facts("hidden-end", Category.CONTRACT, "an end register hides bytes that are still in use")
+    WATCHDOG = Facts("watchdog", Category.CONTRACT, "a command of TDMA takes longer than the time-out")
+    ENDLESS = Facts("endless-wait", Category.CONTRACT, "no tile can ever go on")
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,7 @@ class Site:
 class Hazard:
     """Something that may go wrong on the chip, even if it did not in this run."""
 
-    kind: str
+    kind: HazardKind
     at: Site
     """The instruction that comes later in the run."""
     other: Site | None
@@ -57,6 +71,11 @@ class Hazard:
     fix: str
     count: int = 1
     """Number of times that it was met."""
+
+    @property
+    def category(self) -> Category:
+        """The reason why this is a hazard."""
+        return self.kind.category
 
     @property
     def text(self) -> str:

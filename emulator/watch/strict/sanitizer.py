@@ -37,7 +37,7 @@ from .agents import Agents
 from .ends import hidden_ends
 from .exits import outputs
 from .findings import Findings
-from .hazards import ENDLESS, Hazard, make_site
+from .hazards import Hazard, HazardKind, make_site
 from .stamps import Stamp
 
 Words = npt.NDArray[np.int64]
@@ -344,7 +344,7 @@ class Sanitizer(Observer):
             place -= encoder(tables.records()[tables.numbers()[name]]).size
         site = make_site(self.image, tile.number, place, name)
         fix = "make sure that what it waits for happens"
-        return Hazard(ENDLESS, site, None, "", 0, -1, self._waits_for(tile), fix)
+        return Hazard(HazardKind.ENDLESS, site, None, "", 0, -1, self._waits_for(tile), fix)
 
     def round_ended(self, tiles: Sequence[Tile]) -> None:
         if self._on_the_way:

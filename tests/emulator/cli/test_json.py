@@ -65,6 +65,8 @@ def test_a_run(image: str, tmp_path: Path, capsys: Capture) -> None:
         "program": image,
         "status": 0,
         "fault": None,
+        "fault_kind": None,
+        "fault_category": None,
         "outputs": [
             {
                 "name": "y",

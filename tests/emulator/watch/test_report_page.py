@@ -24,7 +24,7 @@ from documents import ROOT
 from emulator.watch.report.page import make_page
 from emulator.watch.report.sink import ReportSink
 from emulator.watch.stats.sink import Statistics
-from emulator.watch.strict.hazards import RACE, Hazard, Site
+from emulator.watch.strict.hazards import Hazard, HazardKind, Site
 from report_tiles import tiles_of
 from time_slices import Slices
 from tx8isa.machine.description import load_machine
@@ -48,7 +48,7 @@ def a_report(path: Path) -> None:
     report.close(ends)
     pc = min(source.image.lines)
     site = Site(2, pc, "ct.add.vv", None, *source.image.lines[pc], source.image.nodes[pc])
-    hazard = Hazard(RACE, site, None, "DDR", 64, 127, f"nobody waits {EVIL}", "insert ncc.wait")
+    hazard = Hazard(HazardKind.RACE, site, None, "DDR", 64, 127, f"nobody waits {EVIL}", "insert ncc.wait")
     path.write_bytes(
         make_page(report, tiles_of(report), "prog.bin", fault=f"stopped {EVIL}", hazards=[hazard])
     )

@@ -249,7 +249,7 @@ class DebugScheduler:
             self._close(tile)
         except Fault as fault:
             if tile.status is Status.EXITED:
-                return Ended(tile.exit_code, str(fault))
+                return Ended(tile.exit_code, fault.bare)
             return Stop(tile.number, fault_signal(self.steps.reason), str(fault), fatal=True)
         return found
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from emulator.memory import stop
+from emulator.tile.fault import Fault
 
 
 class Signal(IntEnum):
@@ -57,7 +58,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Ended:
-    """The program has ended; ``fault`` is the message for an exit status other than 0."""
+    """The program has ended; ``fault`` says why, for an exit status other than 0."""
 
     code: int = 0
-    fault: str = ""
+    fault: Fault | None = None

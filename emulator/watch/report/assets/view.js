@@ -229,10 +229,10 @@ tx8.fillHazards = function () {
   }
   const table = document.createElement("table");
   table.append(document.createElement("thead"), document.createElement("tbody"));
-  const heads = [["kind"], ["instruction"], ["what it does"], ["what would fix it"], ["times", "number"]];
+  const heads = [["kind"], ["category"], ["instruction"], ["what it does"], ["what would fix it"], ["times", "number"]];
   const rows = hazards.map((h, at) => ({
     id: at, chosen: false,
-    cells: [[h.kind], [h.at], [h.what], [h.fix], [whole(h.times), "number"]],
+    cells: [[h.kind], [h.category], [h.at], [h.what], [h.fix], [whole(h.times), "number"]],
   }));
   fill(table, heads, rows, (at) => {
     const line = tx8.data.lines.findIndex(({ pc }) => pc === hazards[at].pc);
