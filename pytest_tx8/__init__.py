@@ -1,4 +1,4 @@
-"""The pytest fixture ``tx8_kernel``: a program in assembly or an image, run in a test (docs/testing.md).
+"""The pytest fixtures ``tx8_kernel``, a program to run, and ``tx8_judge`` (docs/testing.md).
 
 pytest loads this in every run once tx8 is installed, also in projects that have nothing to do with it.
 Therefore tx8 itself is imported by tests that use the fixture, and not here.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tx8.judge.answer import Answer
     from tx8.program import Program
     from tx8isa.machine.description import Machine
 
@@ -42,6 +43,23 @@ def tx8_kernel(request: pytest.FixtureRequest) -> Kernel:
         return load(path, machine=machine)
 
     return kernel
+
+
+@pytest.fixture
+def tx8_judge(request: pytest.FixtureRequest) -> Callable[..., Answer]:
+    """Return a function that judges a kernel by a specification, both files in the test's folder.
+
+    ``assert tx8_judge("relu.s", "relu_spec.py").passed`` fails with the judge's answer. ``seed`` as for
+    ``tx8emu judge``.
+    """
+    folder = Path(request.path).parent
+
+    def judged(kernel: str | Path, spec: str | Path, *, seed: int = 0) -> Answer:
+        from tx8.judge.judge import judge
+
+        return judge(folder / kernel, folder / spec, seed=seed)
+
+    return judged
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

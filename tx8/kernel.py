@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,17 +48,11 @@ class Kernel:
         self.name = name
         self._program = program
 
-    def launch(self, grid: int | Sequence[int], *arguments: Any, threads: int = 1) -> Launch:
-        """Run the kernel once for each place of a grid of up to three axes; arrays receive its stores.
-
-        An array becomes its address in DDR, an integer 64 bits, a float the 32 bits of FP32, a float of NumPy
-        its own bits. ``threads``: of the host; results do not depend on it. Tx8Error for a grid or an
-        argument that does not fit, Fault when a program stops.
-        """
+    def prepared(self, grid: int | Sequence[int], *arguments: Any) -> PreparedLaunch:
+        """Return a launch with its arguments in place; parameters and errors as for ``launch``."""
         extents = _grid(grid)
         if len(arguments) + _AXES > _SLOTS:
             raise Tx8Error(f"{self.name}: {len(arguments)} arguments, expected at most {_SLOTS - _AXES}")
-        written: list[bytes] = []
         address = _aligned(self._engine_address("__heap_end"))
         slots, arrays = [], []
         for place, argument in enumerate(arguments):
@@ -72,24 +66,59 @@ class Kernel:
         memory.append((self._engine_address("tsm_grid"), np.array(extents, "<u4").tobytes()))
         buffer = np.array([*slots, *extents], "<u8").tobytes()
         memory.append((self._engine_address("tsm_arguments"), buffer))
+        return PreparedLaunch(self._program, memory, arrays)
+
+    def launch(self, grid: int | Sequence[int], *arguments: Any, threads: int = 1) -> Launch:
+        """Run the kernel once for each place of a grid of up to three axes; arrays receive its stores.
+
+        An array becomes its address in DDR, an integer 64 bits, a float the 32 bits of FP32, a float of NumPy
+        its own bits. ``threads``: of the host; results do not depend on it. Tx8Error for a grid or an
+        argument that does not fit, Fault when a program stops.
+        """
+        ready, written = self.prepared(grid, *arguments), list[bytes]()
 
         def execute(**options: Any) -> System:
-            system = self._program.start({}, threads=threads, **options)
-            for at, data in memory:
-                _put(system, at, data)
+            system = ready.start(threads=threads, **options)
             system.run()
             return system
 
         system = execute(show=lambda _, data: written.append(data))
-        for array, at in arrays:
-            stored = np.frombuffer(system.ddr_range(at, array.nbytes).tobytes(), array.dtype)
-            np.copyto(array, stored.reshape(array.shape))
+        for (array, _), stored in zip(ready.arrays, ready.results(system), strict=True):
+            np.copyto(array, stored)
         retired = sum(tile.retired for tile in system.tiles)
         return Launch(retired, b"".join(written).decode(errors="replace"), self._program, execute)
 
     def _engine_address(self, symbol: str) -> int:
         windows = self._program.machine.windows
         return self._program.image.symbols[symbol].address - windows.ddr_cached + windows.ddr_engine
+
+
+class PreparedLaunch(NamedTuple):
+    """A launch whose arguments have their places in memory."""
+
+    program: emulator.Program
+    memory: list[tuple[int, bytes]]
+    """Addresses, and the bytes there at the start."""
+    arrays: list[tuple[Array, int]]
+    """The arrays among the arguments, and their addresses."""
+
+    def start(self, **options: Any) -> System:
+        """Return a system at the beginning of the launch; ``options`` of ``emulator.Program.start``."""
+        system = self.program.start({}, **options)
+        base = self.program.machine.windows.ddr_engine
+        for at, data in self.memory:
+            system.ddr_range(at, len(data))[:] = np.frombuffer(data, np.uint8)
+            if system.sanitizer:
+                system.sanitizer.loaded(at - base, len(data))
+        return system
+
+    def results(self, system: System) -> list[Array]:
+        """Return the contents of the arrays after a run."""
+        found = []
+        for array, at in self.arrays:
+            stored = np.frombuffer(system.ddr_range(at, array.nbytes).tobytes(), array.dtype)
+            found.append(stored.reshape(array.shape))
+        return found
 
 
 @dataclass(frozen=True)
@@ -241,10 +270,6 @@ def _scalar(value: Any, place: int) -> int:
     if not -(1 << 63) <= value < 1 << 64:
         raise Tx8Error(f"argument {place} is {value}: expected a number of 64 bits")
     return value & ((1 << 64) - 1)
-
-
-def _put(system: System, address: int, data: bytes) -> None:
-    system.ddr_range(address, len(data))[:] = np.frombuffer(data, np.uint8)
 
 
 def _aligned(address: int) -> int:

@@ -12,9 +12,9 @@ from compiler.frontend import ModelFile
 from compiler.frontend.stablehlo.jitted import JaxFunction, open_jax
 from compiler.frontend.torch import TorchModel, open_exported
 from compiler.graph import Graph, GraphError
+from tx8.inputs.arrays import Trees
 from tx8isa.tools.collector import seldom_collected
 
-from .arrays import Trees
 from .builder import GraphBuilder
 
 if TYPE_CHECKING:

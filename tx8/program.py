@@ -14,14 +14,14 @@ import emulator
 from asm.image import Buffer, Image, image_of_entry, image_parts, read_again
 from compiler.evaluation.integers import with_integers
 from emulator.memory.buffers import check_array
+from tx8.inputs.arrays import Trees, bind
+from tx8.inputs.chips import bind_to_chips, whole
+from tx8.inputs.quantising import Quantisation, Samples
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
-from .arrays import Trees, bind
-from .chips import bind_to_chips, whole
 from .models import Constants, Shapes, check_ranges, graph_of, opened, trees_of
-from .quantising import Quantisation, Samples
 from .run import Options, Origin, Run, start, start_on_chips
 from .views.text import signature
 

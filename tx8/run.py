@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from emulator.session.runs import RepeatedRuns
     from emulator.watch.report.data import Parts
     from emulator.watch.stats.compare import Comparison
+    from tx8.inputs.arrays import Trees
 
-    from .arrays import Trees
     from .views.drawings import Drawing
     from .views.stats import ChipsStats, Stats
 

@@ -13,9 +13,9 @@ import numpy as np
 from asm.image import Buffer
 from emulator.memory.buffers import InputError
 from emulator.session import ProgramSession, SessionError
+from tx8.inputs.arrays import convert
+from tx8.inputs.chips import SpreadSteps
 
-from .arrays import convert
-from .chips import SpreadSteps
 from .program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -29,7 +29,9 @@ def tx8dis() -> int:
 
 
 def tx8emu() -> int:
-    """The emulator."""
+    """The emulator, or the judge of kernels, which also knows C and Triton."""
+    if sys.argv[1:2] == ["judge"]:
+        return _start("tx8emu", "tx8.judge.command", "main")
     return _start("tx8emu", "emulator.cli", "main")
 
 

@@ -30,6 +30,8 @@ _EPILOG = """examples:
   tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 
+a kernel and what it must compute: tx8emu judge --help
+
 exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted,
 or --strict or --explore found something.
 documents: python -m tx8 prints where they are."""

@@ -17,7 +17,7 @@ from triton.backends.driver import DriverBase
 from triton.runtime import jit
 
 from .compiler import BACKEND, Tx8Backend
-from .measuring import SimulatedDevice, note_launch, simulated_times, take_do_bench
+from .measuring import SimulatedDevice, launch, simulated_times, take_do_bench
 from .measuring import last_run as last_run  # docs/triton.md has it from here
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ class Tx8Launcher:
         values = dict(zip(self.names, rest[-len(self.names) :], strict=True))
         arguments = [values[name] for name in function.arguments]
         arrays = [value.array if isinstance(value, WrappedArray) else value for value in arguments]
-        note_launch(function.launch((across, down, deep), *arrays))
-        print(last_run().printed, end="")
+        launch(function, (across, down, deep), arrays)
 
 
 class Tx8Driver(DriverBase):  # type: ignore[misc]

@@ -104,6 +104,16 @@ class TritonKernel:
         ``tiles``: the number of tiles used, by default 16. ``options`` are those of ``tx8.Program.run``, such
         as ``threads`` and ``timed``. TtirError for arguments that do not fit, Fault when a program stops.
         """
+        program, named = self.bound(grid, *arguments, tiles=tiles)
+        run = program.run({buffer.name: _signed(named[buffer.name]) for buffer in program.inputs}, **options)
+        for name, result in run.outputs.items():
+            np.copyto(named[name], result.astype(named[name].dtype))
+        return run
+
+    def bound(
+        self, grid: int | Sequence[int], *arguments: Any, tiles: int | None = None
+    ) -> tuple[Program, dict[str, Any]]:
+        """Return the program of a launch and the arrays by the names of its inputs and outputs."""
         arguments = tuple(map(_as_array, arguments))
         program = self.program(grid, *arguments, tiles=tiles)
         named = dict(zip(self.arguments, arguments, strict=True))
@@ -112,10 +122,7 @@ class TritonKernel:
                 names = [name_behind(name, number) for number in range(len(listed.arrays))]
                 named[name] = np.array([self._addresses[program][each] for each in names], np.int64)
                 named |= dict(zip(names, listed.arrays, strict=True))
-        run = program.run({buffer.name: _signed(named[buffer.name]) for buffer in program.inputs}, **options)
-        for name, result in run.outputs.items():
-            np.copyto(named[name], result.astype(named[name].dtype))
-        return run
+        return program, named
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{name}: {kind}" for name, kind in self.arguments.items())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compiler.frontend.triton.operations import TtirError
 from tx8isa.errors import Tx8Error
@@ -14,12 +15,43 @@ from tx8isa.machine.description import load_machine
 if TYPE_CHECKING:
     from tx8.run import Run
 
+    from .kernel import TritonKernel
+
+
+class HeldLaunch(NamedTuple):
+    """A launch that Triton has prepared, and that nobody has run."""
+
+    kernel: TritonKernel
+    grid: tuple[int, int, int]
+    arguments: list[Any]
+
 
 class _Launches:
     """The launches so far: the last run, and the milliseconds of all runs one after the other."""
 
     last: Run | None = None
+    held: list[HeldLaunch] | None = None
+    """The launches since ``launches_held`` began; None while launches run."""
     milliseconds = 0.0
+
+
+def launch(kernel: TritonKernel, grid: tuple[int, int, int], arguments: list[Any]) -> None:
+    """Run a kernel, or hold its launch."""
+    if _Launches.held is not None:
+        _Launches.held.append(HeldLaunch(kernel, grid, arguments))
+        return
+    note_launch(kernel.launch(grid, *arguments))
+    print(last_run().printed, end="")
+
+
+@contextmanager
+def launches_held() -> Iterator[list[HeldLaunch]]:
+    """Collect the launches inside the block instead of running them."""
+    _Launches.held = found = []
+    try:
+        yield found
+    finally:
+        _Launches.held = None
 
 
 def note_launch(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,16 +14,33 @@ from .roofline import Work
 from .sink import ENGINES, Statistics
 from .types import Loss, ResourceName
 
-_Loss = tuple[float, str]
-"""Ticks and text."""
+
+class _Loss(NamedTuple):
+    """A loss in ticks, its cause, and what to try."""
+
+    ticks: float
+    text: str
+    fix: str
+
+
 _LEAST_SHARE = 0.01
 """Smaller losses are not reported."""
 _MOST = 5
 _STRETCHED = {
-    Cause.BANK: "takes longer because scratchpad banks or their path are taken",
-    Cause.DDR: "takes longer because other tiles use the DDR",
-    Cause.NOC: "takes longer because links of the mesh are taken",
+    Cause.BANK: (
+        "takes longer because scratchpad banks or their path are taken",
+        "use other banks, or let NE and the DMA engines work meanwhile",
+    ),
+    Cause.DDR: (
+        "takes longer because other tiles use the DDR",
+        "keep intermediate results in the scratchpad, and send shared operands from tile to tile",
+    ),
+    Cause.NOC: ("takes longer because links of the mesh are taken", "copy to neighbours, or at other times"),
 }
+_LARGER = "use fewer and larger instructions"
+_SECOND_BUFFER = "load the next piece into a second buffer while this one is computed"
+_CORE_BUSY = "let the core issue fewer and larger instructions, and wait later"
+_EVEN = "divide the work evenly among the tiles"
 _THE_BOUND: dict[ResourceName, Cause] = {"DDR": Cause.DDR, "NoC": Cause.NOC}
 """Contention for these resources is not a loss when they are the bound."""
 _WAITS = {
@@ -55,10 +73,11 @@ def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> lis
     busiest = max(ENGINES, key=lambda engine: int(_times(statistics, tile, engine)[Cause.NOTHING]))
     found = [_below_peak(statistics, tile, engine) for engine in dict.fromkeys((track, busiest))]
     found += [*_held_up(statistics, tile, track, bound), *_uneven(statistics, bound, used)]
-    found = [loss for loss in found if loss[0] >= _LEAST_SHARE * statistics.total]
-    found.sort(key=lambda loss: -loss[0])
+    found = [loss for loss in found if loss.ticks >= _LEAST_SHARE * statistics.total]
+    found.sort(key=lambda loss: -loss.ticks)
     return [
-        Loss(text, float(ticks) / TICKS, float(ticks / statistics.total)) for ticks, text in found[:_MOST]
+        Loss(loss.text, float(loss.ticks) / TICKS, float(loss.ticks / statistics.total), loss.fix)
+        for loss in found[:_MOST]
     ]
 
 
@@ -83,15 +102,13 @@ def _below_peak(statistics: Statistics, tile: int, track: Track) -> _Loss:
     served = float(_times(statistics, tile, track)[Cause.NOTHING])
     count = int(statistics.instructions[:, tile, track].sum())
     if track not in _BELOW_PEAK or not count:
-        return 0.0, ""
+        return _Loss(0.0, "", "")
     needed = _needed(statistics, tile, track)
     each = (
         f"{served / count / TICKS:,.0f} cycles for each of {count:,}, {needed / count / TICKS:,.0f} at peak"
     )
-    return (
-        served - needed,
-        f"{track.name} on tile {tile} is slower than its peak ({each}): {_BELOW_PEAK[track]}",
-    )
+    text = f"{track.name} on tile {tile} is slower than its peak ({each}): {_BELOW_PEAK[track]}"
+    return _Loss(served - needed, text, _LARGER)
 
 
 def _needed(statistics: Statistics, tile: int, track: Track) -> float:
@@ -110,12 +127,12 @@ def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceNam
     times = _times(statistics, tile, track)
     for holder in ENGINES:
         held = float(statistics.held[tile, track, holder])
-        yield held, f"{who} has work that waits for older work of {holder.name}"
-    for cause, text in _STRETCHED.items():
+        yield _Loss(held, f"{who} has work that waits for older work of {holder.name}", _SECOND_BUFFER)
+    for cause, (text, fix) in _STRETCHED.items():
         if cause is not _THE_BOUND.get(bound):
-            yield float(times[cause]), f"{who} {text}"
+            yield _Loss(float(times[cause]), f"{who} {text}", fix)
     idle = float(statistics.total - int(times.sum()))
-    yield idle, f"{who} has nothing to do; its core {_core(statistics, tile)}"
+    yield _Loss(idle, f"{who} has nothing to do; its core {_core(statistics, tile)}", _CORE_BUSY)
 
 
 def _core(statistics: Statistics, tile: int) -> str:
@@ -136,7 +153,7 @@ def _uneven(statistics: Statistics, bound: ResourceName, used: int) -> Iterator[
     needs = [roofline.least(machine, work, 1).get(bound) for work in works]
     ticks = [need.ticks if need else 0.0 for need in needs]
     text = f"tile {ticks.index(max(ticks))} has more work for {bound} than the mean of {used} tiles"
-    yield max(ticks) - sum(ticks) / used, text
+    yield _Loss(max(ticks) - sum(ticks) / used, text, _EVEN)
 
 
 def _own_work(statistics: Statistics, tile: int) -> Work:

@@ -55,6 +55,7 @@ class Loss(_Record, frozen=True):
     text: str
     cycles: Cycles
     share: Annotated[Share, Meta(description="Of the run's cycles.")]
+    fix: Annotated[str, Meta(description="What to try.")] = ""
 
 
 class EngineTime(_Record, frozen=True):
