@@ -49,6 +49,7 @@ LAYERS = {
         "kernel",
         "triton",
         "judge",
+        "puzzles",
     ),
     "tx8_entry": ("surroundings", "commands"),
     "pytest_tx8": (),

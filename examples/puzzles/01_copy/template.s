@@ -1,0 +1,11 @@
+        .input  x, fp32, 256
+        .output y, fp32, 256
+_start: csrr    t0, mhartid             # the number of this tile
+        bnez    t0, done                # only tile 0 works
+        la      a0, x
+        la      a1, y
+        # your part: load x, store y, and wait
+done:
+        li      a0, 0
+        li      a7, 93                  # exit
+        ecall
