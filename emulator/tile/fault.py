@@ -92,7 +92,7 @@ class FaultKind(CategorisedKind):
         "csr",
         UNDEFINED,
         "the core has no such control register, or it is read-only",
-        "see the registers of the core in docs/isa.md",
+        "see docs/registers.md",
         stop.CSR,
     )
     MEMORY = Facts(
