@@ -353,3 +353,32 @@ def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, tmp_path / script], check=True, capture_output=True)
     made = {path.name: path.read_text() for path in (tmp_path / folder.name).iterdir()}
     assert made == {path.name: path.read_text() for path in folder.iterdir()}
+
+
+JUDGED = """\
+import sys
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+if __name__ == "__main__":
+    from tx8.judge.judge import judge
+    from tx8.judge.spec import Spec
+    import numpy as np
+
+    inputs = {"x": ("float16", 700), "out": np.zeros(700, "float16"), "n": 700, "BLOCK": 256}
+    for factor in (2, 3):
+        spec = Spec("spec.py", lambda x: {"out": x * factor}, inputs, grid=3)
+        print(judge(sys.argv[0], spec).outcome)
+"""
+
+
+@needs_triton
+def test_the_judge_takes_a_function_of_triton(tmp_path: Path) -> None:
+    assert printed(tmp_path / "judged.py", JUDGED).split() == ["passed", "wrong"]

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 import ml_dtypes  # noqa: F401  gives NumPy the name bfloat16
 import numpy as np
 
+from asm.diagnostics import shortened
 from emulator.cli.arrays import random_arrays
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.command_line import one_line
 from tx8isa.tools.suggestions import hint
 
 from .outcome import Outcome
@@ -164,4 +166,4 @@ def raised(path: str, error: BaseException) -> Tx8Error:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else lines[-1] if lines else None
     place = path if line is None else f"{path}:{line}"
-    return Tx8Error(f"{place}: {type(error).__name__}: {error}")
+    return Tx8Error(f"{place}: {type(error).__name__}: {shortened(one_line(str(error)))}")

@@ -47,7 +47,8 @@ def launch(kernel: TritonKernel, grid: tuple[int, int, int], arguments: list[Any
 @contextmanager
 def launches_held() -> Iterator[list[HeldLaunch]]:
     """Collect the launches inside the block instead of running them."""
-    _Launches.held = found = []
+    found: list[HeldLaunch] = []
+    _Launches.held = found
     try:
         yield found
     finally:
