@@ -64,7 +64,7 @@ def test_every_stop_that_ends_a_program_is_a_kind() -> None:
 
 
 def test_the_documents_list_every_kind() -> None:
-    text = (ROOT / "docs/emulator.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/faults.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (fault|hazard) \| ([\w ]+) \| (.+) \| (.+) \|$", text, re.MULTILINE)
     assert rows == [
         (str(kind), what, str(kind.category), kind.facts.meaning, kind.facts.fix or "as the finding says")
