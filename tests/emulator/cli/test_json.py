@@ -194,7 +194,7 @@ def test_bad_input_gives_no_object(image: str, capsys: Capture) -> None:
 
 def test_the_page_has_every_key() -> None:
     text = (ROOT / "docs" / "emulator.md").read_text()
-    section = text[text.index("## The run as data") : text.index("## What happens in a run")]
+    section = text[text.index("## The run as data") : text.index("## Time without data")]
     documented = set(re.findall(r"^\| `(\w+)` \|", section, re.M))
     assert documented == set(Verdict.__struct_fields__)
     schema = msgspec.json.schema(Verdict)["$defs"]
