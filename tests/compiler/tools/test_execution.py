@@ -17,6 +17,7 @@ from compiler.evaluation import judgement
 from compiler.tools import run
 from emulator.cli import main as tx8emu
 from emulator.cli.verdict import HazardData
+from emulator.tile.fault import Fault, FaultKind
 from report_page import embedded
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.overwrite import Role
@@ -249,6 +250,8 @@ def test_verdicts_of_a_run(tiny: Path, capsys: pytest.CaptureFixture[str]) -> No
         "tiles": 2,
         "pass": True,
         "fault": None,
+        "fault_kind": None,
+        "fault_category": None,
         "hazards": None,
     }
 
@@ -271,12 +274,15 @@ def test_a_fault_is_said_with_status_3(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(program: Program, *_: Any) -> None:
-        raise run.RunFault("tile 0: no such address", ["r.html: cannot be written"])
+        fault = Fault("tile 0: no such address", FaultKind.MEMORY)
+        raise run.RunFault(fault, ["r.html: cannot be written"])
 
     monkeypatch.setattr(run, "check", stop)
     assert tx8cc("--run", "--json") == 3
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["fault"] == "tile 0: no such address"
+    found = json.loads(captured.out)
+    assert found["fault"] == "tile 0: no such address"
+    assert (found["fault_kind"], found["fault_category"]) == ("address", "undefined by the chip")
     assert captured.err.splitlines() == [
         "tx8cc: fault: tile 0: no such address",
         "tx8cc: error: r.html: cannot be written",
