@@ -207,6 +207,12 @@ class Run:
 
         return roofline(self._page_data[0], self._title)
 
+    def phases(self) -> Drawing:
+        """Draw the graph's phases and the bytes that flow between them through DDR."""
+        from .views.drawings import phases
+
+        return phases(self._page_data[0], self._title)
+
     @cached_property
     def _page_data(self) -> Parts:
         """Return what the page of ``report`` shows, as texts and arrays."""

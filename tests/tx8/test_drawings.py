@@ -116,6 +116,22 @@ def test_an_idle_tile_has_no_scratchpad(network: Run) -> None:
         network.scratchpad(16)
 
 
+# --- the phases ---------------------------------------------------------------------------
+
+
+def test_phases_have_their_cycles_and_what_they_read(run: Run) -> None:
+    texts = [str(title.text) for title in read(run.phases()).iter(f"{SVG}title")]
+    for node in run.stats.report.nodes:
+        if node.name and node.cycles:
+            assert any(text.startswith(f"{node.name}: {node.cycles:,.0f} cycles") for text in texts)
+    assert any(re.fullmatch(r"inputs to .*: [\d,]+ bytes", text) for text in texts)
+
+
+def test_a_network_of_one_phase_has_no_graph_of_phases(network: Run) -> None:
+    with pytest.raises(Tx8Error, match="mlp has fewer than two phases"):
+        network.phases()
+
+
 # --- the roofline -------------------------------------------------------------------------
 
 

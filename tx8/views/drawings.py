@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from emulator.watch.report.flows import drawn
 from emulator.watch.report.lives import NEVER
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.files import write_whole
@@ -133,6 +134,17 @@ def roofline(texts: Mapping[str, Any], title: str) -> Drawing:
     parts.append(_text(_LEFT + _WIDTH / 2, _TOP + _PLANE + 30, "operations per byte of DDR", "middle"))
     parts.append(_text(8, _TOP - 5, "operations per cycle"))
     return _drawn(f"{title}, roofline", _TOP + _PLANE + _BELOW, parts, colours)
+
+
+def phases(texts: Mapping[str, Any], title: str) -> Drawing:
+    """Draw the graph of phases with the bytes that flow between them.
+
+    Tx8Error for a program of fewer than two.
+    """
+    found = drawn(texts)
+    if not found:
+        raise Tx8Error(f"{title} has fewer than two phases: .node and tx8cc name them")
+    return Drawing(found)
 
 
 class _Colours:

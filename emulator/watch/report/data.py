@@ -83,6 +83,7 @@ def content(
         "links": report.links.ends,
         "nodes": report.kinds.nodes.names,
         "node_times": nodes(found, numbers),
+        "flows": [(*pair, moved) for pair, moved in sorted(report.flows.final().items())],
         "kinds": report.kinds.described(),
         "lines": [line.in_cycles() for line in lines],
         "lines_left_out": lines_left_out,

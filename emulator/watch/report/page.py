@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bokeh.resources import Resources
 
@@ -16,6 +17,7 @@ from emulator.watch.strict.hazards import Hazard
 
 from .data import content, packed
 from .figures import figures
+from .flows import drawn
 from .sink import ReportSink
 from .summary import ddr_rate
 
@@ -43,6 +45,7 @@ def make_page(
     parts = {
         "title": html.escape(title),
         "style": _asset("page.css"),
+        "graph": _graph(texts),
         "library": "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw),
         "figures": _in_script(json.dumps(charts)),
         "data": packed(texts, arrays),
@@ -50,6 +53,12 @@ def make_page(
     }
     page = re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], _asset("page.html"))
     return page.encode()
+
+
+def _graph(texts: Mapping[str, Any]) -> str:
+    """Return the panel of the graph of phases; nothing for a program without one."""
+    picture = drawn(texts)
+    return _asset("graph.html").replace("{picture}", picture) if picture else ""
 
 
 def _asset(name: str) -> str:

@@ -14,6 +14,7 @@ from emulator.watch.stats.sink import Statistics
 from tx8isa.machine.description import Machine
 
 from .activity import Activity, Links, PathTraffic
+from .flows import Flows
 from .kinds import Kinds, NodeNumbers
 from .lines import Lines
 from .lives import Lives
@@ -44,6 +45,7 @@ class ReportSink:
         self.lives = Lives(image.live, tiles, machine.spm.bytes)
         self.longest = Longest(MOST_SLICES)
         self.lines = Lines(machine)
+        self.flows = Flows(image)
         self.end = 0
         self._waiting: list[Batch] = []
 
@@ -86,6 +88,7 @@ class ReportSink:
         self.lives.add(slices, accesses)
         self.longest.add(slices, kinds)
         self.lines.add(batch, kinds)
+        self.flows.add(slices, batch.ranges, self.kinds.nodes.of(slices["pc"]))
 
 
 def _joined(batches: list[Batch]) -> Batch:

@@ -107,6 +107,10 @@ tx8.prepareButtons = function () {
   el("earlier").onclick = move(1, -0.5);
   el("later").onclick = move(1, 0.5);
   el("zoom-all").onclick = () => tx8.setTime(0, tx8.data.cycles);
+  for (const box of document.querySelectorAll("#graph g[data-node]")) {
+    const node = Number(box.dataset.node);
+    box.onclick = () => tx8.select({ node: tx8.shown.node === node ? -1 : node, line: -1 });
+  }
   el("theme").onclick = () => {
     tx8.dress(!document.documentElement.classList.contains("dark"));
     tx8.drawRoofline();
