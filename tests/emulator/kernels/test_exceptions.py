@@ -294,6 +294,7 @@ def fill(fmt: Format, shape: Shape, kind: str, seed: int) -> tuple[Tile, dict[Sh
             "small": Fraction(rng.randint(-9, 9)),
             "thirds": Fraction(rng.randint(-99, 99), 3),
             "large": Fraction(2) ** ((1 << (LAYOUT[fmt][0] - 1)) - 1),
+            "quarters": Fraction(2) ** ((1 << (LAYOUT[fmt][0] - 1)) - 3),
         }[kind]
         pattern = rounded(fmt, value, RNE)
         where: Any = index
@@ -303,7 +304,8 @@ def fill(fmt: Format, shape: Shape, kind: str, seed: int) -> tuple[Tile, dict[Sh
     return bench, elements
 
 
-KINDS = ("small", "thirds", "large")
+KINDS = ("small", "thirds", "large", "quarters")
+"""Of the last kind, a row of four is finite, and three rows together are not."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
