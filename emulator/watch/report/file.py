@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from emulator.tile.tile import Tile
@@ -28,8 +29,14 @@ def check_target(path: Path) -> None:
         raise Tx8Error(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def _check_charts() -> None:
+    """Raise Tx8Error without the library that draws the charts, which loads too slowly to be tried here."""
+    if find_spec("bokeh") is None:
+        raise Tx8Error("the page of --report needs Bokeh, which draws its charts: pip install bokeh")
+
+
 class PageFile:
-    """The page of one run; Tx8Error when nothing can be written to ``path``.
+    """The page of one run; Tx8Error without Bokeh, or when nothing can be written to ``path``.
 
     ``sink`` and ``statistics``, another sink of the run, collect its contents. ``against``: the statistics
     of an earlier run, with which the page compares this one.
@@ -37,6 +44,7 @@ class PageFile:
 
     def __init__(self, path: str, statistics: Statistics, title: str, against: Report | None = None) -> None:
         self._path, self._title, self._against = Path(path), title, against
+        _check_charts()
         check_target(self._path)
         self.sink = ReportSink(statistics.image, statistics.machine, statistics)
 

@@ -500,6 +500,19 @@ def test_a_refused_path_is_one_line_before_the_run(
     assert line == f"tx8emu: error: {folder}: cannot be written: it is a directory"
 
 
+def test_a_page_without_the_library_of_its_charts_is_refused_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulator.watch.report.file.find_spec", lambda name: None)
+    assert tx8emu(tmp_path, "--report", str(tmp_path / "out.html"), last="lw t0, 0(x0)") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "tx8emu: error: the page of --report needs Bokeh, which draws its charts: pip install bokeh"
+    )
+    assert not (tmp_path / "out.html").exists()
+    assert tx8emu(tmp_path, "--report", str(tmp_path / "out.json")) == 0
+
+
 def test_the_page_has_an_option_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, data = tmp_path / "out.html", tmp_path / "out.json"
     assert tx8emu(tmp_path, "--html", str(page), "--report", str(data)) == 0
