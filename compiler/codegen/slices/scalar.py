@@ -116,6 +116,12 @@ class ScalarCode:
         at = self.address(tensor, element, past_cache)
         self.emit(_STORES[tensor.fmt.bits], register, f"0({at})")
 
+    def store_in_scratchpad(self, place: Value, fmt: Format, register: str) -> None:
+        """The low bits of a register to an element of a buffer that no engine uses at this time."""
+        at = self.kernel.registers.compute(place + self.kernel.target.machine.windows.spm_strong)
+        self.kernel.keep_alive(place)
+        self.emit(_STORES[fmt.bits], register, f"0({at})")
+
     def index(self, register: str, size: int) -> Value:
         """An index that counts from the end when negative; the program stops when it is out of range."""
         sized = isinstance(size, Size)

@@ -1,4 +1,4 @@
-"""Gathers, scatters and the largest elements of an axis: the core computes addresses from data.
+"""Gathers and scatters: the core computes addresses from data.
 
 The DMA copies long rows (indexed_rows.py), the core everything else, element by element. An index that is out
 of range stops the program at an ``ebreak``.
@@ -20,7 +20,6 @@ from compiler.lowering.pointwise.integers import ARITHMETIC
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, always, lowering
 from compiler.operators.record import Call
 from compiler.operators.types import axis_from_front
-from tx8isa.numbers.formats import Format
 
 from .indexed_rows import FEWEST_ELEMENTS, IndexedRows, gather_rows, scatter_rows
 
@@ -201,64 +200,3 @@ def _scatter_nd(kernel: Kernel, work: Work) -> None:
     with core.elements(updates.size, updates.size) as number:
         element = place(kernel.let(number // inner)) + number % inner
         _scatter(core, work, element, core.load(updates, number))
-
-
-@lowering("TopIndices", types=EVERY_TYPE, on_core=always)
-def top_indices(kernel: Kernel, work: Work) -> None:
-    """One sweep over the axis for each index: the best element among those not found before.
-
-    If the number of indices is an operand, zeros are behind them.
-    """
-    source, target = work.input(0), work.output
-    axis = axis_from_front(work.spec.integer("axis"), len(source.shape))
-    extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
-    wanted, core = target.shape[axis], ScalarCode(kernel)
-    largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))
-    with core.elements(source.size // extent, 1) as number:
-        outer, rest = kernel.let(number // inner), kernel.let(number % inner)
-        start = kernel.let(outer * (extent * inner) + rest)
-        out = kernel.let(outer * (wanted * inner) + rest)
-        bound, previous = core.number(0), core.number(-1)
-        found: Value = Variable(core.load(work.input(1), 0), 0, wanted) if work.has(1) else wanted
-        with kernel.loop(found) as place:
-            best, chosen = core.number(0), core.number(-1)
-            with kernel.loop(extent) as at:
-                key = core.load(source, start + at * inner)
-                sortable(core, key, source.fmt, largest)
-                where = _register(core, at)
-                core.emit("bltz", previous, "2f")
-                core.emit("bgt", key, bound, "9f")
-                core.emit("blt", key, bound, "2f")
-                core.emit("ble", where, previous, "9f")
-                core.kernel.out.label("2")
-                core.emit("bltz", chosen, "3f")
-                core.emit("blt" if last else "ble", key, best, "9f")
-                core.kernel.out.label("3")
-                core.emit("mv", best, key)
-                core.emit("mv", chosen, where)
-                core.kernel.out.label("9")
-            core.store(target, out + place * inner, chosen, past_cache=True)
-            core.emit("mv", bound, best)
-            core.emit("mv", previous, chosen)
-        if work.has(1):
-            with kernel.loop(wanted, found) as place:
-                core.store(target, out + place * inner, "zero", past_cache=True)
-
-
-def _register(core: ScalarCode, value: Value) -> str:
-    return core.kernel.registers.compute(value)
-
-
-def sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
-    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``.
-
-    Both zeros are equal.
-    """
-    if fmt.is_float:
-        core.emit("bgez", key, "1f")
-        flip = core.number((1 << (fmt.bits - 1)) - 1)
-        core.emit("xor", key, key, flip)
-        core.emit("addi", key, key, "1")
-        core.kernel.out.label("1")
-    if not largest:
-        core.emit("not", key, key)

@@ -11,7 +11,7 @@ from compiler.operators.reductions.boxes import GRAIN
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
-from .indexing import sortable
+from .ranking import sortable
 
 
 @lowering("RowOrder", types=EVERY_TYPE, on_core=always)

@@ -34,17 +34,20 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 def _top_indices(call: Call, x: Array, k: Array | None = None) -> tuple[Array, ...]:
     """Sort stably by value; ``last`` prefers the last of equal elements.
 
-    Elements from the k-th on are zero.
+    A NaN counts as the infinity that comes last. Elements from the k-th on are zero.
     """
-    axis = axis_of(call)
+    axis, largest = axis_of(call), call.integer("largest")
+    is_integer = x.dtype.kind in "biu"
+    if not is_integer:
+        x = np.where(np.isnan(x), -np.inf if largest else np.inf, x)
+    if largest:
+        x = ~x if is_integer else -x
     lanes = np.moveaxis(x, axis, -1)
     size = lanes.shape[-1]
     order = np.empty(lanes.shape, np.int64)
     for place in itertools.product(*(range(n) for n in lanes.shape[:-1])):
         sign = -1 if call.integer("last") else 1
-        values = lanes[place]
-        ranked = np.lexsort((sign * np.arange(size), -values if call.integer("largest") else values))
-        order[place] = ranked
+        order[place] = np.lexsort((sign * np.arange(size), lanes[place]))
     order[..., size if k is None else int(k.reshape(())) :] = 0
     return (np.ascontiguousarray(np.moveaxis(order[..., : call.integer("count")], -1, axis)),)
 

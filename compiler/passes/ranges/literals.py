@@ -79,9 +79,9 @@ def _literal(line: str, numbers: Mapping[str, int]) -> tuple[_Literal, int] | No
 
 
 def _address(text: str) -> tuple[_Literal, int]:
-    """An address in DDR, or one of the core's own, which has 32 bits."""
+    """An address in DDR, or one that the core reaches through its cache, which has 32 bits."""
     match = _PLACE.match(text)
-    is_near = match is not None and int(match["offset"] or 0) <= -(1 << 32)
+    is_near = match is not None and int(match["offset"] or 0) < -(1 << 32)
     return (_Literal(text, "lwu", 4), _NEAR_BYTES) if is_near else (_Literal(text, "ld", 8), _ADDRESS_BYTES)
 
 

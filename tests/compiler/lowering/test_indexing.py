@@ -1,4 +1,7 @@
-"""Rows gathered and scattered by computed indices: against NumPy, and indices that are out of range."""
+"""Rows gathered and scattered by computed indices, the largest elements of rows: against NumPy and Python.
+
+Indices that are out of range stop the program.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import compiler
 from compiler.evaluation.infer import build_graph
 from compiler.graph import Array, Description, Graph, Node, Tensor
 from compiler.tools.run import RunFault, execute
-from compiler_harness import assert_right, small_machine
+from compiler_harness import assert_right, one, small_machine
 from tx8isa.machine.description import Machine
 
 Shape = tuple[int, ...]
@@ -129,3 +132,89 @@ def test_an_index_out_of_range_stops_the_program(
 
 def test_the_first_and_the_last_index_are_in_range() -> None:
     check("Gather", (5, 32), np.array([-5, 4, -1, 0]))
+
+
+SPECIAL = [-0.0, 0.0, 1.0, -1.0, 2**-24, -(2**-24), np.inf, -np.inf, np.nan]
+"""Numbers that a row of few others has often: equal ones, zeros of both signs, subnormal ones."""
+
+
+def special(*shape: int) -> Array:
+    """Rows of special numbers; one row has nothing but NaN and -inf, another one nothing but zeros."""
+    rng = np.random.default_rng(7)
+    x = rng.choice(np.array(SPECIAL), shape).astype(np.float32)
+    x[0], x[-1] = rng.choice([np.nan, -np.inf], x[0].shape), rng.choice([-0.0, 0.0], x[-1].shape)
+    return x
+
+
+def ranked(x: Array, count: int, largest: int, last: int = 0) -> Array:
+    """Indices along the last axis; a NaN counts as the infinity that comes last."""
+    rows = []
+    for row in x.reshape(-1, x.shape[-1]).tolist():
+        sign = -1 if largest else 1
+        keys = [np.inf if value != value else sign * value for value in row]
+        order = sorted(range(len(row)), key=lambda at: (keys[at], -at if last else at))
+        rows.append(order[:count])
+    return np.array(rows).reshape(*x.shape[:-1], count)
+
+
+def top(shape: Shape, count: int, dtype: str = "float32", **attrs: int) -> Graph:
+    """Both results of a TopK."""
+    node = Node("TopK", "top", ("x", "k"), ("v", "i"), attrs)
+    known = {"k": np.array([count], np.int64)}
+    return build_graph(
+        Description("test", "test", 20, (Tensor("x", dtype, shape),), ("v", "i"), known, (node,))
+    )
+
+
+@pytest.mark.parametrize(
+    ("compute", "shape", "count", "axis", "tiles", "engine"),
+    [
+        ("fp16", (5, 60), 7, -1, 2, True),
+        ("bf16", (2, 3, 32), 32, 2, 3, True),
+        ("fp32", (1, 1023), 3, 1, 16, True),
+        ("tf32", (40, 60), 2, 1, 16, True),
+        ("fp16", (9, 30), 3, 1, 2, False),
+        ("fp32", (17, 3), 4, 0, 2, False),
+    ],
+)
+@pytest.mark.parametrize("largest", [1, 0])
+def test_both_results_of_topk(
+    compute: str, shape: Shape, count: int, axis: int, tiles: int, engine: bool, largest: int
+) -> None:
+    """NaN, infinities, equal elements, zeros of both signs, subnormal numbers; as many as there are."""
+    x = special(*shape)
+    program = compiler.compile(top(shape, count, axis=axis, largest=largest), compute, tiles)
+    assert ("ct.arg" in program.text) == engine
+    found = execute(program, {"x": x})[0]
+    places = np.moveaxis(ranked(np.moveaxis(x, axis, -1), count, largest), -1, axis)
+    np.testing.assert_array_equal(found["i"], places)
+    np.testing.assert_array_equal(found["v"], np.take_along_axis(x, places, axis))
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize(
+    "attrs", [{"axis": 1}, {"axis": -1, "keepdims": 0}, {"axis": 1, "select_last_index": 1}]
+)
+def test_the_first_or_the_last_extreme_of_each_row(op: str, attrs: dict[str, int]) -> None:
+    x = special(50, 100)
+    program = compiler.compile(one(op, [x.shape], **attrs), "fp16", 3)
+    last = attrs.get("select_last_index", 0)
+    assert ("ct.arg" in program.text) == (not last), "the engine finds the first one"
+    found = execute(program, {"a": x})[0]["y"]
+    wanted = ranked(x, 1, op == "ArgMax", last)
+    np.testing.assert_array_equal(found, wanted if attrs.get("keepdims", 1) else wanted[:, 0])
+
+
+@pytest.mark.parametrize("tiles", [1, 5])
+def test_rows_for_the_scratchpad(tiles: int) -> None:
+    """Slices that are loaded while others are searched, in 32 KiB; and a row that is too long."""
+    machine = small_machine()
+    program = assert_right(top((11, 3000), 2), "fp16", tiles, machine)
+    assert "worker=1" in program.text and "ct.argmax" in program.text
+    program = assert_right(one("ArgMax", [(2, 9000)], axis=1), "fp16", tiles, machine)
+    assert "ct.argmax" not in program.text
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_integers_are_ranked_by_the_core(dtype: str) -> None:
+    assert "ct.arg" not in assert_right(top((3, 40), 2, dtype), "fp16", 2).text

@@ -133,6 +133,7 @@ def float_graphs() -> Iterator[Graph]:
         yield one(op, [(8, 9), (8, 9)], **({"fmod": 1} if op == "Mod" else {}))
     for op in ("And", "Or", "Xor"):
         yield graph([(op, ["a", "b"], ["y"], {})], {"a": (8, 9), "b": (8, 9)}, dtype="bool")
+    yield one("ArgMax", [(64, 100)], axis=1)
     yield one("Concat", [(8, 9), (8, 9)], axis=0)
     yield one("Transpose", [(8, 9)], perm=(1, 0))
 

@@ -10,7 +10,7 @@ import tx8
 from compiler.passes.ranges.literals import SYMBOL, with_literals
 
 NUMBERS = (0, -2048, 0x2100, -123456, 0x7FFFFFFF, 4295032832, 281474976776193, -(1 << 40), (1 << 63) + 5)
-ADDRESSES = ("table", "table+4096", "y-8589934592")
+ADDRESSES = ("table", "table+4096", "y-8589934592", "y-4294967296")
 START = ["        .output y, int32, 16x64", "        .section .ddr.bss", "table:", "        .space 8192"]
 
 

@@ -63,6 +63,12 @@ def compare(
     return program
 
 
+def test_places_of_the_largest_elements() -> None:
+    """Of long rows the engine finds them, of short ones the core."""
+    model = several([5, "n"], [("ArgMax", {"axis": 1})])
+    compare(model, {"n": (1, 400, 900)}, [(400,), (1,), (895,)], 0.0, dtype="fp32")
+
+
 REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum")
 OTHERS = ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
 
