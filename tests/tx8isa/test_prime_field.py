@@ -183,6 +183,15 @@ def test_a_number_of_an_instruction_is_the_fraction_that_was_rounded(fmt: Format
     assert residues(FIELD.of_scalars(value, fmt)) == [element(Fraction(fraction))]
 
 
+@pytest.mark.parametrize("compute", [Format.FP16, Format.BF16])
+@pytest.mark.parametrize("value", [1 / 3, -1 / 49, 33 / 64, 0.75, 3e-5])
+def test_a_rounded_number_means_the_same_in_instructions_of_fp32(compute: Format, value: float) -> None:
+    field, number = PrimeField(7, True, compute), np.asarray(rounded(np.array([value]), compute), np.float64)
+    assert np.array_equal(field.of_scalars(number, compute), field.of_scalars(number, Format.FP32))
+    longer = np.float64(np.nextafter(np.float32(number), np.float32(1)))
+    assert np.array_equal(field.of_scalars(longer, Format.FP32), FIELD.of_scalars(longer, Format.FP32))
+
+
 def test_both_numbers_around_a_fraction_stand_for_it() -> None:
     """The weights of a mean are the numbers below and above 1/n."""
     for count in (3, 24, 100, 384, 500):

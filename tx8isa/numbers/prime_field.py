@@ -25,7 +25,7 @@ import numpy.typing as npt
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
 from .packing import storage_dtype
 from .rounding import rounded
-from .simple_fractions import are_short, are_simple, simple_fractions, simple_roots
+from .simple_fractions import are_short, are_simple, held_fractions, simple_fractions, simple_roots
 
 Elements = npt.NDArray[np.float64]
 """Shape [residues, ...]."""
@@ -70,10 +70,10 @@ def _powers(prime: int, generator: int) -> tuple[npt.NDArray[np.int32], npt.NDAr
 
 
 class PrimeField:
-    """The fields that a proof computes in; ``seed`` makes its keys."""
+    """The fields that a proof computes in; ``seed`` makes its keys, ``compute`` is the program's format."""
 
-    def __init__(self, seed: int, exponentials: bool) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, exponentials: bool, compute: Format = Format.FP32) -> None:
+        self.seed, self.compute = seed, compute
         self.primes = len(PRIMES)
         moduli = (*PRIMES, *_HALVES) if exponentials else PRIMES
         self.moduli = np.array(moduli, np.float64)
@@ -281,11 +281,11 @@ class PrimeField:
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
         """Numbers that instructions hold, as elements: each is the simplest fraction beside it, or its root.
 
-        The largest finite numbers of a format stand for infinities, as programs use them.
+        A number of ``compute`` means the same in FP32. The largest numbers of a format stand for infinities.
         """
-        flat = np.asarray(values, np.float64)
-        flat = np.where(np.abs(flat) >= _largest(fmt), np.copysign(np.inf, flat), flat)
-        fraction = simple_fractions(np.where(np.isfinite(flat), flat, 0.0), MANTISSA_BITS[fmt])
+        flat = np.where(np.abs(values) >= _largest(fmt), np.copysign(np.inf, values), values)
+        bits = MANTISSA_BITS[fmt], MANTISSA_BITS[self.compute]
+        fraction = held_fractions(np.where(np.isfinite(flat), flat, 0.0), *bits)
         found = self._of_fractions(*fraction, flat)
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 

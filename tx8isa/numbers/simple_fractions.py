@@ -18,7 +18,7 @@ _SHORT = 18
 """Bits of numbers that stand for themselves."""
 
 
-def simple_fractions(values: Floats, mantissa_bits: int) -> tuple[Integers, Integers, Integers]:
+def simple_fractions(values: Floats, mantissa_bits: int | Integers) -> tuple[Integers, Integers, Integers]:
     """The fractions with the smallest denominators beside values: numerators, denominators, powers of two.
 
     They are less than the distance of two numbers of a format away, whose significand has ``mantissa_bits``
@@ -38,7 +38,15 @@ def simple_fractions(values: Floats, mantissa_bits: int) -> tuple[Integers, Inte
     return whole.astype(np.int64), fraction.astype(np.int64), power
 
 
-def _step(magnitude: Floats, mantissa_bits: int) -> Floats:
+def held_fractions(values: Floats, held: int, rounded: int) -> tuple[Integers, Integers, Integers]:
+    """The simplest fractions beside values that were perhaps rounded before an instruction held them.
+
+    ``held`` and ``rounded`` are the stored bits of the significands of both formats.
+    """
+    return simple_fractions(values, np.where(are_short(values, rounded + 1), min(held, rounded), held))
+
+
+def _step(magnitude: Floats, mantissa_bits: int | Integers) -> Floats:
     """The distance to the next numbers of the format, a little less so that bounds round inside."""
     exponent = np.frexp(magnitude)[1] - 1
     step: Floats = np.ldexp(0.998, exponent - mantissa_bits)
@@ -59,9 +67,9 @@ def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDAr
     return np.where(stands, above, 1), np.where(stands, below, 1), 2 * exponent.astype(np.int64), stands
 
 
-def are_short(values: Floats) -> npt.NDArray[np.bool_]:
-    """Whether numbers have so few digits that they stand for themselves."""
-    significand = np.ldexp(np.frexp(values)[0], _SHORT)
+def are_short(values: Floats, bits: int = _SHORT) -> npt.NDArray[np.bool_]:
+    """Whether numbers have so few digits that they stand for themselves, or at most ``bits``."""
+    significand = np.ldexp(np.frexp(values)[0], bits)
     return np.asarray(significand == np.rint(significand))
 
 

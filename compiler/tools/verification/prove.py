@@ -109,7 +109,7 @@ def prove(program: Program, seed: int = 1, image: Image | None = None) -> Proof:
     same = same_code(program, twin, factors_of(given, graph))
     if image is not None:
         twin = replace(twin, image=grafted(image, program.image, twin.image))
-    field = PrimeField(seed, exponentials=has_exponentials(twin))
+    field = PrimeField(seed, has_exponentials(twin), compute)
     elements = {t.name: field.random(t.name, t.shape) for t in graph.inputs if t.is_float}
     real = random_inputs(program.graph, {}, seed)
     recipes = _Recipes(field, program)
