@@ -64,7 +64,7 @@ class FieldGraph:
         if array.dtype.name not in FLOATS:
             return array
         stored = fmt if is_known(node, at) else self._stored(name)
-        of = self.field.of_scalars if array.size == 1 else self.field.of_stored
+        of = self.field.of_scalars if array.size == 1 and _holds_numbers(node) else self.field.of_stored
         return of(_rounded(array, stored), stored)
 
     def _stored(self, name: str) -> Format:
@@ -113,6 +113,12 @@ class FieldGraph:
         elements = np.concatenate(kept, 1)
         found = OPERATORS[node.op].reference(call_of(self.graph, node), *numbered)
         return [elements[:, np.asarray(each).astype(np.int64)] for each in found]
+
+
+def _holds_numbers(node: Node) -> bool:
+    """Whether instructions of an operator hold constants of one element; programs of others store them."""
+    operator = OPERATORS[node.op]
+    return operator.needs is elementwise and not operator.moves
 
 
 def _rounded(array: Array, fmt: Format) -> npt.NDArray[np.float64]:
