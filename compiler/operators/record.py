@@ -68,7 +68,7 @@ class Attribute:
     minimum: int | None = None  # of an integer, or of every element of a list
     since: int = 1  # the first operator set that has it
     until: int | None = None  # the last one; None: no operator set has removed it
-    factor: bool = False  # a number that code multiplies by unless it is 1; no other decision depends on it
+    factor: bool = False  # a number that code multiplies by, unless it is 0 or 1; nothing else depends on it
 
     def known_to(self, opset: int) -> bool:
         return self.since <= opset and (self.until is None or opset <= self.until)

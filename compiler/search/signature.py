@@ -104,11 +104,12 @@ def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:
 
 
 def _without_factors(op: str, call: Call | None) -> Call | None:
-    """A call whose factors say only whether they are 1."""
+    """A call whose factors say only whether they are 0, 1, or neither."""
     operator = OPERATORS.get(op)
     if call is None or operator is None:
         return call
-    factors = {each.name: int(call.attrs[each.name] == 1) for each in operator.attributes if each.factor}
+    given = {each.name: call.number(each.name) for each in operator.attributes if each.factor}
+    factors = {name: value if value in (0.0, 1.0) else -1.0 for name, value in given.items()}
     return dataclasses.replace(call, attrs={**call.attrs, **factors}) if factors else call
 
 

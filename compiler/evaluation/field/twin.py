@@ -116,8 +116,8 @@ def _with_short_factors(node: Node) -> Node:
     short: dict[str, AttrValue] = {}
     for name in _factors(node):
         value = node.attrs.get(name)
-        if isinstance(value, int | float) and value > 0:
-            short[name] = _power_beside(value)
+        if isinstance(value, int | float) and value:
+            short[name] = math.copysign(_power_beside(abs(value)), value)
     return replace(node, attrs={**node.attrs, **short}) if short else node
 
 

@@ -144,8 +144,8 @@ register(
         inputs=(Input("A", FLOAT), Input("B", FLOAT), Input("C", FLOAT, optional=True)),
         outputs=(Output("Y", FLOAT),),
         attributes=(
-            Attribute("alpha", "float", 1.0),
-            Attribute("beta", "float", 1.0),
+            Attribute("alpha", "float", 1.0, factor=True),
+            Attribute("beta", "float", 1.0, factor=True),
             Attribute("transA", "int", 0, allowed=(0, 1)),
             Attribute("transB", "int", 0, allowed=(0, 1)),
         ),
