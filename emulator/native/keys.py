@@ -151,7 +151,7 @@ def _contents(scope: Mapping[str, Any], module: str, in_class: bool = False) -> 
 
     Its other variables, in lower case, are not constants: their values differ from process to process.
     """
-    for name, value in scope.items():
+    for name, value in tuple(scope.items()):  # another thread may import meanwhile
         for wrapper in ("__wrapped__", "fget", "func"):  # caches, static methods, properties
             value = getattr(value, wrapper, value)
         if isinstance(value, type) and _module(value) == module:
