@@ -179,11 +179,33 @@ def test_random_networks_are_never_wrong(seed: int, tmp_path: Path) -> None:
     assert not found.differences, lines(found)
 
 
-def test_selections_and_comparisons_are_followed() -> None:
-    nodes = [("Greater", ["a", "b"], ["c"], {}), ("Where", ["c", "a", "b"], ["y"], {})]
-    found = proof(graph(nodes, {"a": (4, 64), "b": (4, 64)}))
+@pytest.mark.parametrize("bound", ["b", "s"])
+def test_selections_and_comparisons_are_followed(bound: str) -> None:
+    """Also where an instruction of FP32 holds a number that was rounded to FP16."""
+    nodes = [("Greater", ["a", bound], ["c"], {}), ("Where", ["c", "a", "b"], ["y"], {})]
+    found = proof(graph(nodes, {"a": (4, 64), "b": (4, 64)}, {"s": np.array(33 / 64, "f4")}))
     assert found.holds, lines(found)
     assert not found.reserves
+
+
+def test_constants_of_one_element_are_held_or_stored() -> None:
+    """An instruction holds a factor, which stands for a fraction; memory has the parameters of a channel."""
+    given = {"f": 61 / 128, "s": 33 / 64, "h": 0.75, "m": 21 / 64, "v": 43 / 32}
+    nodes = [
+        ("Mul", ["x", "f"], ["p"], {}),
+        ("BatchNormalization", ["p", "s", "h", "m", "v"], ["y"], {"epsilon": 1e-5}),
+    ]
+    constants = {name: np.array([value], np.float32) for name, value in given.items()}
+    found = proof(graph(nodes, {"x": (2, 1, 4, 5)}, constants))
+    assert found.holds, lines(found)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(61 / 128, -0.3), (-3.3, 33 / 64), (1.0, 0.0)])
+def test_factors_of_products_are_proved(alpha: float, beta: float) -> None:
+    """The program multiplies one into the bias in memory, and instructions hold the other."""
+    nodes = [("Gemm", ["x", "w", "b"], ["y"], {"alpha": alpha, "beta": beta})]
+    found = proof(graph(nodes, {"x": (5, 24)}, {"w": SMALL["w"], "b": SMALL["b"]}))
+    assert found.holds, lines(found)
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------
