@@ -62,7 +62,7 @@ class Chip:
         self.on_exception, self.show = options["on_exception"], options["show"]
         self.code, self.ddr = memories.code, memories.ddr
         post, timed = options["ne_post"] == "proposed", self._is_timed(options)
-        checked = HAZARDS if strict else UNCHECKED if self.data else DATA
+        checked = HAZARDS if strict or options["field"] else UNCHECKED if self.data else DATA
         memories.prepare(post, checked, timed)
         self.engines = memories.engines(post)
         self.slots, self.loop = self.engines.slots, memories.loop(checked)

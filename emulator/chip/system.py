@@ -51,7 +51,10 @@ class System(Chip):
         super().__init__(image, machine, memories or Memories(image, machine), chosen, number)
         self.threads = _thread_count(chosen, machine)
         """Host threads that run the tiles."""
-        self._translates = chosen["translate"] and self.data and translation_enabled()
+        interpreted = (
+            self.field_run is not None
+        )  # it asks for registers, which translated code keeps elsewhere
+        self._translates = chosen["translate"] and self.data and translation_enabled() and not interpreted
         sends, rounds = self.traffic.sends, self.memories.rounds
         self._host_threads = HostThreads(self.tiles, sends, rounds, self.loop, QUANTUM)
         self._interrupted: set[int] = set()

@@ -158,6 +158,10 @@ class FieldMemory:
         if count > 0 and self._touched(first, first + count):
             self._elements[0, first : first + count] = 0.0
 
+    def forget(self, first: int, count: int) -> None:
+        """Let nothing be known of bytes: whatever is read from them is NaN."""
+        self.put(np.array([first]), count, np.full((self._moved.shape[0], 1, count), np.nan, np.float32))
+
     def clear_places(self, places: Places, size: int) -> None:
         """Let numbers of ``size`` bytes be literals."""
         if places.size and self._touched(int(places.min()), int(places.max()) + size):

@@ -23,6 +23,7 @@ from tx8isa.records.meaning import CountBits, CountNonZero, Extreme
 from tx8isa.records.record import Instruction
 
 from . import matrix, tensors, transfers, vectors
+from .core import CoreMoves
 from .memory import FieldMemory, Places
 from .step import FieldStep, NotFollowed
 
@@ -54,8 +55,12 @@ class FieldRun(Observer):
         self._tiles = {tile.words.ctypes.data: tile for tile in tiles}
         self._records = tables.records()
         self._hook = _HOOK(self._executed)  # kept: compiled code calls it
-        for tile in tiles:
+        self._check = _HOOK(self._accessed)
+        check = ctypes.cast(self._check, ctypes.c_void_p).value
+        self._cores: dict[int, CoreMoves] = {}
+        for tile, spm in zip(tiles, self.scratchpads, strict=True):
             tile.words[state.SANITIZER_HOOK] = ctypes.cast(self._hook, ctypes.c_void_p).value
+            self._cores[tile.words.ctypes.data] = CoreMoves(tile, spm, self.ddr, check or 0)
 
     def keep_results(self) -> None:
         """Keep what instructions compute, and which one has computed it."""
@@ -71,6 +76,16 @@ class FieldRun(Observer):
             self._follow(self._tiles[address], what)
         except BaseException as error:  # an exception does not pass through compiled code
             self._failure = error
+        return 0
+
+    def _accessed(self, what: int, address: int) -> int:
+        """The core of a tile is about to load or store."""
+        if self._failure is None:
+            try:
+                if not self._cores[address].follow(what):
+                    self.not_followed["stores of the kernel core: computed from elements"] += 1
+            except BaseException as error:
+                self._failure = error
         return 0
 
     def _follow(self, tile: Tile, entry: int) -> None:

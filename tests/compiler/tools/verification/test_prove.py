@@ -208,6 +208,30 @@ def test_factors_of_products_are_proved(alpha: float, beta: float) -> None:
     assert found.holds, lines(found)
 
 
+PLACES = {
+    "Gather": np.array([2, 0, 3]),
+    "GatherElements": np.array([[0, 5], [2, 1]]),
+    "GatherND": np.array([[1, 4]]),
+}
+"""Indices of rows, or of elements, by operator."""
+
+
+@pytest.mark.parametrize("op", list(PLACES))
+def test_numbers_that_the_core_moves_are_followed(op: str) -> None:
+    nodes = [("Relu", ["x"], ["r"], {}), (op, ["r", "i"], ["g"], {}), ("Neg", ["g"], ["y"], {})]
+    found = proof(graph(nodes, {"x": (6, 7)}, {"i": PLACES[op]}))
+    assert found.holds, lines(found)
+    assert not found.reserves
+
+
+def test_sums_of_the_core_are_open() -> None:
+    nodes = [("ScatterElements", ["x", "i", "u"], ["y"], {"reduction": "add"})]
+    found = proof(graph(nodes, {"x": (6, 7), "u": (2, 2)}, {"i": PLACES["GatherElements"]}))
+    assert not found.differences, lines(found)
+    assert found.unknown
+    assert "but for stores of the kernel core: computed from elements, 4 times" in lines(found)
+
+
 # --- mistakes ---------------------------------------------------------------------------------------------
 
 
@@ -303,6 +327,15 @@ def test_a_softmax_without_its_exponential_is_wrong() -> None:
     number = next(at for at, line in enumerate(program.text.splitlines(), 1) if "ct.exp" in line)
     found = proof_of(Mutant("left out", number, ""), program)
     assert found.differences
+
+
+@pytest.mark.parametrize("wrong", ["", "        sh                      a0, 2(a1)"])
+def test_a_wrong_store_of_the_core_is_found(wrong: str) -> None:
+    """It is left out, or goes to the place beside its own."""
+    made = graph([("Gather", ["x", "i"], ["y"], {})], {"x": (6, 1)}, {"i": PLACES["Gather"]})
+    program = compile_graph(made, "fp16")
+    number = next(at for at, line in enumerate(program.text.splitlines(), 1) if " sh " in line)
+    assert proof_of(Mutant("moved", number, wrong), program).differences
 
 
 def test_what_a_fault_of_the_program_says_is_raised() -> None:

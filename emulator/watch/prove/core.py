@@ -1,0 +1,82 @@
+"""Loads and stores of the kernel cores in the field.
+
+A number that a core loads and stores again is the element that it was. What a core computes from elements is
+unknown. Only loads and stores are seen here, so an element that a register has got, and that was not stored
+since, may be part of any later number. Everything else that a core stores is a literal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.core.accesses import MAINTENANCE
+from emulator.memory import shadow_words as layout
+from emulator.memory import state
+from emulator.memory.areas import HostMemoryError, anonymous
+from emulator.native.primitives.memory import view_i64
+from emulator.tile.tile import Tile
+
+from .memory import FieldMemory
+
+
+@dataclass
+class _Loaded:
+    """A number with elements that a register has got."""
+
+    data: bytes
+    taken: npt.NDArray[np.float32]
+    stored: bool = False
+    """Whether it was stored as it was."""
+
+
+class CoreMoves:
+    """Follows the loads and stores of one tile's core, which calls ``check`` before each of them."""
+
+    def __init__(self, tile: Tile, spm: FieldMemory, ddr: FieldMemory, check: int) -> None:
+        self._tile, self._spm, self._ddr = tile, spm, ddr
+        self._registers: dict[int, _Loaded] = {}
+        self._unseen = anonymous(8 * (max(spm.data.size, ddr.data.size) // layout.GRANULE + 1))
+        if self._unseen is None:
+            raise HostMemoryError("the host refuses address space for a proof; raise the memory limit")
+        block = self._block = np.zeros(layout.TILE_WORDS, np.int64)
+        # No access is known: the shadow of every byte is that of the beginning, so each calls the check.
+        block[[layout.T_SPM, layout.T_DDR]] = self._unseen.ctypes.data
+        tile.words[state.SANITIZER], tile.words[state.CORE_CHECK] = block.ctypes.data, check
+
+    def follow(self, what: int) -> bool:
+        """Follow a load or store, as in ``core_checks.core_access``; False for an unknown number's store."""
+        if what & MAINTENANCE:
+            return True
+        words, size = self._tile.words, what >> 1 & 127
+        host = int(words[state.DETAIL])
+        memory, place = self._spm, host - int(words[state.SPM])
+        if not 0 <= place < memory.data.size:
+            memory, place = self._ddr, host - int(words[state.DDR])
+        word = int(view_i64(int(words[state.PLAIN]) + 8 * (what >> 8), 1)[0])
+        if what & 1:
+            return self._store(memory, place, size, word >> 24 & 255)
+        self._load(memory, place, size, word >> 8 & 255)
+        return True
+
+    def _load(self, memory: FieldMemory, place: int, size: int, register: int) -> None:
+        self._registers.pop(register, None)
+        if memory.has_elements(place + np.arange(size)):
+            taken = memory.taken(np.array([place]), size)
+            assert taken is not None, "some byte has an element"
+            self._registers[register] = _Loaded(memory.data[place : place + size].tobytes(), taken)
+
+    def _store(self, memory: FieldMemory, place: int, size: int, register: int) -> bool:
+        value = int(self._tile.words[register]) & (1 << 8 * size) - 1
+        loaded = self._registers.get(register)
+        if loaded is not None and loaded.data[:size] == value.to_bytes(size, "little"):
+            loaded.stored = True
+            memory.put(np.array([place]), size, loaded.taken[:, :, :size])
+            return True
+        if all(each.stored for each in self._registers.values()):
+            memory.clear(place, size)
+            return True
+        memory.forget(place, size)
+        return False
