@@ -186,16 +186,13 @@ def _scaled_and_shifted(field: PrimeField, x: Elements, scale: Elements, shift: 
 
 
 def _batch_norm(work: FieldCall, x: Elements, *parameters: Elements) -> Elements:
-    """With constants for mean and variance; a root of constants is a number of FP32, as in the program."""
-    scale, shift, mean = parameters[:3]
-    value = work.call.values[4]
-    if value is None:
-        raise NotFollowed("a variance that is no constant")
-    single = (np.asarray(value, np.float32) + np.float32(work.call.number("epsilon"))).astype(np.float64)
-    factor = work.field.of_stored((1.0 / np.sqrt(single)).astype(np.float32), Format.FP32)
-    centred = work.field.subtract(x, mean.reshape(mean.shape[0], 1, -1, *(1,) * (x.ndim - 3)))
-    even = work.field.multiply(centred, factor.reshape(factor.shape[0], 1, -1, *(1,) * (x.ndim - 3)))
-    return _scaled_and_shifted(work.field, even, scale, shift)
+    """Channels less their mean over the root of their variance, which are operands."""
+    field, (scale, shift, mean, variance) = work.field, parameters[:4]
+    root = field.sqrt(field.add(variance, work.like(work.call.number("epsilon"), variance, Format.FP32)))
+    mean, factor = (
+        each.reshape(each.shape[0], 1, -1, *(1,) * (x.ndim - 3)) for each in (mean, field.inverse(root))
+    )
+    return _scaled_and_shifted(field, field.multiply(field.subtract(x, mean), factor), scale, shift)
 
 
 def _viewed(work: FieldCall, index: int, x: Elements) -> Elements:

@@ -102,12 +102,14 @@ class FieldRun(Observer):
         try:
             if rule is not None:
                 rule(step)
-                self._keep(step)
             elif not isinstance(record.meaning, _READS_ONLY):
                 raise NotFollowed("no rule")
         except NotFollowed as reason:
             self._unknown(step, record, str(reason))
         self._engines.finish(tile)
+        if step.computed is not None:
+            vectors.settle(step)
+        self._keep(step)
 
     def _unknown(self, step: FieldStep, record: Instruction, reason: str) -> None:
         """The results of an instruction that is not followed are those of the real numbers."""

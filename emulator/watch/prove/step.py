@@ -36,6 +36,8 @@ class FieldStep:
     field: PrimeField
     written: Elements | None = None
     """What it has computed; None where it computes nothing or literals."""
+    computed: tuple[Places, Elements, Format] | None = None
+    """Where its results will be, what they mean, and their format, if its operands are literals alone."""
 
     @property
     def meaning(self) -> Any:

@@ -80,19 +80,15 @@ def _second(step: FieldStep, form: Form, count: int) -> Places:
     return values["src1"] + at * step.size
 
 
-def _operands(step: FieldStep, form: Form, count: int) -> list[Elements] | None:
-    """The operands as elements; None if they are literals alone."""
-    first = step.vector("src0", count)
-    if form in (Form.V, Form.VS):
-        if step.literal(first):
-            return None
-        if form is Form.V:
-            return [step.read(first)]
-        return [step.read(first), step.scalar("src1")]
-    second = _second(step, form, count)
-    if step.literal(first, second):
+def _operands(step: FieldStep, form: Form, count: int, literals: bool = False) -> list[Elements] | None:
+    """The operands as elements; None if they are literals alone and no ``literals`` are asked for."""
+    places = [step.vector("src0", count)]
+    if form not in (Form.V, Form.VS):
+        places.append(_second(step, form, count))
+    if step.literal(*places) and not literals:
         return None
-    return [step.read(first), step.read(second)]
+    operands = [step.read(each) for each in places]
+    return [*operands, step.scalar("src1")] if form is Form.VS else operands
 
 
 def _count(step: FieldStep, form: Form) -> int:
@@ -100,14 +96,29 @@ def _count(step: FieldStep, form: Form) -> int:
 
 
 def elementwise(step: FieldStep) -> None:
+    """Functions of literals alone are literals where that is what they mean: 0 + 1, not the sigmoid of 0."""
     form = step.meaning.form
     count = _count(step, form)
-    operands, result = _operands(step, form, count), step.vector("dst", count)
-    if operands is None:
-        step.spm.clear_places(result, step.size)
+    result, name = step.vector("dst", count), step.instruction.mnemonic.split(".")[1]
+    operands = _operands(step, form, count)
+    if operands is not None:
+        step.write(result, applied(step.field, name, *operands))
         return
-    name = step.instruction.mnemonic.split(".")[1]
-    step.write(result, applied(step.field, name, *operands))
+    given = _operands(step, form, count, step.form.is_float)
+    step.spm.clear_places(result, step.size)
+    if given is not None:
+        step.computed = result, applied(step.field, name, *given), step.form
+
+
+def settle(step: FieldStep) -> None:
+    """Let results of literals be elements where the executed instruction has stored other numbers."""
+    assert step.computed is not None
+    places, elements, fmt = step.computed
+    field, real = step.field, step.read(places, fmt)
+    other = (field.canonical(real) != field.canonical(elements)).any(0)
+    other &= ~np.isnan(real + elements).any(0)
+    if other.any():
+        step.write(places[other], elements[:, other], fmt.bits // 8)
 
 
 def relation(step: FieldStep) -> None:
@@ -151,6 +162,8 @@ def convert(step: FieldStep) -> None:
     places = step.values["src0"] + np.arange(count) * (source.bits // 8)
     result = step.values["dst"] + np.arange(count) * (target.bits // 8)
     if step.literal(places):
+        if target.is_float:
+            step.computed = result, step.read(places, source), target
         step.spm.clear_places(result, target.bits // 8)
         return
     elements = step.read(places, source)
