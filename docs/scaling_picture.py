@@ -267,7 +267,7 @@ many chips, for example by `--chips 4x4 --parallel dp=4,pp=4 --estimate`. N stag
 are at most N M / (M + N - 1) times as fast as one chip, so with the 2 N parts that the compiler makes at most
 about two thirds of N. No curve above has stages: where a batch can be dealt, that takes fewer cycles, and
 one sequence has no parts. [benchmarks.md](benchmarks.md) has eight layers on four chips both ways, estimated
-and emulated, and [chips.md](parallel.md#degrees-that-are-found) says where stages are found to be best.
+and emulated, and [parallel.md](parallel.md#degrees-that-are-found) says where stages are found to be best.
 """
 
 
