@@ -222,3 +222,27 @@ def test_infinities_hide_and_stay() -> None:
     assert (FIELD.multiply(low, a) == -np.inf).all()
     largest = FIELD.of_scalars(np.array([-65504.0]), Format.FP16)
     assert (largest == -np.inf).all()
+
+
+def test_numbers_are_in_their_own_order_and_spread_over_the_keyed_one() -> None:
+    values = np.array([-6e4, -513.0, -6.0, -0.5, -(2.0**-12), 0.0, 0.25, 0.5, 6.0, 6.25, 3000.0, 65536.0])
+    order = FIELD.order(FIELD.of_numbers(values))
+    assert (np.diff(order.astype(object)) > 0).all()
+    others = FIELD.order(FIELD.random("others", (4000,)))
+    for first, second in ((-6.0, -0.5), (0.0, 0.5), (0.5, 6.0)):
+        low, high = (order[:, list(values).index(each)].reshape(-1, 1) for each in (first, second))
+        assert (((low < others) & (others < high)).sum(1) > 40).all(), "a wrong bound is seen"
+
+
+def test_the_order_is_one_of_residues() -> None:
+    """A maximum takes each residue from one of its operands, and later maxima must agree with it."""
+    x, zero = FIELD.random("x", (3, 4000)), FIELD.of_numbers(np.zeros((1, 1)))
+    first, second = FIELD.larger(FIELD.extreme(x, 1), zero), FIELD.extreme(FIELD.larger(x, zero), 1)
+    assert np.array_equal(FIELD.canonical(first), FIELD.canonical(second))
+
+
+def test_other_elements_are_spread_evenly_over_the_keyed_order() -> None:
+    x = FIELD.random("x", (20000,))
+    places = FIELD.order(x) / 2.0**63
+    assert np.allclose(places.mean(1), 0.5, atol=0.02)
+    assert np.allclose(places.std(1), 12**-0.5, atol=0.03)

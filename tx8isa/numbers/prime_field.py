@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
+from .keyed_order import place_numbers
 from .packing import storage_dtype
 from .rounding import rounded
 from .simple_fractions import are_short, are_simple, held_fractions, simple_fractions, simple_roots
@@ -51,8 +52,6 @@ RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
     "le": np.less_equal,
     "lt": np.less,
 }
-_ZERO_AT = (1 << 60, 4 << 60, 7 << 60)
-"""Where 0 stands in the keyed orders: from one eighth to seven of the elements come before it."""
 
 
 @cache
@@ -226,13 +225,12 @@ class PrimeField:
         return np.where((np.abs(own) <= most) | np.isinf(own), own, inside - most * np.rint(inside / most))
 
     def order(self, x: Elements) -> Words:
-        """The places of elements in the keyed order [primes, ...]: infinities at its ends."""
+        """The places of elements in the keyed order [primes, ...]: numbers in theirs, infinities at ends."""
         own = self.canonical(x)[: self.primes]
         mixed = self._mixed("order", own)
         mixed >>= np.uint64(1)
         mixed += np.uint64(1)
-        for row, zero, place in zip(mixed, own == 0, _ZERO_AT, strict=True):
-            row[zero] = place
+        place_numbers(own, self.moduli[: self.primes], mixed)
         if not _all_finite(own):
             mixed[np.isposinf(own)] = np.uint64(0xFFFFFFFFFFFFFFFF)
             mixed[np.isneginf(own)] = np.uint64(0)

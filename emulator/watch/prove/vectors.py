@@ -131,11 +131,14 @@ def relation(step: FieldStep) -> None:
         if operands is not None:
             raise NotFollowed("packed bits of a condition on elements")
         return
-    result = step.vector("dst", count)
-    if operands is None:
-        step.spm.clear_places(result, step.size)
+    result, name = step.vector("dst", count), step.instruction.mnemonic.split(".")[1]
+    if operands is not None:
+        step.write(result, holds(step.field, name, operands))
         return
-    step.write(result, holds(step.field, step.instruction.mnemonic.split(".")[1], operands))
+    given = _operands(step, form, count, step.form.is_float)
+    step.spm.clear_places(result, step.size)
+    if given is not None:
+        step.computed = result, holds(step.field, name, given), step.form
 
 
 _LOGIC: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {

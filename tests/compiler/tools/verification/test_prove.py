@@ -208,14 +208,28 @@ def test_factors_of_products_are_proved(alpha: float, beta: float) -> None:
     assert found.holds, lines(found)
 
 
-@pytest.mark.parametrize("nodes", [["Sigmoid"], ["Add", "Floor"], ["Max"], ["Add", "Reciprocal", "Sqrt"]])
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        ["Sigmoid"],
+        ["Add", "Floor"],
+        ["Max"],
+        ["Add", "Reciprocal", "Sqrt"],
+        ["ThresholdedRelu"],
+        ["Shrink"],
+        ["Less"],
+    ],
+)
 def test_functions_of_padding_are_proved(nodes: list[str]) -> None:
     """Whole vectors of zeros have no element, and a sigmoid of them has one."""
     made, last = [("Pad", ["x", "p"], ["v"], {})], "v"
     for at, op in enumerate(nodes):
-        made.append((op, [last, "s"] if op in ("Add", "Max") else [last], [f"v{at}"], {}))
+        made.append((op, [last, "s"] if op in ("Add", "Max", "Less") else [last], [f"v{at}"], {}))
         last = f"v{at}"
-    constants = {"p": np.array([3, 0, 0, 0]), "s": np.array(61 / 128, "f4")}
+    if nodes[-1] == "Less":
+        made.append(("Where", [last, "x0", "v"], ["y"], {}))
+        last = "y"
+    constants = {"p": np.array([3, 0, 0, 0]), "s": np.array(61 / 128, "f4"), "x0": np.array(0.5, "f4")}
     used = {name: value for name, value in constants.items() if any(name in node[1] for node in made)}
     found = proof(graph(made, {"x": (2, 400)}, used, outputs=(last,)))
     assert found.holds, lines(found)
