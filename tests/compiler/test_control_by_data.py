@@ -150,7 +150,8 @@ def test_the_other_branch_costs_almost_nothing() -> None:
     taken, other, least = program.run(x=x, c=True), program.run(x=x, c=False), alone.run(x=x)
     np.testing.assert_allclose(taken["y"], x, **CLOSE)
     np.testing.assert_array_equal(other["y"], -x)
-    assert other.cycles < least.cycles + 4000 < taken.cycles
+    lines = 2 * load_machine(None).timing.core.line.value  # code may begin within a line, or at one
+    assert other.cycles < least.cycles + 4000 + lines < taken.cycles
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])

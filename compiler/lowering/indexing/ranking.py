@@ -21,8 +21,9 @@ from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.types import axis_of
 from tx8isa.cost.busy import busy_cycles
-from tx8isa.numbers.division import ceil_div
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import EXPONENT_BITS, Format
+from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.table.packets import WRITE_BACK
 
 _FEWEST_ELEMENTS = 16
@@ -80,13 +81,14 @@ class _Ranking:
         n = here(half * self.extent)
         if busy_cycles(f"rdma.{source.fmt.token}", kernel.target.machine, n=n) > again:
             share = half
-        rows: int = least(share, kernel.budget // (2 * most(self.extent) * source.bytes_each))
+        half = kernel.budget // 2 - LINE_BYTES
+        rows: int = least(share, half // (most(self.extent) * source.bytes_each))
         return rows
 
     def by_engine(self, size: int) -> None:
         """Search slices of ``size`` rows; a worker of the engines loads the next slice at the same time."""
         kernel, tiles, blocks = self.kernel, self.kernel.target.tiles, ceil_div(self.rows, size)
-        room = size * self.extent * self.source.bytes_each
+        room = round_up(size * self.extent * self.source.bytes_each, LINE_BYTES)
         slices = kernel.buffer("rows", 2 * room if blocks > tiles else room)
         if self.count:
             self.core.acquire()

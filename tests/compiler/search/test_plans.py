@@ -85,7 +85,7 @@ def test_every_effort(seed: int, search: str, tmp_path: Path) -> None:
         (bottleneck(), {}),
         (fires(), {}),
         (branches(), {}),
-        (mlp(), {}),
+        (mlp(128), {}),
         (stored_in_two_shapes(), {}),
         (branches(), {"residency": "off"}),
         (branches(), {"patterns": "none"}),
