@@ -359,7 +359,7 @@ class AddressTemplate(Template):
 
     @cached_property
     def _near(self) -> Template:
-        """The statement for an address that auipc reaches: the same for every register and address."""
+        """The instructions for an address that auipc reaches, which register and address do not change."""
         addi = scalar_by_mnemonic()["addi"]
         return _pair(self.register, self.target, addi, {"rd": self.register})
 

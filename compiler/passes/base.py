@@ -166,7 +166,7 @@ class RangedContext(Context):
     source: RangedSource
     """The sizes that a run decides, and the graph at each."""
     ranged: RangedGraph | None = None
-    """What of the graph depends on these sizes; None before pass ``sizes``."""
+    """The extents and numbers of the graph that depend on these sizes; None before pass ``sizes``."""
     domain: Domain | None = None
     """While code is generated, the points for which it is right."""
     size_loads: dict[str, Size] = field(default_factory=dict)

@@ -27,12 +27,12 @@ def formulas_of(context: Context, value: SSAValue) -> tuple[ExtentFormula, ...] 
 
 
 def _ranged(context: Context) -> RangedGraph | None:
-    """What of the graph depends on the sizes of a run; None where nothing does, or nobody knows yet."""
+    """The extents that depend on the sizes of a run; None for one size, and before pass ``sizes``."""
     return context.ranged if isinstance(context, RangedContext) else None
 
 
 def _domain(context: Context) -> Domain | None:
-    """The points for which code is generated; None outside of a range, and while none is generated."""
+    """The points for which code is generated; None for one size, and while no code is generated."""
     return context.domain if isinstance(context, RangedContext) else None
 
 

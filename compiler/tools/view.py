@@ -43,7 +43,7 @@ _COLOURS = [
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What is known of a node of the model. ``cycles`` and ``bytes`` are those of its whole phase.
+    """The facts about a node of the model. ``cycles`` and ``bytes`` are those of its whole phase.
 
     ``phase`` is empty for a node that no phase computes; ``error`` is None without --verify-nodes.
     """

@@ -116,7 +116,7 @@ class FieldGraph:
 
 
 def _holds_numbers(node: Node) -> bool:
-    """Whether instructions of an operator hold constants of one element; programs of others store them."""
+    """True if instructions of an operator hold a constant of one element; other programs store it."""
     operator = OPERATORS[node.op]
     return operator.needs is elementwise and not operator.moves
 

@@ -81,8 +81,8 @@ class _Ranking:
         n = here(half * self.extent)
         if busy_cycles(f"rdma.{source.fmt.token}", kernel.target.machine, n=n) > again:
             share = half
-        half = kernel.budget // 2 - LINE_BYTES
-        rows: int = least(share, half // (most(self.extent) * source.bytes_each))
+        room = kernel.budget // 2 - LINE_BYTES
+        rows: int = least(share, room // (most(self.extent) * source.bytes_each))
         return rows
 
     def by_engine(self, size: int) -> None:

@@ -15,9 +15,9 @@ from .blocks import MOST_COLUMNS, MOST_ROWS
 from .plan import MatmulPlan, MatmulProblem, candidates
 
 _UNHIDDEN = 0.35
-"""Share of what is beside the slowest part of a step that adds to it nevertheless."""
+"""The share of the other parts of a step that the slowest one does not hide."""
 _TILES_OF_REST = 8
-"""Tiles that have work, of those that compute block by block what a plan leaves."""
+"""Tiles that take part where a plan leaves columns to be computed block by block."""
 
 
 @lru_cache(256)

@@ -28,7 +28,7 @@ class Neighbour:
 
     index: str  # a float
     weight: str | None = None  # None: 1
-    inside: str | None = None  # a truth value: 0 takes the place of elements that are not; None: all are
+    inside: str | None = None  # a truth value: an element outside reads as 0; None: all are inside
 
 
 Boundary = Callable[[Builder, str, int], Neighbour]
