@@ -17,7 +17,7 @@ class Moment(NamedTuple):
 
     clock: int
     busy: Ticks
-    """[unit]: work so far of CT, NE, RDMA, WDMA, TDMA, SCALAR, DTE and any of the first five."""
+    """[unit]: work so far of CT, NE, RDMA, WDMA, TDMA, SCALAR and any of the first five."""
     blocked: Ticks
     """[worker, unit]: waiting so far of the instructions that have ended or are being executed."""
 

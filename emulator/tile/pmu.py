@@ -25,7 +25,7 @@ UNITS = (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA, Engine.SCA
 _PER_WORKER = 0x30
 _BUSY = range(0x13C, 0x174, 4)
 """Busy times: of any unit and of each one, 64 bits each."""
-_BUSY_UNITS = (7, 0, 1, 2, 3, 4, 5)
+_BUSY_UNITS = (6, 0, 1, 2, 3, 4, 5)
 """Positions of these units in ``Moment.busy``."""
 FIRST_WORKER = 0x1F8
 EXCEPTIONS = 0x1FC
@@ -134,7 +134,7 @@ class NccPmu:
         return counters.counted + _totals(tile) - counters.begun
 
 
-_NO_TIME = np.zeros(8, np.int64)
+_NO_TIME = np.zeros(7, np.int64)
 """``Moment.busy`` without simulated time."""
 
 

@@ -215,9 +215,9 @@ P_TILE = 24  # number of the tile
 P_READS = 25  # times that were read
 P_PENDING = 26  # instructions in queues
 P_BUSY = 28
-"""Ticks of work by unit: CT, NE, RDMA, WDMA, TDMA, SCALAR, DTE, any of the first five."""
-UNITS = 8
-UNION = 7
+"""Ticks of work by unit: CT, NE, RDMA, WDMA, TDMA, SCALAR, any of the first five."""
+UNITS = 7
+UNION = 6
 P_SNAPSHOT = P_BUSY + UNITS
 """The findings of a READ: clock, then ``UNITS`` words as above, then the blocked ticks [worker, unit]."""
 BLOCKED_UNITS = 6

@@ -225,12 +225,7 @@ def arrive(chip: int, place: int, number: int) -> None:
             or get(chip, place + layout.P_CORE) == layout.FOR_MESSAGE
         ):
             put(chip, place + layout.P_FREED, get(chip, message + layout.M_NUMBER))
-        busy = place + layout.P_BUSY + DTE
-        put(chip, busy, get(chip, busy) + now - get(chip, message + layout.M_ISSUED))
         emit_copy(chip, place, message, now)
-
-
-DTE = 6
 
 
 # -- the log -----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tx8isa.tools.files import write_whole
 
 from .types import Snapshot, SnapshotError
 
-VERSION = 6
+VERSION = 7
 _MAGIC = b"TX8STATE"
 _HEADER = struct.Struct("<8sIIQQ")
 _FASTEST = 1

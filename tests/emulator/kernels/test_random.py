@@ -164,14 +164,24 @@ HALF, QUARTER, ONE = 0x3F000000, 0x3E800000, 0x3F800000
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_elemmask_drops_or_scales(fmt: Format, mode: int, scale: dict[Format, int]) -> None:
     """Products are rounded once from their exact value."""
+    _check_elemmask(fmt, mode, scale[fmt], DST)
+
+
+@pytest.mark.parametrize("shift", [0, 8, -8, 400, -400])
+def test_elemmask_reads_all_before_it_writes(shift: int) -> None:
+    """In place, and where the result begins or ends in the source: of 600 bytes the last 200, too."""
+    _check_elemmask(Format.FP16, 0, SCALE[Format.FP16], SRC0 + shift)
+
+
+def _check_elemmask(fmt: Format, mode: int, scale: int, target: int) -> None:
     tile, n = Tile(mode, fmt), 300
-    source = words(tile, SRC0, n, fmt)
-    places = {"dst": DST, "src0": SRC0, "src1": scale[fmt], "n": n, "p": QUARTER, "rnd": mode}
+    source = words(tile, SRC0, n, fmt).copy()
+    places = {"dst": target, "src0": SRC0, "src1": scale, "n": n, "p": QUARTER, "rnd": mode}
     tile.run("ct.elemmask", fmt, True, places)
     states = sequential(0xACE1, n)
-    found = words(tile, DST, n, fmt).tolist()
+    found = words(tile, target, n, fmt).tolist()
     for x, now, pattern in zip(source.tolist(), states, found, strict=True):
-        product = mul(exact(fmt, x), exact(fmt, scale[fmt]))
+        product = mul(exact(fmt, x), exact(fmt, scale))
         expected = 0 if uniform(now) < Fraction(1, 4) else rounded(fmt, product, mode)
         assert pattern == expected, f"{x:#x} {fmt!r} mode {mode}: {pattern:#x}, not {expected:#x}"
     assert tile.state[state.RANDOM] == states[-1]
