@@ -63,6 +63,18 @@ def test_lines_name_the_line_that_asked_for_an_instruction(tmp_path: Path) -> No
     assert dict(image.lines) == {TEXT + 4 * i: line for i, line in enumerate(lines)}
 
 
+def test_a_section_that_only_tools_read_moves_no_other() -> None:
+    """It is not loaded, so the sections behind it are where they are without it."""
+    notes = '.section .notes, "", @progbits\n.word 1\n'
+    first, last = "nop\n", '.data\nd: .word 2\n.section .wide, "aw"\nw: .word 3\n'
+    alone, beside = asm.assemble(first + last), asm.assemble(first + notes + last)
+    assert [beside.symbols[name] for name in "dw"] == [alone.symbols[name] for name in "dw"]
+    assert all(
+        (one.address, bytes(one.data)) == (other.address, bytes(other.data))
+        for one, other in zip(alone.segments, beside.segments, strict=True)
+    )
+
+
 def test_nodes_own_the_instructions_that_follow() -> None:
     text = 'nop\n.node "a"\nnop\n.data\n.word 1\n.text\nli a0, 1 << 40\n.node "b"\nncc.wait\n.node ""\nret\n'
     nodes = dict(asm.assemble(text).nodes)

@@ -104,7 +104,8 @@ def test_pyelftools_agrees() -> None:
         assert (load["p_vaddr"], load["p_paddr"]) == (segment.address, offset)
         assert (load["p_filesz"], load["p_memsz"]) == (len(segment.data), segment.size)
         assert load.data() == segment.data
-        assert elf.get_section_by_name(segment.section)["sh_addr"] == segment.address
+        section = elf.get_section_by_name(segment.section)
+        assert section["sh_addr"] == segment.address and segment.address % section["sh_addralign"] == 0
         assert not segment.data or (load["p_offset"] - load["p_vaddr"]) % 4096 == 0
     table = elf.get_section_by_name(".symtab")
     names = [symbol.name for symbol in table.iter_symbols()]
