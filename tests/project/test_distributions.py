@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from first_tasks import TASKS, carry_out
 from paths import ROOT
 from source_files import PACKAGES
 from tx8isa.tools.version import VERSION
@@ -195,6 +196,17 @@ def test_an_installed_program_runs(installed: Environment) -> None:
         run = installed.run(*command)
         assert run.returncode == 0, f"{command}: {run.stderr}"
     assert installed.run("tx8emu", "hello.bin").stdout.startswith("hello from tile 00")
+
+
+@pytest.mark.long
+def test_the_first_tasks_go_through(installed: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the programs and the examples of the wheel."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for number, task in enumerate(TASKS):
+        folder = installed.folder / f"task{number}"
+        folder.mkdir()
+        (folder / "examples").symlink_to(home_of(installed) / "examples")
+        carry_out(task, folder, installed.bin)
 
 
 @pytest.mark.long
