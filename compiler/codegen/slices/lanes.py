@@ -69,6 +69,8 @@ class Lanes:
     bytes_each: int
     short: bool = True
     """Whether elements of results that are stored as rows have fewer bytes than FP32."""
+    joined: bool = False
+    """Whether planes of results may be joined before they are stored; ``bytes_each`` includes that."""
     width: int = field(init=False)
     segment: int = field(init=False)
     table: Value = field(init=False)
@@ -79,7 +81,7 @@ class Lanes:
         fit = max(1, (self.kernel.budget - RESERVED_BYTES) // (self.width * self.bytes_each))
         self.segment = min(self.folds.axis, LARGEST_EXTENT, fit)
         if self.by_engine:
-            self.transposer = RowTransposer(self.kernel, self.folds.axis, self.width)
+            self.transposer = RowTransposer(self.kernel, self.folds.axis, self.width, self.joined)
             return
         table = self.kernel.buffer("lanes", WORD * self.segment * self.width)
         self.table = table
@@ -190,8 +192,11 @@ class LaneSlice:
     loaded: bool = False
 
     @contextmanager
-    def sweep(self) -> Iterator[AxisSegment]:
-        """Code for each segment, which is loaded first; a resident axis is loaded only once."""
+    def sweep(self, backwards: bool = False) -> Iterator[AxisSegment]:
+        """Code for each segment, the last one first if ``backwards``; it is loaded before.
+
+        A resident axis is loaded only once.
+        """
         lanes, kernel = self.lanes, self.lanes.kernel
         if lanes.resident:
             if not self.loaded:
@@ -199,8 +204,9 @@ class LaneSlice:
                 self.loaded = True
             yield AxisSegment(lanes.table, 0, lanes.folds.axis)
             return
-        with kernel.loop(ceil_div(lanes.folds.axis, lanes.segment)) as number:
-            start = kernel.let(number * lanes.segment)
+        segments = ceil_div(lanes.folds.axis, lanes.segment)
+        with kernel.loop(segments) as number:
+            start = kernel.let((segments - 1 - number if backwards else number) * lanes.segment)
             count = kernel.let(minimum(lanes.segment, lanes.folds.axis - start))
             self._load(start, count)
             yield AxisSegment(lanes.table, start, count)

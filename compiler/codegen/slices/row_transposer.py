@@ -7,12 +7,13 @@ import numpy as np
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.graph import Array
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import Layout
+from tx8isa.numbers.layouts import LINE_BYTES, Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
 from .aligned import Aligned
-from .long_runs import stored_width
+from .long_runs import CompactSlice, out_of_planes, reorders, stored_width
 from .matrix_transpose import ByteTransposer
 from .precision import stored
 from .tensors import BLOCK, DdrTensor, dma_loops
@@ -40,11 +41,12 @@ def loaded_matrix(kernel: Kernel, name: str, matrix: Array, fmt: Format) -> Valu
 class RowTransposer:
     """Transposes at most ``width`` rows of ``axis`` elements to lanes, and back.
 
-    The matrices that it multiplies by are in the scratchpad from its construction on.
+    The matrices that it multiplies by are in the scratchpad from its construction on. ``joined``: planes of
+    rows are joined before they are stored, if that takes less time.
     """
 
-    def __init__(self, kernel: Kernel, axis: int, width: int) -> None:
-        self.kernel, self.axis, self.width = kernel, axis, width
+    def __init__(self, kernel: Kernel, axis: int, width: int, joined: bool = False) -> None:
+        self.kernel, self.axis, self.width, self.joined = kernel, axis, width, joined
         self.whole, self.rest = divmod(axis, BLOCK)
         self.forward = ByteTransposer(kernel, _EACH, width, width)
         self.back = self.forward
@@ -66,11 +68,29 @@ class RowTransposer:
         kernel, width = self.kernel, self.width
         narrow = kernel.buffer("narrow", _EACH * self.axis * width)
         convert(kernel, narrow, lanes, self.axis * width, Format.FP32, fmt)
+        if self.joined and reorders(kernel, CompactSlice(width, 1, self.axis, _EACH, width), loading=False):
+            self._store_joined(narrow, count, target, first, fmt)
+            return
         if self.whole:
             with kernel.loop(self.whole) as plane:
                 self._plane(self.back, narrow, plane, BLOCK, count, target, first, fmt)
         if self.edge is not None:
             self._plane(self.edge, narrow, self.whole, self.rest, count, target, first, fmt)
+
+    def _store_joined(self, lanes: Value, count: Value, target: DdrTensor, first: Value, fmt: Format) -> None:
+        """Transpose all planes, join them to rows, and write the rows as one run."""
+        kernel, width, size = self.kernel, self.width, _EACH * BLOCK * self.width
+        planes = kernel.buffer("planes", ceil_div(self.axis, BLOCK) * size + LINE_BYTES)
+        with kernel.loop(self.whole) as plane:
+            self.back.transpose(lanes + plane * size, width, into=planes + plane * size)
+        if self.edge is not None:
+            self.edge.transpose(lanes + self.whole * size, width, into=planes + self.whole * size)
+        n, room = count * self.axis, width * self.axis
+        rows: Value = kernel.buffer("joined", _EACH * room)
+        out_of_planes(kernel, fmt, planes, rows, count, self.axis, pitch=width)
+        if target.fmt is not fmt:
+            rows = widened(kernel, rows, n, room, fmt)
+        kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(first), src=rows, n=n)
 
     def _plane(
         self,

@@ -130,6 +130,17 @@ def _reduction(kind: str) -> Rule:
     return rule
 
 
+def _running_sum(work: FieldCall, x: Elements) -> Elements:
+    axis, reverse = work.call.integer("axis") % (x.ndim - 1) + 1, bool(work.call.integer("reverse"))
+    lanes = np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0)
+    total, sums = np.zeros_like(lanes[0]), np.zeros_like(lanes)
+    for at, element in enumerate(lanes):
+        before, total = total, work.field.add(total, element)
+        sums[at] = before if work.call.integer("exclusive") else total
+    found = np.moveaxis(sums, 0, axis)
+    return np.flip(found, axis) if reverse else found
+
+
 def _softmax(work: FieldCall, x: Elements) -> Elements:
     axis = work.call.integer("axis") % (x.ndim - 1)
     return _softened(work.field, x, axis)
@@ -274,6 +285,7 @@ RULES: dict[str, Rule] = {
     "ReduceSum": _reduction("sum"),
     "ReduceMean": _reduction("mean"),
     "ReduceMax": _reduction("max"),
+    "RunningSum": _running_sum,
     "Softmax": _softmax,
     "LayerNormalization": _layer_norm,
     "RMSNormalization": _rms_norm,

@@ -2,14 +2,72 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from compiler.graph import FLOATS
+from compiler.graph import FLOATS, Array, Box, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import sliced
-from compiler.operators.record import Attribute, Call, Expansion, Input, Output, Types, rule
-from compiler.operators.types import INDEX, axis_from_front
+from compiler.operators.record import (
+    Attribute,
+    Call,
+    Expansion,
+    Input,
+    Operator,
+    Output,
+    Types,
+    register,
+    rule,
+)
+from compiler.operators.types import FLOAT, INDEX, axis_from_front, axis_of
+
+_LONGEST_LANE = 1 << 15
+"""Elements up to which the lanes of one tile take less time than steps of all tiles."""
+
+
+def _summed_in_lanes(shape: Shape, axis: int) -> bool:
+    """Return True unless there is a single long lane."""
+    return shape[axis] <= _LONGEST_LANE or math.prod(shape) > shape[axis]
+
+
+def _running_sum(call: Call, x: Array) -> tuple[Array, ...]:
+    axis, reverse = axis_of(call), call.integer("reverse")
+    x = np.flip(x, axis) if reverse else x
+    sums = np.cumsum(x, axis)
+    if call.integer("exclusive"):
+        sums = np.roll(sums, 1, axis)
+        sums[(slice(None),) * axis + (0,)] = 0
+    return (np.ascontiguousarray(np.flip(sums, axis) if reverse else sums),)
+
+
+def _needs_of_sum(call: Call, number: int, box: Box) -> tuple[Box, ...]:
+    """Return the elements up to the box, or from it on."""
+    axis, intervals = axis_of(call), list(box.intervals)
+    first, end = intervals[axis]
+    intervals[axis] = (first, call.shape(0)[axis]) if call.integer("reverse") else (0, end)
+    return (Box(tuple(intervals)),)
+
+
+register(
+    Operator(
+        name="RunningSum",
+        since=1,
+        summary="Sum of the elements so far along an axis, in FP32",
+        inputs=(Input("X", FLOAT),),
+        outputs=(Output("Y", FLOAT),),
+        attributes=(
+            Attribute("axis", "int", -1),
+            Attribute("exclusive", "int", 0),
+            Attribute("reverse", "int", 0),
+        ),
+        shapes=lambda call: (call.shape(0),),
+        reference=_running_sum,
+        needs=_needs_of_sum,
+        internal=True,
+    )
+)
 
 
 def _running(op: str, neutral: int) -> Expansion:
@@ -29,6 +87,17 @@ def _running(op: str, neutral: int) -> Expansion:
         return (_reversed(build, x, axis) if reverse else x,)
 
     return expansion
+
+
+_sum_by_doubling = _running("Add", 0)
+
+
+def _sum(build: Builder, call: Call) -> tuple[str, ...] | None:
+    axis = axis_from_front((call.value_ints(1) or (0,))[0], call.tensor(0).rank)
+    if not call.tensor(0).is_float or not _summed_in_lanes(call.shape(0), axis):
+        return _sum_by_doubling(build, call)
+    flags = {name: call.integer(name) for name in ("exclusive", "reverse")}
+    return (build("RunningSum", call.name(0), axis=axis, **flags),)
 
 
 def _reversed(build: Builder, value: str, axis: int) -> str:
@@ -70,5 +139,5 @@ def _register(name: str, since: int, summary: str, expansion: Expansion) -> None
     )
 
 
-_register("CumSum", 11, "Sum of the elements so far along an axis", _running("Add", 0))
+_register("CumSum", 11, "Sum of the elements so far along an axis", _sum)
 _register("CumProd", 26, "Product of the elements so far along an axis", _running("Mul", 1))

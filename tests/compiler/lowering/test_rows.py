@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import emulator
 from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError
 from compiler.tools.run import execute
-from compiler_harness import assert_right, draw, graph, ints, one, small_machine
+from compiler_harness import SMALL_SPM, assert_right, draw, graph, ints, one, small_machine
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
 Shape = tuple[int, ...]
@@ -218,3 +219,50 @@ def test_rows_whose_squares_overflow(op: str) -> None:
     wanted[0, 3] = wanted[1, :] = True
     np.testing.assert_array_equal(np.isnan(got[2:4]), wanted)
     assert np.isfinite(got[[0, 4]]).all() and got[[0, 4]].any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "exclusive", "reverse", "compute", "spm"),
+    [
+        ((70, 100), 1, 0, 0, "fp16", 0),
+        ((3, 128), 1, 1, 1, "bf16", 0),
+        ((2, 40, 9), 1, 1, 0, "tf32", 0),
+        ((2, 1023), 1, 0, 1, "fp32", SMALL_SPM),
+        ((6, 1500), -1, 1, 1, "fp16", SMALL_SPM),
+        ((700, 5), 0, 1, 0, "fp32", SMALL_SPM),
+        ((4, 1), 1, 1, 0, "fp32", 0),
+        ((2, 17), 1, 1, 1, "fp32", 0),
+        ((2, 30_000), 1, 0, 0, "fp32", SMALL_SPM),
+        ((3, 20_001), 1, 1, 1, "fp32", SMALL_SPM),
+    ],
+)
+def test_running_sums(
+    shape: tuple[int, ...], axis: int, exclusive: int, reverse: int, compute: str, spm: int
+) -> None:
+    """Segments of a long axis; infinities and NaN reach the sums that they belong to, and no others.
+
+    No element is read that shares the last line of another result.
+    """
+    x = np.random.default_rng(3).integers(-8, 9, shape).astype(np.float32)
+    lanes = np.moveaxis(x, axis, -1)
+    lanes[0, ..., lanes.shape[-1] // 2], lanes[-1, ..., 0], lanes[1, ..., -1] = np.inf, np.nan, -np.inf
+    wanted = np.flip(x, axis) if reverse else x
+    wanted = np.cumsum(wanted, axis, dtype=np.float64)
+    if exclusive:
+        wanted = np.delete(np.insert(wanted, 0, 0, axis), -1, axis)
+    wanted = np.flip(wanted, axis) if reverse else wanted
+    attrs = {"exclusive": exclusive, "reverse": reverse}
+    made = graph([("CumSum", ["a", "at"], ["y"], attrs)], {"a": shape}, {"at": np.array(axis)})
+    program = compile_graph(made, compute, 3, small_machine(spm) if spm else None)
+    assert "RunningSum" in program.text
+    loaded = emulator.Program(program.image, program.machine)
+    found = loaded.run({"a": x}, strict=True)["y"]
+    assert not loaded.hazards
+    np.testing.assert_allclose(found, wanted, rtol=2**-8 if compute == "bf16" else 0)
+
+
+def test_running_sums_of_integers_and_of_one_long_row_take_steps_of_all_tiles() -> None:
+    for shape, dtype in (((2, 9), "int32"), ((1, 40000), "float32")):
+        nodes = [("CumSum", ["a", "at"], ["y"], {})]
+        made = graph(nodes, {"a": shape}, {"at": np.array(1)}, dtype=dtype)
+        assert "RunningSum" not in compile_graph(made, "fp32", 2, search="off").text

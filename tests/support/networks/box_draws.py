@@ -155,6 +155,12 @@ def _integer_sum(rng: Random) -> PartCase:
     )
 
 
+def _running_sum(rng: Random) -> PartCase:
+    shape, reverse = some_shape(rng), int(rng.integers(0, 2))
+    axis = int(rng.integers(0, len(shape)))
+    return PartCase("RunningSum", {"x": normal(rng, *shape)}, {"axis": axis, "reverse": reverse})
+
+
 def _range(rng: Random) -> PartCase:
     return PartCase("Range", {name: np.array(at) for name, at in (("a", 0), ("b", 7), ("c", 2))})
 
@@ -193,6 +199,7 @@ OTHERS: dict[str, Drawn] = {
     "Range": _range,
     "EyeLike": lambda rng: PartCase("EyeLike", {"x": normal(rng, *small(rng, 1, 5, 2))}),
     "IntegerSum": _integer_sum,
+    "RunningSum": _running_sum,
     "TopIndices": _top("TopIndices"),
     "TopK": _top("TopK"),
     "com.microsoft.BiasGelu": elements("com.microsoft.BiasGelu", "float32", "float32"),
