@@ -121,7 +121,7 @@ class HeadCode:
         return largest
 
     def _shifted(self, block: QueryBlock, largest: Value) -> QueryBlock:
-        """The queries with what the second sweep subtracts from their scores."""
+        """The queries together with the shift that the second sweep adds: minus their largest scores."""
         kernel, fmt, engine = self.kernel, self.plan.fmt, self.scores.engine
         Vector(kernel, fmt, self.lanes).vs("mul", largest, largest, -1.0)
         row = Aligned(largest, fmt, Grid(1, 1, 1), self.queries)
@@ -130,7 +130,7 @@ class HeadCode:
         return replace(block, lowest=row.base)
 
     def _begin_total(self, lowest: Value, turn: Value) -> None:
-        """The sums of weights before any key: 0, and infinity for queries of which all keys are hidden.
+        """Start the sums of weights: at 0, or at infinity for queries whose keys are all hidden.
 
         ``lowest``: minus the largest score of each query.
         """
@@ -178,7 +178,7 @@ class HeadCode:
         use: Callable[[Stretch, Value], None],
         meanwhile: Callable[[], None],
     ) -> None:
-        """Scores of every block of keys; ``use`` is called for each when those of the next are computed."""
+        """Compute the scores of all blocks of keys; ``use`` gets each block once the next is computed."""
         ranges = self._key_ranges(block.row)
         sizes = dict.fromkeys(stretch.size for stretch, *_ in ranges) if second else {}
         shifts = {size: self.scores.shift(block, size) for size in sizes}
@@ -211,7 +211,7 @@ class HeadCode:
         self._store(self._row(block), *self._sums(turn))
 
     def _store(self, row: Value, result: Aligned, total: Value) -> None:
-        """The same for the queries from ``row`` on."""
+        """Divide, transpose and store the result of the queries from ``row`` on."""
         kernel, plan, engine = self.kernel, self.plan, self.scores.engine
         Vector(kernel, Format.FP32, self.lanes).unary("recip", total, total)
         per_channel(kernel, "mul", result, total)
@@ -236,7 +236,7 @@ class HeadCode:
 
 
 def nothing() -> None:
-    """The second sweep has nothing else to do while it begins."""
+    """Do nothing while the second sweep begins."""
 
 
 _LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}

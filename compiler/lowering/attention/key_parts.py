@@ -1,9 +1,8 @@
 """Attention of few queries over many keys: tiles share the keys of each head.
 
 Every tile sweeps over its own blocks of keys. Before the second sweep the tiles of a head exchange their
-largest scores, and after it the first of them adds up what all have: sums of weights and of weighted values,
-which are exact for the largest score of all keys. So a cache of keys is read by as many tiles as it takes to
-read it at the rate of DDR.
+largest scores, so that all subtract the same number. After it the first tile adds up the sums of weights
+and of weighted values. So enough tiles read a cache of keys to use the full rate of DDR.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _load_mask_rows(
 ) -> Aligned:
     """Load rows of a mask, given as (count, most), into planes as wide and high as those of a whole block.
 
-    What is not there is 0: lanes that nothing uses, and rows that are multiplied by 0.
+    Missing lanes and rows are 0: nothing uses the lanes, and the rows are multiplied by 0.
     """
     tensor, (count, most) = plan.mask, rows
     assert tensor is not None
@@ -91,7 +91,7 @@ def _load_mask_rows(
 
 
 def queries_from(plan: AttentionPlan, row: Value, most: int) -> Value:
-    """The queries of the block of at most ``most`` that begins with a row."""
+    """Number of queries, from 1 to ``most``, of the block that begins at ``row``."""
     if not isinstance(plan.m, Size):
         return most
     return within(minimum(most, plan.m - row), 1, most)
@@ -106,7 +106,7 @@ def _mask_origin(plan: AttentionPlan, tensor: DdrTensor, head: Value) -> Value:
 
 
 def store_result(kernel: Kernel, plan: AttentionPlan, head: Value, row: Value, rows: Aligned) -> None:
-    """Store ``rows`` of a head's result from ``row`` on, those of queries that there are."""
+    """Store ``rows`` of a head's result from ``row`` on, without those after the last query."""
     first, step = first_of_row(plan.result, head, row), plan.result.strides[-2]
     if not isinstance(plan.m, Size):
         store_aligned(kernel, rows, plan.work.output, first, step)

@@ -1,4 +1,4 @@
-"""How attention is divided: blocks of queries and keys in the scratchpad, and what tiles share."""
+"""Plans of attention: blocks of queries and keys in the scratchpad, and the loads that tiles share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ which all keys are hidden is exactly this.
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """Q [heads, m, d], K [heads, n, d] and V [heads, n, e], and the blocks of them that are worked on."""
+    """Q [heads, m, d], K [heads, n, d] and V [heads, n, e], and the sizes of their blocks."""
 
     work: Work
     heads: int
@@ -110,7 +110,7 @@ class AttentionPlan:
 
     @property
     def mask(self) -> DdrTensor | None:
-        """The mask, of rank 2 or more; None if it is equal for all keys: that changes no softmax."""
+        """The mask, of rank 2 or more; None if it is equal for all keys, for then it changes no softmax."""
         if not self.work.has(3):
             return None
         mask = self.work.input(3)
@@ -119,12 +119,12 @@ class AttentionPlan:
 
     @property
     def mask_rows(self) -> bool:
-        """Whether the mask has a row for each query."""
+        """True if the mask has a row for each query."""
         return self.mask is not None and ever(self.mask.shape[-2] > 1)
 
     @property
     def sized_mask(self) -> bool:
-        """Whether the mask has rows whose number or length depends on the sizes of a run."""
+        """True if the number or the length of the mask's rows depends on the sizes of a run."""
         return self.mask_rows and (isinstance(self.m, Size) or isinstance(self.n, Size))
 
     @property
@@ -166,7 +166,7 @@ class _IdentityKey:
 
 @lru_cache(maxsize=4)
 def _is_causal(mask: _IdentityKey, queries: int, keys: int) -> bool:
-    """Whether the last query sees all keys, and each query before it one key less than the next."""
+    """True if the last query sees all keys, and each query before it one key less than the next."""
     values, reach = mask.array.reshape(queries, keys), keys - queries
     seen = np.tri(queries, keys, reach, dtype=bool)
     return reach >= 0 and bool(np.all(np.where(seen, values == 0, values <= _MASKED)))
@@ -204,7 +204,7 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
 
 
 def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
-    """The plan with keys that stay if there is room, and are shared if the tiles of a team keep in step."""
+    """The plan with keys that stay if there is room, and that teams load if their tiles keep in step."""
     plan = plan if _divides_keys(plan, target, budget) else replace(plan, parts=1)
     plan = plan if _fits(plan, budget) else replace(plan, resident=False)
     if isinstance(plan.m, Size) or isinstance(plan.n, Size):
@@ -217,7 +217,7 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
 
 
 def _divides_keys(plan: AttentionPlan, target: Target, budget: int) -> bool:
-    """Whether tiles can share the keys of each head evenly: of few queries, which are one block."""
+    """True if tiles can share the keys of each head evenly, for few queries that are one block."""
     if isinstance(plan.m, Size) or isinstance(plan.n, Size) or plan.m > min(BLOCK, plan.block_queries):
         return False
     even = plan.n % (plan.parts * plan.block_keys) == 0 and plan.heads * plan.parts <= target.tiles
@@ -236,7 +236,7 @@ def _lanes_of(queries: int, most: int) -> int:
 
 
 def _fits(plan: AttentionPlan, budget: int) -> bool:
-    """Whether the buffers of a plan have room, for all sizes of a run."""
+    """True if the buffers of a plan have room, for all sizes of a run."""
     return always(_spm_bytes(plan) <= budget)
 
 
@@ -294,7 +294,7 @@ def attention_cuts(target: Target, work: Work) -> Iterator[Cut]:
 
 
 def _cuts_by_keys(most: int, queries: int, keys: int) -> Iterator[Cut]:
-    """Cuts where at most so many tiles share the keys of a head."""
+    """Cuts where at most ``most`` tiles share the keys of a head."""
     for parts in (16, 8, 4, 2):
         if parts <= most and keys % parts == 0 and keys // parts >= SMALLEST_TAIL:
             block = keys // parts

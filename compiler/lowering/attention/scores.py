@@ -41,7 +41,7 @@ class DoubleBuffer:
         self.like, self.base = like, kernel.buffer(name, 2 * self.span)
 
     def slice(self, turn: Value, rows: int) -> Aligned:
-        """The copy for a turn, of which ``rows`` rows are used."""
+        """The copy for a turn, as a slice of ``rows`` rows."""
         base = self.base + turn % 2 * self.span
         return Aligned(base, self.like.fmt, Grid(rows, 1, rows), self.like.channels)
 
@@ -131,10 +131,10 @@ class Scores:
         return self._repeat(block.lowest, rows, target, None)
 
     def _rows(self, keys: int) -> int:
-        """The rows of what is added to the scores of ``keys`` keys.
+        """Number of rows of the tensor that is added to the scores of ``keys`` keys.
 
-        A transposed mask whose size depends on the run has one for every lane; queries are one plane then, so
-        that the rows that are used come first.
+        A transposed mask whose size depends on the run has one row for every lane. Queries are one plane
+        then, so that the rows in use come first.
         """
         return self.plan.mask_lanes if self.plan.sized_mask else keys
 

@@ -45,9 +45,9 @@ class BlockSlots:
         return [Aligned(base + slot, self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
 
     def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
-        """Load ``rows`` rows of a head from ``begin`` on as block ``number``; to its slot unless converted.
+        """Load ``rows`` rows of a head from ``begin`` on as block ``number``; into its slot unless converted.
 
-        Of queries whose number a run decides, those that there are; the block has zeros for the others.
+        Where a run decides the number of queries, the block has zeros after the last one.
         """
         kernel, tensor, matrix = self.kernel, self.plan.work.input(self.index), self.plan.operands[self.index]
         first, step, grid = first_of_row(matrix, head, begin), matrix.strides[-2], Grid(rows, 1, rows)
@@ -66,7 +66,7 @@ class BlockSlots:
         return block
 
     def put(self, number: Value, loaded: Aligned, scale: float = 1.0) -> None:
-        """Convert what was loaded, multiplied by ``scale``, to the slot of block ``number``."""
+        """Convert loaded rows, multiplied by ``scale``, into the slot of block ``number``."""
         kernel, targets, n = self.kernel, self.block(number, loaded.grid.room), loaded.elements
         if scale != 1.0:
             Vector(kernel, loaded.fmt, n).vs("mul", loaded.base, loaded.base, scale)
