@@ -72,9 +72,9 @@ def convolution(kernel: Kernel, work: Work) -> None:
 def convolve(
     kernel: Kernel, work: Work, layer: ConvLayer, plan: ConvPlan, use: SliceUse | None = None
 ) -> None:
-    """The code of a convolution by a plan; ``layer`` is it as the plan computes it (``layer_for``).
+    """Write the code of a convolution by a plan; ``layer`` is the one that the plan needs (``layer_for``).
 
-    ``use``: what is done with slices of the result instead of storing them.
+    ``use`` receives the slices of the result, which are then not stored.
     """
     places = coordinates(kernel, plan.grid)
     shards = tile_shards(layer, plan, places)
@@ -106,7 +106,7 @@ def convolve(
 
 
 def _best(kernel: Kernel, layer: ConvLayer, in_planes: bool) -> ConvPlan | None:
-    """The plan that promises most; None where it takes smaller slices than blocked tensors have."""
+    """The best plan by estimate; None where none fits with slices of whole planes of blocked tensors."""
     found = first_plan(layer, kernel.target, kernel.budget) if in_planes or not layer.blocked else None
     if found is None and not layer.blocked:
         need = layer.geometry.input_rows(1)

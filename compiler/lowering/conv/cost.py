@@ -14,7 +14,7 @@ from .plan import OWN, ConvPlan, layer_for, narrowed, slice_counts
 
 
 def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
-    """Cycles of a phase: those of the busiest engine, and of the others what overlaps with no other slice."""
+    """Estimate cycles of a phase: the busiest engine, and work of the others that overlaps with no slice."""
     passes, blocks = slice_counts(layer, plan)
     layer = narrowed(layer_for(layer, plan), plan.columns)
     weight_loads = blocks if plan.keep == "weights" or blocks == 1 else blocks * passes
@@ -38,7 +38,7 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
 
 
 def _team_cycles(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: int, rates: Rates) -> float:
-    """Cycles that loading together adds to a phase: those of copies that overlap with no load."""
+    """Cycles that loads by teams add to a phase: those of copies that overlap with no load."""
     copies = copy_cycles(plan, loads, rates) + rates.send * (plan.image_by_team + plan.weights_by_team)
     meanwhile = 0 if plan.image_by_team else read[0]
     meanwhile += 0 if plan.weights_by_team else read[1]
@@ -48,7 +48,7 @@ def _team_cycles(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes
 
 
 def copy_cycles(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
-    """Cycles of the copies, once started, of what teams load of the bytes ``loads`` of image and weights."""
+    """Cycles of the copies between tiles, once started; ``loads``: bytes of image and weights of a slice."""
     shared = loads[0] * plan.image_by_team + loads[1] * plan.weights_by_team
     return rates.copy * (plan.image_by_team + plan.weights_by_team) + shared / rates.shared_link
 
@@ -66,7 +66,7 @@ def weights_before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates
 
 
 def slice_traffic(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int, int]:
-    """DDR bytes of a slice: of the image, weights, and the result with what is added to it."""
+    """DDR bytes of a slice: image, weights, and the result with its addend."""
     geometry, each = layer.geometry, layer.fmt.bits // 8
     inputs = plan.maps if layer.channelwise else layer.groups.channels
     image = geometry.input_rows(plan.rows) * geometry.width * aligned_channels(inputs, BLOCK) * each
@@ -76,7 +76,7 @@ def slice_traffic(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int, int]:
 
 
 def _runs(layer: ConvLayer, plan: ConvPlan) -> int:
-    """Runs of DDR shorter than the DMA likes, beyond what their bytes cost."""
+    """Number of short runs of DDR in a slice; each costs more than its bytes."""
     results = plan.rows * layer.geometry.columns * (1 + layer.residual)
     if layer.blocked:
         return results if plan.maps < min(BLOCK, layer.groups.maps) else 0

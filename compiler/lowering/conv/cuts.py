@@ -80,7 +80,7 @@ def _plans(layer: ConvLayer, tiles: int, budget: int, rates: Rates) -> list[Conv
 
 
 def _team_loads(layer: ConvLayer, plan: ConvPlan, tiles: int) -> list[str]:
-    """What tiles can load together: the weights if each has one slice of maps, rows if each has one slice."""
+    """The team loads of a plan: weights if each tile has one slice of maps, rows if each has one slice."""
     if plan.tiles != tiles or tiles == 1 or not layer.packed or layer.groups.count > 1 or layer.channelwise:
         return []
     if plan.channels < layer.groups.channels:
@@ -93,7 +93,7 @@ def _team_loads(layer: ConvLayer, plan: ConvPlan, tiles: int) -> list[str]:
 
 
 def _can_load_rows_together(layer: ConvLayer, plan: ConvPlan) -> bool:
-    """Whether the tiles with the same output rows can load the image rows of these together.
+    """True if the tiles with the same output rows can load the image rows of these together.
 
     Each tile loads a part of the whole image; or, of some rows, whole planes or an equal part of a plane.
     """
@@ -109,7 +109,7 @@ def _can_load_rows_together(layer: ConvLayer, plan: ConvPlan) -> bool:
 
 
 def fits(layer: ConvLayer, plan: ConvPlan, budget: int) -> bool:
-    """Whether the slices of a plan fit ``budget`` bytes of scratchpad."""
+    """True if the slices of a plan fit ``budget`` bytes of scratchpad."""
     layer = narrowed(layer_for(layer, plan), plan.columns)
     kept, own = layer.slice_bytes(plan.rows, plan.maps, plan.channels)
     return kept + own <= budget
@@ -162,7 +162,7 @@ def _grids(layer: ConvLayer, tiles: int, columns: int) -> Iterator[tuple[int, in
 
 
 def _has_columns(layer: ConvLayer) -> bool:
-    """Whether slices can have parts of rows."""
+    """True if slices can have parts of rows."""
     if layer.kind is Kind.POOL and not layer.engine_rounds:
         return False  # its sums are multiplied by factors for all positions of whole rows
     if layer.all_positions:
@@ -184,7 +184,7 @@ def _narrow(layer: ConvLayer, tiles: int, budget: int) -> list[ConvPlan]:
 
 
 def _part_counts(most: int, tiles: int) -> list[int]:
-    """Numbers of parts up to ``most``; one part more would leave fewer tiles for each of them."""
+    """Numbers of parts up to ``most``, such that one part more would leave fewer tiles for each part."""
     counts = range(1, min(most, tiles) + 1)
     return [parts for parts in counts if parts in (most, tiles) or tiles // (parts + 1) < tiles // parts]
 

@@ -1,4 +1,4 @@
-"""What a convolution or a pool computes with its steps, as the numbers on which cuts depend."""
+"""A convolution or a pool with its steps, as the numbers on which cuts depend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})
 
 @dataclass(frozen=True)
 class ConvEpilogue:
-    """How a convolution applies the steps of its group.
+    """The steps of a convolution's group, and the way in which the convolution applies them.
 
     ``residual`` is a tensor of the result's shape that is the initial value of the sums. ``exact``: the
     ``steps`` commute with rounding, so that the matrix engine can round before them.
@@ -61,12 +61,12 @@ def epilogue_of(work: Work) -> ConvEpilogue:
 
 
 def is_exact(steps: Sequence[Step]) -> bool:
-    """Whether steps commute with rounding."""
+    """True if steps commute with rounding."""
     return all(step.op in _EXACT and not _tensors(step) for step in steps)
 
 
 def _tensors(step: Step) -> list[DdrTensor]:
-    """The operands of a step that are more than a number."""
+    """The operands of a step that are tensors, not single numbers."""
     return [tensor for tensor in step.operands if tensor is not None and known_number(tensor) is None]
 
 
@@ -101,7 +101,7 @@ class Kind(Enum):
 
     @property
     def weighted(self) -> bool:
-        """Whether the instruction has weights."""
+        """True if the instruction has weights."""
         return self not in (Kind.POOL, Kind.SUM)
 
 
@@ -134,7 +134,7 @@ class ConvLayer:
 
     @property
     def channelwise(self) -> bool:
-        """Whether channels and maps are the same, so that slices of maps are slices of channels too."""
+        """True if channels and maps are the same, so that slices of maps are slices of channels too."""
         return self.kind in (Kind.DEPTHWISE, Kind.POOL, Kind.SUM)
 
     @property
@@ -159,7 +159,7 @@ class ConvLayer:
         return 16 if self.groups.maps % BLOCK == 0 else BLOCK
 
     def slice_bytes(self, rows: int, maps: int, channels: int) -> tuple[int, int]:
-        """Scratchpad bytes of what several slices use, and of what each slice has for itself."""
+        """Scratchpad bytes that several slices share, and bytes of each slice."""
         geometry, fmt = self.geometry, self.fmt
         parts = part_count(fmt)
         image, result = geometry.input_rows(rows) * geometry.width, rows * geometry.columns
@@ -188,7 +188,7 @@ class ConvLayer:
 
 
 def known_layer(layer: ConvLayer) -> ConvLayer:
-    """The layer at the sizes for which decisions are made, where a run decides sizes."""
+    """The layer with known sizes: where a run decides sizes, the present ones of the range."""
     return replace(
         layer,
         geometry=known_geometry(layer.geometry),
@@ -235,7 +235,7 @@ def geometry_of(work: Work) -> Geometry:
 
 
 def is_depthwise(work: Work) -> bool:
-    """Whether ne.dwconv can compute a convolution: every channel has a window of its own.
+    """True if ne.dwconv can compute a convolution: every channel has a window of its own.
 
     The instruction has no dilation; zeros between the taps cost less than ne.conv with zero weights for all
     other channels, up to ``_MOST_ZEROS``.
@@ -251,7 +251,7 @@ def is_depthwise(work: Work) -> bool:
 
 
 def stays_in_planes(work: Work) -> bool:
-    """Whether the channels and maps of each group are slices of blocked tensors."""
+    """True if the channels and maps of each group are slices of blocked tensors."""
     groups = groups_of(work.spec, work.input(1).value is not None)
     if groups.count == 1 or is_depthwise(work):
         return True

@@ -1,4 +1,4 @@
-"""The maps (output channels) of a convolution that are a tile's, and what is loaded with them."""
+"""A tile's maps (output channels) of a convolution, with their weights, bias and addend."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class MapsOfTile:
         return [Gather(self.kernel, team, (t, first, t.size), to) for (t, first), to in pairs]
 
     def load_weights(self, begin: float, end: float) -> None:
-        """Load a part, from 0 to 1, of the weights for which there is only room so far."""
+        """Load the weights between two fractions, from 0 to 1, of all; so far there is only room for them."""
         if self.early is not None:
             assert isinstance(self.load, PackedWeights)
             volume = self._volume(self.early.group, self.early.block)
             self._fill(self.load, volume, self.early.weights or [], begin, end)
 
     def load_addend(self, image: Value, block: RowBlock) -> None:
-        """Load what the products of the tile's only slice are added to, if that is a tensor."""
+        """Load the tensor to which the products of the tile's only slice are added, if there is one."""
         if self.early is not None and self.own.shortest and self.problem.epilogue.residual is not None:
             at = block.target(image, self.early.first)
             addend = load_addend(self.kernel, self.problem, self.early, block, at)
             self.early = replace(self.early, addend=addend)
 
     def begin_sums(self, image: Value, block: RowBlock) -> None:
-        """Prepare what the products of the tile's only slice are added to, if that is a tensor."""
+        """Prepare the initial sums of the tile's only slice, if they come from a tensor."""
         if self.early is not None and self.own.shortest and self.problem.epilogue.residual is not None:
             start = start_of(
                 self.kernel, self.problem, self.early, block, block.target(image, self.early.first)
@@ -81,7 +81,7 @@ class MapsOfTile:
         return Volume(group, block, Stretch(0, self.problem.plan.channels, 1), 0)
 
     def _weights(self, group: Value, block: Value) -> list[Value] | None:
-        """The weights of all channels, or the place for them once the tiles have shared them."""
+        """Addresses of the weights of all channels; a team may still have to fill these places."""
         volume = self._volume(group, block)
         if not self.problem.single:
             return None

@@ -50,12 +50,12 @@ class ConvPlan:
 
     @property
     def weights_by_team(self) -> bool:
-        """Whether tiles with the same maps load their weights together."""
+        """True if tiles with the same maps load their weights together."""
         return self.team_loads in (WEIGHTS, BOTH)
 
     @property
     def image_by_team(self) -> bool:
-        """Whether tiles with the same rows load them together."""
+        """True if tiles with the same rows load them together."""
         return self.team_loads in (IMAGE, BOTH)
 
     def cut(self) -> Cut:

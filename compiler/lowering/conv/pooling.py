@@ -99,12 +99,12 @@ def _window_cuts(target: Target, work: Work) -> list[Cut]:
 
 
 def _is_wide(work: Work) -> bool:
-    """Whether slices are pooled in another format than theirs."""
+    """True if slices are pooled in another format than theirs."""
     return work.output.fmt is Format.INT8 or (work.op == "AveragePool" and counts_differ(work.spec))
 
 
 def counts_differ(call: Call) -> bool:
-    """Whether windows count different numbers of elements, or not all they cover; they may at free sizes."""
+    """True if windows count different numbers of elements, or not all they cover; they may at free sizes."""
     window = pool_window(call)
     geometry = window_geometry(window)
     if _counts_ones(call):
@@ -175,7 +175,7 @@ def average_pool(kernel: Kernel, work: Work) -> None:
 
 
 def _counts_ones(call: Call) -> bool:
-    """Whether a run decides how many elements windows count, so that the chip adds up ones for it."""
+    """True if the counts of windows depend on a run; the chip then finds them by adding up ones."""
     sized = any(isinstance(size, Size) for size in call.shape(0)[2:])
     return sized and not call.integer("count_include_pad")
 
@@ -196,7 +196,7 @@ def _divide_by_counts(
 
 
 def _counts(call: Call) -> Array:
-    """Elements that a mean is taken over, per output position [rows, columns] (ONNX AveragePool)."""
+    """Number of elements in each mean, per output position [rows, columns] (ONNX AveragePool)."""
     window, geometry = pool_window(call), window_geometry(pool_window(call))
     include = bool(call.integer("count_include_pad"))
     axes = []

@@ -42,7 +42,7 @@ SliceUse = Callable[[Kernel, Aligned, Place], None]
 
 @dataclass(frozen=True)
 class ConvProblem:
-    """A convolution, how it is cut, and what this tile has of it."""
+    """A convolution, its plan, and this tile's share of it."""
 
     work: Work
     layer: ConvLayer
@@ -57,7 +57,7 @@ class ConvProblem:
 
     @property
     def single(self) -> bool:
-        """Whether all input channels of a group are taken together."""
+        """True if all input channels of a group are taken together."""
         return self.layer.channelwise or self.plan.channels == self.layer.groups.channels
 
     @property
@@ -66,8 +66,9 @@ class ConvProblem:
         return {} if self.requantisation is None else self.requantisation.operands
 
     def last_operands(self, own: SliceMaps) -> dict[str, Argument] | None:
-        """Operands with which an instruction that has all input channels makes bytes of its sums; None where
-        another one has to follow."""
+        """Operands with which an instruction over all input channels turns its sums into bytes; None where
+        another instruction has to follow.
+        """
         chain = None if self.requantisation is None else self.requantisation.chain
         if chain is None or not isinstance(own.scales, ChainVectors):
             return None
@@ -75,7 +76,7 @@ class ConvProblem:
         return chain.steps.operands(own.scales) if fits else None
 
     def addend_is_early(self, kernel: Kernel) -> bool:
-        """Whether there is a residual tensor that earlier phases have written before the last barrier."""
+        """True if there is a residual tensor that earlier phases have written before the last barrier."""
         return self.epilogue.residual is not None and self.epilogue.residual.symbol in kernel.settled
 
     @property
@@ -121,7 +122,7 @@ def tile_shards(layer: ConvLayer, plan: ConvPlan, places: Sequence[Value]) -> tu
 
 
 def _length(own: Shard) -> Value | None:
-    """How long all slices of a share are, if they are equally long; at least 1."""
+    """The common length of all slices of a share, at least 1; None if they differ."""
     if own.uniform:
         return own.size
     return within(maximum(own.length, 1), 1, own.size) if always(own.slice_count == 1) else None
@@ -129,10 +130,10 @@ def _length(own: Shard) -> Value | None:
 
 @dataclass(frozen=True)
 class SliceMaps:
-    """The maps of a slice, ``first`` their first: weights, when they are loaded once, and the bias.
+    """The maps of a slice from ``first`` on, with their bias, and with weights that are loaded only once.
 
-    ``start``: where the sums of all its slices begin, if that is known before them; ``addend``: what is added
-    to the only one, as it was loaded.
+    ``start``: the initial sums of all its slices, if known in advance; ``addend``: the loaded tensor that is
+    added to its only slice.
     """
 
     group: Value
@@ -192,7 +193,7 @@ def compute_slice(
 def start_of(
     kernel: Kernel, problem: ConvProblem, own: SliceMaps, block: RowBlock, at: Place
 ) -> Aligned | None:
-    """Where the sums of a slice begin: residual and bias; FP32 and its own if they are accumulated there."""
+    """Initial sums of a slice: residual and bias; in an FP32 buffer of its own if sums accumulate there."""
     if own.start is not None:
         return own.start
     if problem.epilogue.residual is not None:

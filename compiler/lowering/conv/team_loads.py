@@ -1,4 +1,4 @@
-"""What the tiles of a convolution load together: the weights of the same maps, the image of the same rows.
+"""Loads by teams in a convolution: the weights of the same maps, the image of the same rows.
 
 The order is: parts of shared weights start on their way to the scratchpad; all tiles come together (what came
 before is complete then); parts of a shared image follow; the copies to other tiles start, and meanwhile each
@@ -56,7 +56,7 @@ def only_slice(kernel: Kernel, problem: ConvProblem) -> Early:
 def load_by_teams(
     kernel: Kernel, problem: ConvProblem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
 ) -> Early:
-    """Let the tiles give each other what several of them need; all tiles take part."""
+    """Load by teams the data that several tiles need; all tiles take part."""
     with kernel.registers.scope():
         if problem.plan.image_by_team:
             return _with_shared_image(kernel, problem, jobs, grid, early)

@@ -48,7 +48,7 @@ def groups_of(call: Call, constant: bool) -> Groups:
 
 @dataclass(frozen=True)
 class Volume:
-    """Which weights: a group, a block of a stretch of maps, a block of a stretch of input channels."""
+    """Names a volume of weights: a group, a block of a stretch of maps and one of input channels."""
 
     group: Value
     block: Value
@@ -69,7 +69,7 @@ class PackedWeights:
     packed: dict[int, list[DdrTensor]]
 
     def runs(self, volume: Volume) -> list[tuple[DdrTensor, Value]]:
-        """Where the parts of a volume lie: a tensor of its size, and its first element."""
+        """The place of each part of a volume: a tensor, and the volume's first element in it."""
         number = volume.group * self.maps.count + volume.block
         number = number * volume.channels.count + volume.step
         return [(t, number * t.size) for t in self.packed[volume.channels.start]]
@@ -99,7 +99,7 @@ def line_at(tensor: DdrTensor, fraction: float) -> int:
 
 
 def weights_of(kernel: Kernel, work: Work, groups: Groups, maps: Stretch, channels: int) -> Weights:
-    """How the weights of a stretch of maps get into the scratchpad, ``channels`` inputs at a time."""
+    """Return the loader of the weights of a stretch of maps, ``channels`` inputs at a time."""
     source = work.input(1)
     if source.value is None:
         return _computed(kernel, source, groups, maps)
@@ -145,7 +145,10 @@ def row_weights(
 
 
 def windows_of(kernel: Kernel, work: Work, maps: Stretch) -> PackedWeights:
-    """How the windows of a depthwise convolution get there: constants [C, 1, (Ky,) Kx], maps are channels."""
+    """Return the loader of a depthwise convolution's windows: constants [C, 1, (Ky,) Kx].
+
+    Maps are channels.
+    """
     windows = _filled(np.asarray(work.input(1).value), conv_window(work.spec))
     shape = (maps.count, windows.shape[1], maps.size)
 

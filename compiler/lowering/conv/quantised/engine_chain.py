@@ -1,4 +1,4 @@
-"""The matrix engine's own steps from sums to bytes (docs/isa.md, INT8), where a result may be a step away.
+"""The matrix engine's own steps from sums to bytes (docs/isa.md, INT8), if results may differ by one step.
 
 The engine shifts a sum to 16 bits, multiplies it by a number of 16 bits and shifts again; both shifts round
 down. Numbers and shifts are chosen here so that a sum times its scale is never more than ``MOST_WRONG`` steps
@@ -35,7 +35,7 @@ ZEROS_BYTES = aligned_bytes(BLOCK, 1, Format.INT8)
 
 @dataclass(frozen=True)
 class EngineChain:
-    """Shifts of the sums; for each map what is added to them, in int32, and a factor in int16.
+    """Shifts of the sums; for each map an addend in int32 and a factor in int16.
 
     ``relu``: results below the zero point become it, which is then added by the engine instead of being in
     ``biases``.
@@ -50,7 +50,7 @@ class EngineChain:
 
     @property
     def plain(self) -> bool:
-        """Whether the engine adds no zero point; GEMM cannot."""
+        """True if the engine adds no zero point; GEMM cannot."""
         return not (self.relu and self.zero)
 
     def operands(self, at: ChainVectors, first: Value = 0) -> dict[str, Argument]:
@@ -72,7 +72,7 @@ class ChainVectors:
 
 
 def engine_chain(work: Work) -> EngineChain | None:
-    """The steps for a convolution whose bytes may be a step away; None where they would be further away."""
+    """The steps of a convolution whose bytes may differ by one step; None if they would differ by more."""
     call, channels = work.spec, math.prod(work.spec.shape(1)[1:])
     if work.output.fmt is not Format.INT8 or call.integer("exact") or channels > _MOST_TERMS:
         return None
@@ -109,7 +109,7 @@ def _chain(scale: Array, bias: Array, relu: bool, zero: int) -> EngineChain | No
 
 
 def fits_instruction(chain: EngineChain, gemm: bool, maps: int) -> bool:
-    """Whether an instruction can end with the steps: values have planes of 64 maps, the engine
+    """True if an instruction can end with the steps: values have planes of 64 maps, the engine
     writes bytes in planes of 128; GEMM adds no zero point."""
     return maps <= BLOCK and (chain.plain or not gemm)
 

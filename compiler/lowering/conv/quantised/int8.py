@@ -42,10 +42,10 @@ _PER_PLANE = _PLANE // BLOCK
 
 @dataclass(frozen=True)
 class Requantisation:
-    """What becomes of the sums of a product of bytes.
+    """The conversion of the int32 sums of a product of bytes to its results.
 
-    ``scale``: the number or the vector that they are multiplied by, None for sums as they are. Then results
-    are floats, or are rounded and limited to ``low`` and ``high``.
+    ``scale``: the number or the vector by which sums are multiplied; None leaves them unchanged. Scaled sums
+    are results in floats, or are rounded and limited to ``low`` and ``high``.
     """
 
     x_zero: int
@@ -61,7 +61,7 @@ class Requantisation:
         return {"zp_a": self.x_zero & 0xFF}
 
     def load_scales(self, kernel: Kernel, first: Value, channels: int) -> Value | ChainVectors | None:
-        """Load the scales of some channels, if there is a vector of them, or what the engine's steps need."""
+        """Load the scales of some channels if they are a vector, or the vectors of the engine's steps."""
         if self.chain is not None:
             return self.chain.load(kernel, first, channels)
         if not isinstance(self.scale, ChannelVector):
@@ -78,7 +78,7 @@ class Requantisation:
     ) -> Aligned:
         """A slice of the result in its format from the sums, which are overwritten.
 
-        ``scales``: the address of those of its channels, where they are not number. ``into``: the place of a
+        ``scales``: the address of its channels' scales, unless they are one number. ``into``: the place of a
         result that is not a float; None for a new buffer.
         """
         if isinstance(scales, ChainVectors):
@@ -136,7 +136,7 @@ def scale_number(work: Work) -> float | None:
 
 
 def engine_stretches(stretch: Stretch, fmt: Format) -> list[Stretch]:
-    """Slices of channels as parts that the matrix engine takes as they are: of bytes single planes.
+    """Divide slices of channels into parts that the matrix engine takes unchanged; for bytes, single planes.
 
     A stretch of slices that are not whole planes but larger than one must have one slice.
     """
@@ -176,7 +176,7 @@ def engine_parts(kernel: Kernel, source: Aligned) -> list[Aligned]:
 
 
 def _move_rest(kernel: Kernel, target: Aligned, source: Aligned, pairs: int) -> None:
-    """Planes of which no two are full, and the tail."""
+    """Move the planes that are left after the full pairs, and the tail."""
     first, place = pairs * _PER_PLANE, target.base + target.grid.positions * (pairs * _PLANE)
     alone = source.planes - first
     pitch = tail_width(source.channels, _PLANE) or _PLANE
@@ -191,7 +191,7 @@ def _move_planes(
 ) -> None:
     """Move every other of the planes from ``first`` on to a lane of the engine's, ``pitch`` bytes wide.
 
-    Of a plane alone the lanes beyond the channels stay: nothing has written them.
+    A single plane is moved without its lanes beyond the channels, which nothing has written.
     """
     positions, lanes = source.grid.positions, width
     loops: dict[str, Argument] = {}

@@ -1,4 +1,4 @@
-"""Sums of bytes as products of bytes, where a result may be a step away: the matrix engine alone.
+"""Sums of bytes as products of bytes on the matrix engine alone, if results may differ by one step.
 
 A slice is a matrix of rows of 16 bytes, whatever its channels, and its product with a diagonal matrix is that
 slice times a whole number. Two such products for each operand, added up in int32, and the engine's own steps
@@ -37,7 +37,7 @@ _SHORT = np.iinfo(np.int16)
 
 @dataclass(frozen=True)
 class NearSum:
-    """Whole numbers for both operands, and with which bias, factor and shift their sum becomes bytes."""
+    """Integer factors of both operands; the bias, factor and shift that turn their sum into bytes."""
 
     left: int
     right: int
@@ -55,7 +55,7 @@ class NearSum:
         return np.concatenate([each.reshape(-1).view(np.uint8) for each in found])
 
     def wrong(self, how: SumQuantisation) -> float:
-        """Steps that a sum is wrong at most, before it is rounded."""
+        """Largest error of a sum in steps, before it is rounded."""
         unit = math.ldexp(self.scale, -_SHIFT - self.q0)
         left, right = how.a_scale / how.y_scale, how.b_scale / how.y_scale
         most = 255 * (abs(self.left * unit - left) + abs(self.right * unit - right))
@@ -75,7 +75,7 @@ def near_sum(how: SumQuantisation) -> NearSum | None:
 
 
 def _candidate(how: SumQuantisation, factors: tuple[float, float], most: int) -> NearSum | None:
-    """The numbers, the larger one of which is ``most``."""
+    """The numbers, scaled so that the larger integer is ``most``."""
     unit = max(factors) / most
     left, right = (round(each / unit) for each in factors)
     q0 = math.floor(math.log2(_SHORT.max / unit)) - _SHIFT

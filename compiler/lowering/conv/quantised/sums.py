@@ -3,8 +3,7 @@
 A slice is a matrix of rows of 16 elements, whatever its channels. Its product with a diagonal matrix is that
 slice times a number; sums of such products, and of a number for all, are FP32 and become bytes by one
 conversion. The vector engine needs less than half of the time for that. Numbers have parts in FP16, so that
-they are as exact as in FP32. As there (``pointwise/sums.py``), all pairs of bytes must have the sum that ONNX
-says.
+they are as exact as in FP32. As in ``pointwise/sums.py``, all pairs of bytes must have ONNX's sum.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _LAST_LANES = 4
 
 @dataclass(frozen=True)
 class SumParts:
-    """Two factors as sums of two FP16 numbers, and what is added last as the sum of three."""
+    """Two factors, each the sum of two FP16 numbers, and a last addend, the sum of three."""
 
     left: tuple[float, ...]
     right: tuple[float, ...]
@@ -65,7 +64,7 @@ class SumParts:
 
 @lru_cache(maxsize=1024)
 def sum_parts(how: SumQuantisation) -> SumParts | None:
-    """Numbers with which every pair of bytes has the sum that ONNX says; None if none were found."""
+    """Numbers with which every pair of bytes has ONNX's sum; None if none were found."""
     a, b = np.arange(-128, 128)[:, None], np.arange(-128, 128)[None, :]
     want = summed_bytes(how, a, b)
     return next((each for each in _candidates(how) if (each.bytes_of(how, a, b) == want).all()), None)
@@ -94,7 +93,7 @@ def _parts(number: float, count: int, step: int) -> tuple[float, ...]:
 
 
 def sum_data(how: SumQuantisation) -> Array:
-    """What the engine multiplies the operands of a sum by, as bytes that fill whole lines."""
+    """The matrices by which the engine multiplies the operands of a sum, as bytes that fill whole lines."""
     near, parts = near_numbers(how), sum_parts(how)
     if near is not None:
         data = near.data
@@ -106,7 +105,7 @@ def sum_data(how: SumQuantisation) -> Array:
 
 
 def near_numbers(how: SumQuantisation) -> NearSum | None:
-    """The numbers of a sum whose results may be a step away."""
+    """The numbers of a sum whose results may differ by one step."""
     return None if how.exact else near_sum(how)
 
 
