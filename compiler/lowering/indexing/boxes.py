@@ -92,7 +92,7 @@ class _Selection:
             core.emit("fmv.w.x", _ZERO, "zero")
 
     def candidates(self) -> None:
-        """Keys of the boxes whose scores are above the threshold: the score, then the later box is less."""
+        """Write keys of boxes whose scores exceed the threshold; of equal scores, the later box is less."""
         core = self.core
         with core.kernel.registers.scope():
             box, key, low = core.number(0), core.register(), core.register()
@@ -264,7 +264,7 @@ class _Selection:
         self.jump(label, "beqz", flag)
 
     def _finish(self, count: str) -> None:
-        """Store how many there are, and zeros behind them."""
+        """Store the number of selected boxes, and zeros after the last one."""
         core = self.core
         core.emit("sd", count, f"0({self.row})")
         with core.kernel.registers.scope():

@@ -1,6 +1,6 @@
-"""Places of what is true, numbers that have a bound, and outputs whose size data decides.
+"""Places of true elements, numbers with a bound, and outputs whose size data decides.
 
-The kernel core counts and writes; each tile has lines of its own of what several write together.
+The kernel core counts and writes. In a tensor that several tiles write, each tile has its own lines.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def true_places(kernel: Kernel, work: Work) -> None:
 
 @lowering("TrueRanks", types=EVERY_TYPE, on_core=always)
 def true_ranks(kernel: Kernel, work: Work) -> None:
-    """Each block goes on from what the counts say."""
+    """Rank the true elements: each block continues from the count of those before it."""
     source, counts, core = work.input(0), work.input(1), ScalarCode(kernel)
     core.begin()
     with kernel.items(counts.size - 1) as block:
@@ -139,7 +139,7 @@ def sized(kernel: Kernel, work: Work) -> None:
         return
     sizes: list[Value] = list(source.shape)
     for axis, count in zip(axes, counts, strict=True):
-        # There is no element to divide by a size of 0 for.
+        # With a size of 0 there are no elements, so nothing is divided by it.
         sizes[axis] = Variable(core.load(count, 0), 1, source.shape[axis])
     with _elements(core, sizes) as number:
         value = core.load(source, offset_of(unravel(number, sizes), source.strides))
@@ -159,7 +159,7 @@ def _elements(core: ScalarCode, sizes: Sequence[Value]) -> Iterator[Value]:
 
 
 def _product(core: ScalarCode, sizes: Sequence[Value]) -> Variable:
-    """A register with the product of sizes, of which some may be 0 in spite of their bounds."""
+    """Put the product of sizes into a register; a size may be 0 whatever its bound."""
     most, product = 1, core.number(1)
     for size in sizes:
         with core.kernel.registers.scope():

@@ -109,7 +109,7 @@ def gather_rows(
 
 
 def _locate_block(kernel: Kernel, blocks: _Blocks, item: Value) -> tuple[list[Value], list[Value]]:
-    """Where a block begins along each axis, and its sizes."""
+    """The begin and the size of a block along each axis."""
     numbers = unravel(item, blocks.counts)
     begins = [kernel.let(number * size) for number, (_, size) in zip(numbers, blocks.axes, strict=True)]
     sizes = [

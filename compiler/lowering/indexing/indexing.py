@@ -71,7 +71,7 @@ def gather_elements(kernel: Kernel, work: Work) -> None:
 
 
 def _slice_size(call: Call) -> int:
-    """Elements of what one index of GatherND or ScatterND selects."""
+    """Number of elements that one index of GatherND or ScatterND selects."""
     batch = call.integer("batch_dims") if "batch_dims" in call.attrs else 0
     return math.prod(call.shape(0)[batch + call.shape(1)[-1] :])
 
@@ -132,7 +132,7 @@ def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
 
 
 def _copy_data(kernel: Kernel, work: Work) -> None:
-    """Make the result the data, unless they are the same memory."""
+    """Copy the data to the result, unless both are the same memory."""
     if not work.updates:
         copy_views(kernel, work.output.shape, whole(work.input(0)), whole(work.output))
         kernel.synchronize()

@@ -190,7 +190,7 @@ class _Ranking:
                 core.kernel.out.label("1")
 
     def _found(self) -> Value:
-        """How many indices a row has; the others are zeros."""
+        """Number of indices that a row has; zeros follow."""
         return Variable(self.core.load(self.count, 0), 0, self.wanted) if self.count else self.wanted
 
     def _zeros(self, out: Value, found: Value) -> None:

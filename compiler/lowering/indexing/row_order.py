@@ -28,7 +28,7 @@ def row_order(kernel: Kernel, work: Work) -> None:
 
 
 def _levels(count: int) -> int:
-    """How often the runs are merged until there is one."""
+    """Number of merges of all runs until one is left."""
     return max(0, (ceil_div(count, GRAIN) - 1).bit_length())
 
 
@@ -70,7 +70,7 @@ class _RowOrder:
         core.acquire()
 
     def merge(self, source: str, target: str) -> None:
-        """Merge runs, each time to twice their length, from one buffer into the other and back."""
+        """Merge runs, doubling their length each time, from one buffer into the other and back."""
         core = self.core
         width, begin, all_rows = core.number(GRAIN), core.register(), core.number(self.rows)
         step = core.register()
@@ -94,7 +94,10 @@ class _RowOrder:
         self.jump("level", "blt", width, all_rows)
 
     def _merge_two(self, source: str, target: str, run: tuple[str, str, str]) -> None:
-        """Two runs become one; ``run``: where the first begins, how long both are, how many rows."""
+        """Merge two runs into one.
+
+        ``run``: the begin of the first, the length of both, the number of rows.
+        """
         core, (begin, width, all_rows) = self.core, run
         with self.kernel.registers.scope():
             one, other, out = core.register(), core.register(), core.register()
@@ -114,7 +117,10 @@ class _RowOrder:
             self._take_in_order(one, middle, other, end, out)
 
     def _take_in_order(self, one: str, middle: str, other: str, end: str, out: str) -> None:
-        """All are addresses: of the next of each run, of their ends, of the result."""
+        """Merge in order.
+
+        All parameters are addresses: of the next of each run, of their ends, of the result.
+        """
         core = self.core
         left, right = core.register(), core.register()
         self.label("next")
@@ -157,7 +163,7 @@ class _RowOrder:
             self.label(f"{title}_more")
 
     def _key(self, row: str, column: str) -> str:
-        """A register with an element, so that integers compare as elements do."""
+        """Load an element into a register, so that integers compare as elements do."""
         core = self.core
         places = Variable(row, 0, self.rows - 1), Variable(column, 0, self.columns - 1)
         key = core.load(self.source, places[0] * self.columns + places[1])

@@ -1,4 +1,4 @@
-"""A stop of the program with a line that says which number was too large, and what is allowed."""
+"""A stop of the program with a message: the number that was too large, and the limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRITE, _ERROR_FILE = 64, 2
 def stop_unless_within(core: ScalarCode, number: str, limit: str, what: str, more: int) -> None:
     """Stop the program unless 0 <= ``number`` <= ``limit``, both in registers.
 
-    The line is the number, ``what``, the limit, both larger by ``more``; a fault shows it.
+    A fault shows the line: the number, ``what``, the limit. Both numbers are printed larger by ``more``.
     """
     out = core.kernel.out
     go_on = f"{core.kernel.prefix}.within"
