@@ -1,4 +1,4 @@
-"""Products of any shape, block by block: what is small, or narrow, or does not come out even.
+"""Products of any shape, block by block: small, narrow, or uneven ones.
 
 The result is cut into blocks of rows and of columns; narrower ones at the end are code of their own, where
 the engines must know a width when compiling. A long inner dimension is cut too and accumulated in FP32.
@@ -52,7 +52,7 @@ _FINE = 8
 
 @dataclass(frozen=True)
 class Blocks:
-    """Sizes of the slices: rows and columns of the result, and part of the inner dimension."""
+    """Sizes of the slices: rows and columns of the result, and elements of the inner dimension."""
 
     m: int
     n: int
@@ -149,7 +149,7 @@ def _stretch(
     right: Right,
     dealt: int,
 ) -> None:
-    """Blocks of one width, the first of them dealt to tile ``dealt``."""
+    """Compute the blocks of one width; the first one is tile ``dealt``'s."""
     shared = product.batches == 1 and product.k <= blocks.k
 
     def prepare(column: Value) -> list[Value] | None:
@@ -255,7 +255,7 @@ def as_operand(kernel: Kernel, name: str, product: Product, loaded: Aligned) -> 
 
 
 def right_operand(kernel: Kernel, product: Product, columns: Stretch, inner: list[Stretch]) -> Right:
-    """How blocks of the right operand get into the scratchpad, of these columns and stretches of k."""
+    """Return the loader of blocks of the right operand, with these columns and stretches of k."""
     if in_planes(product, columns):
         return _plane_blocks(kernel, constant_planes(kernel, product), columns)
     if product.packed:

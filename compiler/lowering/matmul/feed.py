@@ -1,8 +1,8 @@
-"""Chunks of an operand on their way from DDR into the scratchpad, as the matrix engine wants them.
+"""Loads of an operand's chunks from DDR into the scratchpad, in the form that the matrix engine takes.
 
-A chunk is a matrix in planes of 64 lanes. Where a team of tiles needs it, each loads and converts a piece of
-it into a staging buffer and sends that to all; a piece is some whole planes, some rows of one, or some rows
-of all. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``).
+A chunk is a matrix in planes of 64 lanes. If a team of tiles needs it, each tile loads and converts a piece
+into a staging buffer and sends it to all. A piece is some whole planes, some rows of one, or some rows of
+all. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ chunk_shape = lru_cache(1 << 14)(ChunkShape)
 
 @dataclass(frozen=True)
 class Chunk:
-    """Which chunk: batch, block number, first and number of x (m or n), and number and first of k."""
+    """Names a chunk: batch, block number, first and number of x (m or n), and number and first of k."""
 
     batch: Value
     block: Value
@@ -155,9 +155,9 @@ class Feed:
             self._staged = [kernel.buffer(f"{name}_part", 2 * shape.staged_bytes) for _ in range(parts)]
 
     def claim(self) -> None:
-        """Keep slots and staging buffers apart from all else from the first call to the last.
+        """Reserve the memory of slots and staging buffers from the first call to the last.
 
-        Other tiles write the slots, and the DTE reads the others, when no instruction of this tile says so.
+        Other tiles write the slots and the DTE reads the staging buffers, unseen by this tile's instructions.
         """
         if self.team.size > 1:
             for base in self._slots:
@@ -167,7 +167,7 @@ class Feed:
 
     @property
     def converted(self) -> bool:
-        """Whether elements change their format on the way."""
+        """True if elements are converted when they are loaded."""
         return self.shape.raw > 0
 
     def slot(self, number: Value) -> list[Value]:

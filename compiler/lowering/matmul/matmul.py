@@ -1,8 +1,8 @@
 """MatMul and Gemm on the matrix engine.
 
-Large products follow a plan in which tiles share what they load (``plan``, ``sweep``); the
-others, and columns that a plan leaves, go block by block (``blocks``). With few rows and columns the
-terms can be dealt to tiles (``split``); a small right operand can be in all of them (``shared_right``).
+Large products follow a plan in which tiles share their loads (``plan``, ``sweep``). Other products, and
+columns that a plan leaves, go block by block (``blocks``). With few rows and columns the terms can be
+divided over tiles (``split``); a small right operand can be in all of them (``shared_right``).
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 
 
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt.
+    """The cheapest plan for each choice of what stays and is shared; blocks; terms divided over tiles.
 
-    With few rows also the cheapest of each kind whose chunks have all terms: the fewer steps, the less of the
-    time of DDR is lost between them.
+    With few rows also the cheapest plans whose chunks have all terms: fewer steps lose less of the DDR's
+    time between them.
 
     Before them, whole rows for each tile if all can keep the right operand.
     """
@@ -140,9 +140,9 @@ def multiply(kernel: Kernel, work: Work, product: Product) -> None:
 
 
 def _with_terms_in_rows(kernel: Kernel, product: Product) -> Product:
-    """The product with operands of which each term is a row: a run decides how many rows there are.
+    """The product with the terms of both operands in rows, for a number of rows that a run decides.
 
-    Lanes of a free number would end in another plane for each number.
+    In lanes, each number of rows would end in another plane.
     """
     left, right = _by_terms(kernel, product.left), _by_terms(kernel, product.right)
     if (left.tensor, right.tensor) != (product.left.tensor, product.right.tensor):
@@ -163,7 +163,7 @@ def _by_terms(kernel: Kernel, matrix: Matrix) -> Matrix:
 
 
 def _split(kernel: Kernel, work: Work, product: Product) -> Split | None:
-    """How the terms are dealt to tiles, if they are."""
+    """The split of the terms over tiles; None if they are not divided."""
     if work.cut is None:
         return split_rule(product, kernel.target, kernel.budget)
     dealt = work.cut.choice("way", "plan") == "split"
@@ -195,7 +195,7 @@ def _problem(product: Product, work: Work) -> MatmulProblem:
 
 
 def product_of(work: Work) -> Product:
-    """The operands of a MatMul or Gemm as matrices, without what follows the product."""
+    """The operands of a MatMul or Gemm as matrices, without its addend and steps."""
     a, b = work.input(0), work.input(1)
     compute = work.arithmetic
     if work.op == "Gemm":
@@ -216,7 +216,7 @@ def product_of(work: Work) -> Product:
 
 
 def _times_vector(work: Work, a: DdrTensor, b: DdrTensor, compute: Format) -> Product:
-    """A matrix times a column, as a row times the matrix transposed: so the result lies in rows."""
+    """A matrix times a column, computed as a row times the transposed matrix, whose result is one row."""
     a = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
     batches = a.shape[:-2] or (1,)
     row = Matrix(b, 1, b.size, True, (0,) * len(batches))

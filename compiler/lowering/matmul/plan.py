@@ -1,9 +1,9 @@
-"""How a large product is divided: which tile computes which blocks, in which slices, and what tiles share.
+"""Plans of large products: the blocks of each tile, the slices of blocks, and the loads that tiles share.
 
 The tiles are a grid of batches, rows and columns. Every tile goes through its blocks of the result, and for
 each through the inner dimension, a chunk of both operands at a time. An operand may *stay*: all its chunks
-are kept while the blocks along the other axis pass by. Candidates are ranked by what they cost roughly; the
-search asks the timing model about the best of them.
+are kept while the blocks along the other axis pass by. Candidates are ranked by a rough cost; the search
+asks the timing model about the best of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_ROWS, _MOST_COLUMNS = 2048, 1024
 
 @dataclass(frozen=True)
 class MatmulProblem:
-    """What a plan depends on. ``raw``: bytes of elements in DDR that are converted when loaded, else 0.
+    """The numbers on which plans depend. ``raw``: bytes of an element in DDR if loads convert it, else 0.
 
     ``k`` is the inner dimension in whole planes, ``rest`` what is left of it.
     ``extra``: bytes of scratchpad for each element of a block that the epilogue needs; ``passes``: how often
@@ -68,7 +68,7 @@ class MatmulProblem:
 
 
 def problem_of(product: Product, extra: int, passes: int) -> MatmulProblem:
-    """The problem that a product is; a packed right operand is [k, n] in the engine's format."""
+    """The numbers of a product; a packed right operand is [k, n] in the engine's format."""
     each = product.left.tensor.bytes_each
     left_raw = 0 if product.left.tensor.fmt is engine_format(product.compute) else each
     right_raw = 0
@@ -137,11 +137,11 @@ class MatmulPlan:
         return problem.n // BLOCK // (self.n // BLOCK * self.grid[2])
 
     def columns(self, problem: MatmulProblem) -> int:
-        """Columns that are dealt; fewer than a block for each tile are left."""
+        """Columns that the plan distributes; fewer than a block for each tile are left."""
         return self.column_turns(problem) * self.n * self.grid[2]
 
     def tail(self, problem: MatmulProblem) -> int:
-        """Columns after those that are dealt which tiles compute beside their own.
+        """Columns after the distributed ones, which tiles compute in addition to their own.
 
         They are fewer than a plane, and can stay in the scratchpad; more than that are left.
         """
@@ -171,7 +171,7 @@ class MatmulPlan:
         )
 
     def store_pieces(self, problem: MatmulProblem) -> int:
-        """How many times a part of a block is stored, so that no meeting waits for long."""
+        """Number of pieces in which a block is stored, so that no meeting waits for long."""
         chunks = self.chunks(problem)
         equal = self.rows is None and problem.m % self.m == 0 and self.m % chunks == 0
         return chunks if equal and self.has_teams else 1
@@ -187,7 +187,7 @@ class MatmulPlan:
         return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
     def _rest_bytes(self, problem: MatmulProblem) -> int:
-        """Bytes of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
+        """Bytes of a slice of the rest: as in DDR, with repacked lanes, and in the engine's format."""
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         raw = max(problem.left_raw, problem.right_raw, each)
         return (self.m + self.n) * BLOCK * (2 * raw + each) if problem.rest else 0
@@ -254,7 +254,7 @@ def candidates(problem: MatmulProblem, tiles: int, room: int) -> Iterator[Matmul
 
 
 def _grids(problem: MatmulProblem, tiles: int) -> Iterator[tuple[int, int, int]]:
-    """All tiles, or a part of them that may come out even where all do not; any part for a small product."""
+    """Grids of all tiles, or of fewer that may divide the work evenly; of any number for a small product."""
     parts = {tiles, tiles - 1, tiles * 3 // 4, tiles // 2} - {0}
     if problem.batches * ceil_div(problem.m, BLOCK) * (problem.n // BLOCK) < 4 * tiles:
         parts = set(range(1, tiles + 1))
@@ -269,7 +269,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _row_sizes(problem: MatmulProblem, parts: int) -> list[int]:
-    """Sizes of blocks that give every tile as many."""
+    """Sizes of blocks that give every tile equally many."""
     sizes = []
     for turns in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64):
         size = ceil_div(problem.m, parts * turns)
@@ -301,7 +301,7 @@ def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
 
 
 def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
-    """An operand stays to be used again; one chunk of it needs no choice of an order."""
+    """True if the operand that stays is used again, and has several chunks whose order matters."""
     if plan.column_turns(problem) < 1:
         return False
     again = {"left": plan.column_turns(problem), "right": plan.row_turns(problem), "none": 2}[plan.stay]

@@ -46,14 +46,14 @@ def cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
 
 
 def meets_in_vain(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> bool:
-    """Whether tiles meet in every step for less than the meeting takes, as with a row and many weights."""
+    """True if sharing saves less time in a step than the meeting takes, as with one row and many weights."""
     teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
     saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
     return plan.has_teams and saved * math.prod(plan.grid) / rates.ddr < rates.meeting
 
 
 def _tail_cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
-    """Cycles for columns that the tiles of the last ones compute as well: each row of them is a run."""
+    """Cycles for the tail, which tiles compute beside the last columns: each row of it is a run of DDR."""
     if not plan.tail(problem):
         return 0.0
     turns, loaded = plan.row_turns(problem), 0 if problem.packed else problem.inner

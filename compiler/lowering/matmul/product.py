@@ -1,4 +1,4 @@
-"""What MatMul and Gemm compute, whatever their attributes and batches: products of matrices in DDR."""
+"""Products of matrices in DDR: MatMul and Gemm with any attributes and batches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class ProductEpilogue:
-    """What is done to the FP32 product: times ``alpha``, plus a vector or ``beta`` matrix, then ``steps``."""
+    """The work after the FP32 product: times ``alpha``, plus a vector or ``beta`` matrix, then ``steps``."""
 
     alpha: float = 1.0
     beta: float = 1.0
@@ -98,7 +98,7 @@ class Product:
 
     @property
     def packed(self) -> bool:
-        """Whether the right operand is laid out for the engine when compiling, [k, n] in blocks."""
+        """True if the right operand is laid out for the engine when compiling, [k, n] in blocks."""
         return self.right.tensor.value is not None and self.batches == 1
 
     def constant(self) -> Array:
@@ -123,7 +123,7 @@ class Product:
 class ConstantPlanes:
     """A constant right operand [k, n] in DDR as the matrix engine takes it: planes of 64 columns.
 
-    Every product with the same operand can have it in this order, however it is divided: so a program has one
+    Every product with the same operand can read this order, however it is divided, so a program has one
     copy of it. ``tensors``: one for each part of FP32, else one.
     """
 
@@ -157,7 +157,7 @@ class PlaneBox:
 
 
 def in_planes(product: Product, columns: Stretch) -> bool:
-    """Whether blocks of columns of a constant right operand are whole planes of 64, or the last ones."""
+    """True if blocks of columns of a constant right operand are whole planes of 64, or the last ones."""
     at_end = columns.count == 1 and columns.start + columns.size == product.n
     return product.packed and columns.start % BLOCK == 0 and (columns.size % BLOCK == 0 or at_end)
 

@@ -26,9 +26,9 @@ class ResultBlock(AlignedResult):
 
 
 def finish(product: Product, block: ResultBlock, rounded: Aligned | None = None) -> Aligned:
-    """alpha, addend and steps in FP32, and one rounding; the block as it is to be stored.
+    """Apply alpha, addend and steps in FP32 and round once; return the block as it is to be stored.
 
-    ``rounded``: where that goes if it needs other bytes than the sums; None for a buffer of its own.
+    ``rounded``: the buffer of the result if it cannot overwrite the sums; None for a new one.
     """
     kernel, sums, epilogue = block.kernel, block.data, product.epilogue
     v = Vector(kernel, sums.fmt, sums.elements)

@@ -1,4 +1,4 @@
-"""Rows of a product that the sizes of a run decide, as blocks of which every tile has as many."""
+"""Blocks of a product's rows, equally many for every tile, where a run decides the number of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tx8isa.numbers.division import ceil_div
 class EvenRows:
     """Blocks of rows whose sizes differ by one at most.
 
-    ``turns``: those of each tile; ``each``: rows of a block, one more in the first ``longer`` blocks.
+    ``turns``: blocks of each tile; ``each``: rows of a block, one more in the first ``longer`` blocks.
     """
 
     turns: int

@@ -1,8 +1,8 @@
-"""Products whose right operand fits a scratchpad whole: tiles take rows, and no size has to come out even.
+"""Products whose right operand fits a scratchpad whole: tiles take rows, and any sizes will do.
 
-Rows of the left operand and of the result are whole, so that neither has short runs. The right operand is one
-run of DDR. All tiles load it together, each a part that it sends to all, and move it to planes by themselves;
-or some tiles load all of it, each for itself: a constant one, which lies in planes in DDR.
+Rows of the left operand and of the result are whole, so that neither has short runs. The right operand is
+one run of DDR. Usually all tiles load it together: each loads a part, sends it to all, and moves the whole
+to planes. A constant is in planes in DDR already; there some tiles load all of it, each for itself.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RowBlocks:
 
 
 def row_blocks(product: Product, tiles: int, room: int, extra: int) -> list[RowBlocks]:
-    """The largest blocks that give all tiles as many, in ``room`` bytes of scratchpad.
+    """The largest blocks, equally many for all tiles, in ``room`` bytes of scratchpad.
 
     ``extra``: bytes of scratchpad for each element of a block that the epilogue needs.
     """
@@ -109,7 +109,7 @@ _COMMANDS = 8
 def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates) -> float:
     """Cycles of ``used`` tiles that take rows in ``turns``, roughly.
 
-    The first product waits for the right operand; after it, the slowest of DDR, stores, engine, core counts.
+    The first product waits for the right operand; then the slowest of DDR, stores, engine and core counts.
     """
     rows, parts = ceil_div(product.m, used * turns), part_count(product.compute)
     held = parts * aligned_bytes(product.k, product.n, engine_format(product.compute))
@@ -129,7 +129,7 @@ def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates)
 def row_blocks_of(product: Product, cut: Cut, tiles: int) -> RowBlocks:
     """The blocks that a cut names; ValueError when the product cannot be divided like this.
 
-    Not for a constant where a run decides how many rows there are: blocks of a known size suit few numbers.
+    A constant with a number of rows that a run decides is refused: one size of blocks suits few numbers.
     """
     blocks = RowBlocks(cut.size("m"), dict(cut.tiles).get("m", 0))
     wrong = blocks.alone and not (product.packed and 0 < blocks.alone <= tiles)
@@ -141,7 +141,7 @@ def row_blocks_of(product: Product, cut: Cut, tiles: int) -> RowBlocks:
 
 
 def _possible(product: Product) -> bool:
-    """One matrix on the right, in planes or moved there by one instruction, and whole rows on the left."""
+    """True for one right matrix, in planes or moved there by one instruction, and whole rows on the left."""
     right = product.right
     rows, lanes = (right.x, right.k) if right.along_k else (right.k, right.x)
     moved = rows <= LARGEST_EXTENT and rows * ceil_div(lanes, BLOCK) <= MOST_MOVES
@@ -236,7 +236,7 @@ def _bring(kernel: Kernel, product: Product, begin: Value, grid: Grid, targets: 
 
 
 def _loaded(kernel: Kernel, product: Product) -> list[tuple[DdrTensor, Value]]:
-    """The right operand as it is in DDR, and where that goes: a constant in planes, one for each part."""
+    """The right operand as in DDR, with the addresses for it; a constant in planes has one for each part."""
     if not product.packed:
         tensor = product.right.tensor
         return [(tensor, kernel.buffer("b_rows", tensor.size * tensor.bytes_each))]

@@ -1,8 +1,8 @@
-"""Products of few rows and columns and many terms: the terms are dealt to tiles.
+"""Products of few rows and columns and many terms: the terms are divided over tiles.
 
 Tiles are a grid of batches, rows, columns and terms. Each computes one block of the result over its terms;
-the tiles of a block add up what they have (``codegen.collective``), each a part of it, and finish and store
-that part.
+the tiles of a block add up their sums (``codegen.collective``), each a part of the block, and finish and
+store that part.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROPOSED, _CHUNKS = 3, 2
 
 @dataclass(frozen=True)
 class Parts:
-    """How a block is cut for its owners: ``planes`` of columns and ``rows`` of each; there are ``count``.
+    """The ``count`` parts of a block for its owners: ``planes`` of columns and ``rows`` of each.
 
     A part is consecutive in the aligned layout: whole planes, or some rows of one. It has ``size`` elements.
     """
@@ -83,7 +83,7 @@ class Split:
 
 
 def _parts(rows: int, columns: int, members: int) -> Parts | None:
-    """Equal parts of a block, as many as there are owners for; None if one is too large to be added up."""
+    """Equal parts of a block, one for each owner; None if a part is too large to be added up."""
     planes, tail = full_blocks(columns, BLOCK), tail_width(columns, BLOCK)
     many, lanes = max(planes, 1), tail or BLOCK
     if planes and tail:
@@ -112,7 +112,7 @@ def split_of(product: Product, cut: Cut, tiles: int) -> Split:
 
 
 def splits(product: Product, target: Target, room: int) -> list[tuple[float, Split]]:
-    """Good ways to deal the terms, and roughly their cycles, in ``room`` bytes of scratchpad.
+    """Good splits of the terms in ``room`` bytes of scratchpad, with their rough cycles.
 
     None for a product of few terms, or of more blocks than tiles.
     """
@@ -129,14 +129,14 @@ def splits(product: Product, target: Target, room: int) -> list[tuple[float, Spl
 
 
 def _ways(product: Product, split: Split, rates: Rates) -> tuple[str, ...]:
-    """The DTE only where it saves more than the first copy of a program takes, which no price has."""
+    """Ways of exchange: the DTE only if it saves more than a program's first copy costs (in no price)."""
     rows, columns = split.block(product)
     moved = 2 * WORD * rows * columns * math.prod(split.grid)
     return WAYS if moved / rates.ddr > rates.first_copy else WAYS[1:]
 
 
 def rule(product: Product, target: Target, room: int) -> Split | None:
-    """How to deal the terms without having asked the timing model: only where most tiles would do nothing."""
+    """The split to use without a search: only where most tiles would otherwise do nothing."""
     if product.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(product) > target.tiles:
         return None
     found = splits(product, target, room)
@@ -149,7 +149,7 @@ def _blocks(product: Product) -> int:
 
 
 def _grids(product: Product, tiles: int) -> Iterator[tuple[int, int, int, int]]:
-    """Grids in which every tile has one block, all equal, and the terms are dealt."""
+    """Grids in which every tile has one block, all equal, and the terms are divided."""
     for rows, columns in itertools.product(_divisors(product.m), _divisors(product.n)):
         aligned = (rows == 1 or product.left.along_k or product.m // rows % BLOCK == 0) and (
             columns == 1 or product.n // columns % BLOCK == 0
@@ -173,7 +173,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _bytes(product: Product, split: Split) -> int:
-    """Scratchpad bytes of a step and of what is exchanged."""
+    """Scratchpad bytes of a step and of the exchange."""
     parts = split.parts(product)
     rows, columns = split.block(product)
     return step_bytes(product, rows, columns, split.k) + WORD * (split.grid[3] + 3) * parts.size

@@ -1,8 +1,8 @@
 """Large products by plan: a pipeline over the chunks of all blocks of a tile.
 
-Step s multiplies chunk s; meanwhile the next one is brought, from DDR or by the tiles that share it, and the
-block before this one is stored. Chunks have two slots in turns, or one each if they stay. The tiles meet once
-for each step if they share anything (``codegen.share``); all have as many steps.
+Step s multiplies chunk s. Meanwhile the next chunk is loaded, from DDR or by the tiles that share it, and
+the block before this one is stored. Chunks use two slots in turns, or one each if they stay. Tiles that
+share anything meet once for each step (``codegen.share``); all have equally many steps.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def _if_rows(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a step is: tile's block number, numbers of chunk, batch and blocks, and rows of the block."""
+    """The position of a step: the tile's block number.
+
+    Numbers of chunk, batch and blocks; the block's rows.
+    """
 
     turn: Value
     chunk: Value
@@ -155,7 +158,7 @@ class _Sweep:
     def _begin(self) -> None:
         """The first chunk in its slot, pieces of the second on their way.
 
-        Nothing is sent before all tiles are done with what the phase before has left in the scratchpad.
+        Nothing is sent before all tiles are done with the scratchpad's data of the phase before.
         """
         self._stage(0)
         self._bring(0)
@@ -187,7 +190,7 @@ class _Sweep:
         return first_row(self.plan.rows, self.plan.m, place.row)
 
     def _each(self, step: Value, shared: bool) -> Iterator[tuple[Feed, Chunk, Value]]:
-        """The operands that this step has to bring, which are shared or not: feed, chunk, slot."""
+        """The operands that this step brings, the ``shared`` ones or the others: feed, chunk, slot."""
         for name, feed in (("left", self.left), ("right", self.right)):
             if (feed.team.size > 1) != shared:
                 continue
@@ -204,7 +207,7 @@ class _Sweep:
         return Chunk(place.batch, place.column, place.column * plan.n, plan.n, place.chunk, first)
 
     def _slot(self, name: str, step: Value) -> Value:
-        """Slots in turns; of an operand that stays as a single chunk, one for each time it is brought."""
+        """The slot of a step: in turns; if a single chunk stays, one for each time it is brought."""
         if self.plan.stay != name:
             return step % 2
         if self.chunks > 1:
@@ -263,7 +266,7 @@ class _Sweep:
             yield self.tail
 
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
-        """Multiply what is left of the inner dimension after the last chunk; each tile loads its own."""
+        """Multiply the rest of the inner dimension after the last chunk; each tile loads its own."""
         kernel, product, plan = self.kernel, self.product, self.plan
         x = OperandRange(place.batch, self._row(place), place.rows, plan.m)
         left = load_operand(kernel, "a_rest", product, product.left, x, rest.start, rest.size)
@@ -276,7 +279,7 @@ class _Sweep:
                 tail.multiply(left, rest.start, tail.block(place.turn, place.rows), True, operands)
 
     def _operands(self, place: _Place, inner: int) -> dict[str, Argument]:
-        """Operands of the product that do not say where."""
+        """Operands of the instruction that are not addresses."""
         return {
             "m": place.rows,
             "n": self.plan.n,
@@ -301,7 +304,7 @@ class _Sweep:
         return self.product.place(place.batch, row, column)
 
     def _finish(self, turn: Value) -> None:
-        """Do what follows the last chunk of a block, except for storing it."""
+        """Finish a block after its last chunk, without storing it."""
         with self.kernel.registers.scope():
             place = self._place(turn * self.chunks)
             row = self.product.row(place.batch, self._row(place))
@@ -353,7 +356,7 @@ class _Sweep:
                 self._store_planes(block)
 
     def _store_reordered(self, block: _StoredRows) -> bool:
-        """Store rows in long runs if that takes less time; whether it does."""
+        """Store rows in long runs if that takes less time; True if it did."""
         kernel, out, columns = self.kernel, self.product.out, self.plan.n
         together = block.most if columns == self.product.n else 1
         piece = CompactSlice(block.most, 1, columns, out.bytes_each, together)

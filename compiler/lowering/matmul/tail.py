@@ -1,4 +1,4 @@
-"""Columns beyond the last whole plane, in a sweep: tiles of the last columns compute them beside their own.
+"""Columns after the last whole plane, in a sweep: tiles of the last columns compute them beside their own.
 
 They multiply the chunks of the left operand that are in the scratchpad anyway; the few columns of the right
 operand stay from the beginning.
@@ -34,7 +34,7 @@ class TailColumns:
         self.right: list[Value] = []
 
     def load(self, batch: Value) -> None:
-        """Bring the columns of the right operand, where they stay."""
+        """Load the columns of the right operand into the buffer where they stay."""
         self.right = self.right_operand(0, self.whole, 0, batch)
 
     def block(self, turn: Value, rows: Value) -> Aligned:
@@ -57,7 +57,7 @@ class TailColumns:
         )
 
     def finish(self, sums: Aligned, batch: Value, row: Value) -> None:
-        """Do what follows the last chunk of a block of rows that begins at ``row`` of the batch."""
+        """Finish and store a block of rows that begins at ``row`` of the batch."""
         product, kernel = self.product, self.kernel
         at = Place(0, kernel.let(product.row(batch, row)), self.start)
         result = finish(product, ResultBlock(kernel, sums, at, product.n))

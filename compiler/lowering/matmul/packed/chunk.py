@@ -1,6 +1,6 @@
 """Weights of few bits as DDR has them: chunks of packed numbers with their scales.
 
-A chunk is what one load brings: some rows of some planes of 64 columns. Its elements, in the order in which
+A chunk is the data of one load: some rows of some planes of 64 columns. Its elements, in the order in which
 the matrix engine wants them, are divided into as many equal *fields* as a byte holds numbers. Byte i has
 element i of each field, so a field is unpacked into consecutive places by instructions on all bytes.
 """
@@ -36,7 +36,7 @@ class Numbers:
 
     @property
     def half(self) -> int:
-        """What is added to a number that must not be negative."""
+        """The offset that makes a signed number non-negative."""
         return 1 << (self.bits - 1)
 
     @property
@@ -47,7 +47,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class PackedChunk:
-    """``rows`` rows of ``planes`` planes; ``fmt``: what they become, which is the format of the scales."""
+    """``rows`` rows of ``planes`` planes; ``fmt``: the format of the unpacked weights and of the scales."""
 
     rows: int
     planes: int
@@ -107,9 +107,9 @@ def packed_chunks(numbers: Numbers, chunk: PackedChunk) -> Array:
     """All chunks as signed bytes: by blocks of columns, and of each by rows.
 
     The number in the highest bits of a byte is in two's complement, and those below are ``Numbers.half`` more
-    than they are: with the other fields masked off, a byte is the number times a power of two, but for that.
+    than they are. With the other fields masked off, a byte is the number times a power of two, plus that.
     Scales and zero points allow for these powers, so that products are ``2 ** Numbers.highest`` times the
-    weights: a power that no scale in FP16 becomes too small by.
+    weights. No scale in FP16 becomes too small by this power.
     """
     values = _arranged(numbers.values, chunk, chunk.rows).reshape(-1, chunk.fields, chunk.packed)
     packed = np.zeros((len(values), chunk.packed), np.uint8)
@@ -125,7 +125,7 @@ def packed_chunks(numbers: Numbers, chunk: PackedChunk) -> Array:
 
 
 def _arranged(matrix: Array, chunk: PackedChunk, rows: int) -> Array:
-    """[chunks, elements]: the chunks of a matrix, of which each has ``rows`` rows, in planes."""
+    """[chunks, elements]: the chunks of a matrix, each of ``rows`` rows, in planes."""
     width = chunk.planes * BLOCK
     tall, wide = matrix.shape[0] // rows, matrix.shape[1] // width
     split = matrix.reshape(tall, rows, wide, chunk.planes, BLOCK)

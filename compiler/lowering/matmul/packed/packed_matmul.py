@@ -102,7 +102,7 @@ def packed_matmul(kernel: Kernel, work: Work) -> None:
 
 
 def _plan(kernel: Kernel, work: Work, product: Product, numbers: Numbers) -> PackedPlan | None:
-    """How weights are unpacked; None if they are floats."""
+    """The plan by which weights are unpacked; None if they are floats."""
     if work.cut is None:
         return next(iter(plans(product, numbers, kernel.target, kernel.budget)), None)
     return plan_of(product, work.cut) if work.cut.choice("way", "plan") == WAY else None

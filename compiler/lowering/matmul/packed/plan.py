@@ -1,4 +1,4 @@
-"""How a product with packed weights is divided: which tile multiplies which columns, and in which chunks."""
+"""Plans of products with packed weights: the columns of each tile, and the sizes of chunks."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class PackedPlan:
         return product.n // BLOCK // self.planes
 
     def cut(self) -> Cut:
-        """As the search names it."""
+        """This plan as a cut, the form in which the search stores it."""
         return Cut(sizes=(("planes", self.planes), ("k", self.rows)), choices=(("way", WAY),))
 
 
 def is_possible(product: Product) -> bool:
-    """Whether weights of a product can be unpacked: whole planes, in a short format."""
+    """True if weights of a product can be unpacked: whole planes, in a short format."""
     short = product.compute in (Format.FP16, Format.BF16)
     return short and product.left.along_k and product.k % BLOCK == product.n % BLOCK == 0
 
@@ -70,7 +70,7 @@ def _divides(product: Product, plan: PackedPlan) -> bool:
 
 
 def plans(product: Product, numbers: Numbers, target: Target, room: int) -> list[PackedPlan]:
-    """Plans that fit ``room`` bytes of scratchpad, those first that give all tiles as much."""
+    """Plans that fit ``room`` bytes of scratchpad; those with equal work for all tiles come first."""
     if not is_possible(product):
         return []
     found = [plan for plan in _candidates(product) if _bytes(product, numbers, plan) <= room]
