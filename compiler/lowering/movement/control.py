@@ -1,6 +1,6 @@
-"""The frames of control flow: what chooses a graph, or executes one again, around the code of these graphs.
+"""Frames of control flow: code around graphs that chooses one of them, or executes one again.
 
-Every tile reads the condition when all tiles have met, so all of them take the same way.
+Every tile reads the condition after a barrier, so all of them take the same branch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FRAME = 16
 
 
 def place_of_body(prefix: str, number: int) -> str:
-    """The line of a frame where the code of one of its graphs belongs."""
+    """The line of a frame that stands for the code of one of its graphs."""
     return f"        # body {number} of {prefix}"
 
 
@@ -85,7 +85,7 @@ def _store_step(kernel: Kernel, tensor: DdrTensor) -> None:
 
 
 def _leave_unless(kernel: Kernel, condition: DdrTensor, end: str) -> None:
-    """Go on at a label unless a condition holds."""
+    """Jump to a label unless a condition holds."""
     with kernel.registers.scope():
         core = ScalarCode(kernel)
         core.acquire()
@@ -95,7 +95,7 @@ def _leave_unless(kernel: Kernel, condition: DdrTensor, end: str) -> None:
 
 
 def _jump(kernel: Kernel, label: str) -> None:
-    """Go on at a label at any distance: a graph can have more code than a branch or a jump reaches."""
+    """Jump to a label at any distance: a graph can have more code than a branch or a jump reaches."""
     with kernel.registers.scope():
         register = kernel.registers.take()
         kernel.out.instruction("la", register, label)

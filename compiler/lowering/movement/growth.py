@@ -11,7 +11,7 @@ from compiler.operators.types import axis_from_front
 
 @lowering(APPEND, types=EVERY_TYPE, engines=(Engine.DMA,), updates=True)
 def append(kernel: Kernel, work: Work) -> None:
-    """The rows behind those that are there; before that a copy of these unless they are the same memory."""
+    """Store the new rows after the old ones; first copy these, unless the result has their memory."""
     cache, rows, target = work.input(0), work.input(1), work.output
     if not work.updates:
         copy_views(kernel, target.shape, whole(cache), whole(target))

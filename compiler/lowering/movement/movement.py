@@ -154,7 +154,7 @@ def _fills_integers(call: Call) -> bool:
 
 @lowering("Pad", types=EVERY_TYPE, check=_check_pad, engines=(Engine.DMA,), on_core=_fills_integers)
 def pad(kernel: Kernel, work: Work) -> None:
-    """Copy what is kept; fill the border as boxes that overlap neither that nor one another."""
+    """Copy the kept elements; fill the border as boxes without overlaps."""
     source, target = work.input(0), work.output
     widths = pad_widths(work.spec)
     starts = [max(begin, 0) for begin, _ in widths]

@@ -1,8 +1,8 @@
 """Parts of several tensors that become one plane of channels, put together in the scratchpad.
 
-Each part alone would be stored in a run of DDR for each position, and every run takes the DDR that all tiles
-share a time of its own. So a tile loads the positions of all parts, moves them into one plane, and stores
-that in a single run.
+Stored separately, each part would need a run of DDR for each position, and every run costs time of the DDR
+that all tiles share. So a tile loads the positions of all parts, moves them into one plane, and stores that
+in a single run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PlanePart:
 
 
 def joins(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[PlanePart]) -> bool:
-    """Whether it takes less time to put a plane together on the chip than to store each part by itself."""
+    """True if putting a plane together on the chip takes less time than storing each part separately."""
     machine_tiles = kernel.target.tiles
     each, positions = target.bytes_each, here(ceil_div(target.shape[0] * _positions(target), machine_tiles))
     apart, loaded, moved = 0.0, 0, 0.0

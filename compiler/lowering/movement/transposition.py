@@ -98,7 +98,7 @@ def _parts(
 
 
 def shared_length(kernel: Kernel, batches: int, extent: int) -> int:
-    """How long slices of an axis are so that every tile has some, at most what an instruction addresses."""
+    """The length of an axis's slices that gives every tile some; at most what an instruction addresses."""
     return min(ceil_div(here(extent), ceil_div(kernel.target.tiles, here(batches))), LARGEST_EXTENT)
 
 

@@ -51,7 +51,7 @@ def upsample(kernel: Kernel, work: Work) -> None:
 
 
 def _repetitions(work: Work) -> tuple[int, int]:
-    """How often rows and columns are repeated."""
+    """The numbers of times that rows and columns are repeated."""
     times = work.spec.integers("times") or ()
     return (1, *times)[-2], times[-1]
 
@@ -83,7 +83,7 @@ def _zeros(kernel: Kernel, work: Work, stretch: Stretch) -> Aligned:
 def _spread_piece(
     kernel: Kernel, work: Work, zeros: Aligned, line: tuple[Value, Value], column: Value, stretch: Stretch
 ) -> None:
-    """The same columns with zeros after each position, and rows of zeros."""
+    """Store the columns with zeros after each position, and rows of zeros."""
     source, target, (down, across) = work.input(0), work.output, _repetitions(work)
     image, row = line
     columns, channels = source.shape[-2], source.shape[-1]
@@ -108,7 +108,7 @@ def _spread_piece(
 
 
 def _plane_moves(data: Aligned) -> list[tuple[int, int, int]]:
-    """The positions of whole planes, and of the tail: first plane, how many, bytes of each."""
+    """The moves of whole planes, and of the tail: first plane, number of positions, bytes of each."""
     positions, each = data.grid.width, data.fmt.bits // 8
     parts = [(0, data.planes * positions, BLOCK * each)] if data.planes else []
     return [*parts, (data.planes, positions, data.tail * each)] if data.tail else parts

@@ -1,4 +1,4 @@
-"""Broadcast between chips: what the first member has goes along the ring; and parts of what all have."""
+"""Broadcast between chips, from the first member along the ring; and slices for each chip."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .registers import WRITTEN
 
 @lowering(BROADCAST, engines=(Engine.DMA,))
 def broadcast(kernel: Kernel, work: Work) -> None:
-    """Every tile gives on some elements of the first member's tensor."""
+    """Every tile passes on some elements of the first member's tensor."""
     source, target = work.input(0), work.output
     member = member_of(kernel, work)
     part = part_of(kernel, source, source.size, 1, member.tiles)

@@ -1,11 +1,11 @@
-"""Chunks of a tile that go between chips: sums of them are made, or they are given to all.
+"""Exchange of a tile's chunks between chips: reduce-scatter adds them up, all-gather distributes them.
 
 A tile has a chunk for each member of its group in its scratchpad. On a ring a chunk goes round and every
 member adds its own; then finished chunks go round. Each takes size - 1 rounds. In a direct exchange every
 member sends a chunk to each other one, which adds them in the same order; then it sends its own to all. On
 a tree a member sends its siblings their blocks of chunks and adds theirs to its own, level by level; then it
-sends them what its own block has become, from the last level on. What comes has a place of its own, so that
-a member allows others to write once for all rounds.
+sends them the sums of its own block, from the last level on. Incoming chunks have places of their own, so
+that a member allows others to write once for all rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AtChunk = Callable[[int], None]
 
 
 def whole_lines(size: int) -> int:
-    """Bytes of the lines that so many bytes take: chunks share none, for the last may be written whole."""
+    """Bytes of whole lines for ``size`` bytes; chunks share no line, for the last may be written whole."""
     return round_up(size, LINE_BYTES)
 
 
@@ -38,7 +38,7 @@ def whole_lines(size: int) -> int:
 class Chunks:
     """Chunks of ``elements`` elements, one after another in whole lines of the scratchpad from ``base`` on.
 
-    ``arrived`` has room for size - 1 more, for what is added.
+    ``arrived`` has room for size - 1 more, the addends from the others.
     """
 
     kernel: Kernel
@@ -54,11 +54,11 @@ class Chunks:
         return self.elements * self.fmt.bits // 8
 
     def at(self, places: int) -> Value:
-        """The address of the chunk so many places before that of the member."""
+        """The address of the chunk that is ``places`` before the member's own."""
         return self.base + self.member.position(places) * whole_lines(self.bytes)
 
     def coming(self, number: int) -> Value:
-        """The address of what comes in a round, or from the member so many places after."""
+        """The address where the chunk of a round arrives, or that of the member ``number`` places after."""
         return self.arrived + number * whole_lines(self.bytes)
 
     @cached_property
@@ -71,9 +71,9 @@ class Chunks:
         self.member.allow()
 
     def reduce(self) -> None:
-        """Make the chunk of the member the sum over the group; that before it must be loaded.
+        """Reduce the member's chunk over the group; the chunk before it must be loaded.
 
-        Others may still be on their way into the scratchpad.
+        Loads of other chunks may still be in progress.
         """
         self.kernel.receive(self.arrived)
         if self.member.way == DIRECT:
@@ -93,7 +93,7 @@ class Chunks:
             self._add(self.at(number + 2), self.coming(number))
 
     def _reduce_directly(self) -> None:
-        """The sum begins with the member after this one, and its own chunk comes last."""
+        """Add chunks in one order on all members: from the member after this one to its own chunk."""
         member, first = self.member, self.coming(0)
         for number in self.rounds:
             member.allowed(number + 1)
@@ -113,9 +113,9 @@ class Chunks:
         self._add(self.at(0), first)
 
     def _reduce_on_the_tree(self) -> None:
-        """On each level the sum of a block is the member's own, and then those of the siblings before it.
+        """Reduce level by level: add the siblings' blocks to the member's own.
 
-        Whole lines are sent and added, for chunks share none.
+        Whole lines are sent and added, since chunks share none.
         """
         member, line, number, coming = self.member, whole_lines(self.bytes), 0, 0
         self.kernel.emit("ncc.wait")
@@ -137,7 +137,7 @@ class Chunks:
         add_to(self.kernel, self.kernel.let(total), more, self.elements, self.fmt)
 
     def gather(self, finished: AtChunk) -> None:
-        """Give every member the chunks of all; ``finished`` is called for each that is here."""
+        """Give every member the chunks of all; call ``finished`` for each chunk that has arrived."""
         kernel, member = self.kernel, self.member
         kernel.receive(self.base)
         if member.way == TREE:
@@ -181,7 +181,7 @@ class Chunks:
 
 
 def add_to(kernel: Kernel, total: Value, more: Value, elements: int, fmt: Format) -> None:
-    """Add elements that came to those of a sum, and wait until that is done."""
+    """Add received elements to those of a sum, and wait until that is done."""
     token = Format.FP32.token if fmt in WIDE else fmt.token
     kernel.emit(f"ct.add.vv.{token}", dst=total, src0=total, src1=more, n=elements)
     kernel.emit("ncc.wait")

@@ -49,7 +49,7 @@ def chunk_of(elements: int, members: int, way: str = RING) -> int:
 
 @lowering(ALL_REDUCE, engines=(Engine.VECTOR,))
 def all_reduce(kernel: Kernel, work: Work) -> None:
-    """Every tile has the same part of each chunk: it makes the sums of these, and gives them to all."""
+    """Reduce-scatter, then all-gather: every tile does so for the same part of each chunk."""
     source, target = work.input(0), work.output
     member = member_of(kernel, work)
     if member.way == DOUBLING:
@@ -90,9 +90,9 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
 
 
 def _sums_of_pairs(kernel: Kernel, source: DdrTensor, target: DdrTensor, member: GroupMember) -> None:
-    """Every tile has some elements: it adds those of its sibling on each level, which adds its own.
+    """Recursive doubling: on each level a tile and its sibling add each other's elements.
 
-    A sum is made where the other one has come, for what was there before may still be on its way.
+    A sum is written where the sibling's elements arrived, for its own may still be in transit.
     """
     places = 1 + len(member.levels)
     part = part_of(kernel, source, source.size, places, member.tiles)
@@ -120,7 +120,7 @@ def _sums_of_pairs(kernel: Kernel, source: DdrTensor, target: DdrTensor, member:
 
 
 def _buffers(kernel: Kernel, tensor: DdrTensor, part: int, members: int) -> tuple[Value, Value]:
-    """Room for a part of each chunk, and for what comes to be added."""
+    """Room for a part of each chunk, and for the chunks that arrive to be added."""
     size = whole_lines(part * tensor.bytes_each)
     return kernel.buffer("chunks", members * size), kernel.buffer("arrived", (members - 1) * size)
 
@@ -156,10 +156,10 @@ def member_of(kernel: Kernel, work: Work) -> GroupMember:
 
 
 def part_of(kernel: Kernel, tensor: DdrTensor, extent: int, places: int, tiles: int) -> int:
-    """How many elements of a chunk a tile exchanges at a time: ``tiles`` share ``extent`` elements.
+    """Number of elements of a chunk that a tile exchanges at a time: ``tiles`` share ``extent`` elements.
 
-    So many places for them must fit the scratchpad. A tile exchanges its share of a large tensor in several
-    parts, so that links work while other tiles load and store.
+    The scratchpad must have ``places`` times their room. A tile exchanges its share of a large tensor in
+    several parts, so that links work while other tiles load and store.
     """
     fit = (kernel.budget // places - LINE_BYTES) // tensor.bytes_each // GRAIN * GRAIN
     share = ceil_div(extent, tiles)
@@ -205,7 +205,7 @@ def all_gather(kernel: Kernel, work: Work) -> None:
 
 @lowering(REDUCE_SCATTER, engines=(Engine.VECTOR,))
 def reduce_scatter(kernel: Kernel, work: Work) -> None:
-    """Every tile has some rows of the sums, or a part of them: its chunk is what the member has of them."""
+    """Every tile computes some rows of the member's sums, or a part of these rows."""
     source, target = work.input(0), work.output
     member, width = member_of(kernel, work), rows_of(work, target)[1]
     for block, chunks in _row_blocks(kernel, work, member, target):
@@ -276,7 +276,7 @@ def _row_blocks(
 def _parts_of_rows(
     kernel: Kernel, member: GroupMember, outer: int, part: tuple[int, int, int]
 ) -> Iterator[RowsOfMember]:
-    """Code for each part of each row: the columns from the first one on, so many, some of them at a time."""
+    """Code for each part of each row: a tile's columns, ``part`` of them at a time."""
     first, length, size = part
     for stretch in stretches(length, size):
         for begin, _ in blocks_of(kernel, member, outer * stretch.count, 1):
@@ -308,7 +308,7 @@ def _move_rows(
 ) -> None:
     """Load or store a block of a member in the tensor of all; a member's row has ``width`` elements.
 
-    ``here`` is the place in the scratchpad if it is not the chunk.
+    ``here`` is the address in the scratchpad if it is not the chunk's.
     """
     every = chunks.member.size * width
     with chunks.kernel.registers.scope():

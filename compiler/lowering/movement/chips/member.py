@@ -1,4 +1,4 @@
-"""A tile as a member of a group of chips: what it sends to its fellows on the others, and what it waits for.
+"""A tile as a member of a group of chips: its messages to the same tile of the others, and its waits.
 
 A partner is a chip that the member sends to, or that sends to it: on a ring the next and the one before, in
 a direct exchange those ``number`` places before and after it, on a tree its siblings.
@@ -27,7 +27,10 @@ to send to, the chip that sends, and the upper word of addresses on the former; 
 
 
 def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
-    """By chip, and direction of a dual ring, what ``_FIXED`` and ``_PARTNER`` say; zeros without a group."""
+    """For each chip and direction of a dual ring, the words of ``_FIXED`` and ``_PARTNER``.
+
+    Zeros without a group.
+    """
     directions = (1, -1) if way == DUAL else (1,)
     rows: dict[tuple[int, int], list[int]] = {}
     partners = partners_of(chips, groups, way)
@@ -94,26 +97,26 @@ class GroupMember:
 
     @property
     def direction(self) -> Value:
-        """Which ring of a dual one this tile belongs to, 0 or 1."""
+        """The ring of a dual one to which this tile belongs, 0 or 1."""
         return self.kernel.tile // self.tiles
 
     def chunk(self, places: int) -> Value:
-        """The number of the chunk so many places before that of this member, against the direction.
+        """The number of the chunk that is ``places`` before this member's own, against the direction.
 
-        On a tree it is that of the member which is so many positions after this one on every level.
+        On a tree it is the chunk of the member that is as many positions after this one on every level.
         """
         if self.way == TREE:
             return self._word(self._chunks_of_tree + 2 * (places % self.size), self.size)
         return (self.place + self._step * (places % self.size)) % self.size
 
     def position(self, places: int) -> Value:
-        """Where such a chunk is among those in the scratchpad."""
+        """The position of the chunk :meth:`chunk` among those in the scratchpad."""
         if self.way == TREE:
             return self._word(self._chunks_of_tree + 2 * (places % self.size) + 1, self.size)
         return self.chunk(places)
 
     def block(self, level: int, by: int) -> Value:
-        """Where the block of the sibling ``by`` places after this member begins; 0 is its own."""
+        """The begin of the block of the sibling ``by`` places after this member; 0 is its own."""
         return self._word(
             self._blocks_of_tree + sum(each.fan for each in self.levels[:level]) + by, self.size
         )
@@ -132,7 +135,7 @@ class GroupMember:
         return Variable(register, 0, end - 1)
 
     def expects(self, size: int) -> None:
-        """From now on so many bytes are sent here at a time; nothing may be on its way.
+        """Expect messages of ``size`` bytes from now on; none may be in transit.
 
         On a tree messages have several sizes, so their bytes are counted (``arrived``).
         """
@@ -159,7 +162,7 @@ class GroupMember:
     def send(self, source: Value, target: Value, size: int, packet: tuple[int, int], number: int = 1) -> None:
         """Begin to write to a partner: bytes here to the same tile there, as a packet of a stream.
 
-        Some copies are on their way at a time; the first of as many must be done.
+        A limited number of copies may be in transit; beyond it, the oldest must be done.
         """
         kernel, core, sent, most = self.kernel, self.core, self._sent, copies_at_once(self.way)
         kernel.keep_alive(source)
@@ -188,7 +191,7 @@ class GroupMember:
     """Copies that this tile has begun since the last wait for all of them."""
 
     def sent(self) -> None:
-        """Wait until all that was sent is there; then the bytes here may change."""
+        """Wait until everything sent has arrived; then the bytes here may change."""
         for number in range(min(self._sent, copies_at_once(self.way))):
             with self.kernel.registers.scope():
                 block = self.core.number(at.dte_block(self.kernel.target.machine, number))
@@ -196,17 +199,17 @@ class GroupMember:
         self._sent = 0
 
     def await_copy(self, channel: int) -> None:
-        """Wait until what a channel has sent is there."""
+        """Wait until the copy of a channel has arrived."""
         with self.kernel.registers.scope():
             block = self.core.number(at.dte_block(self.kernel.target.machine, channel))
             self._done(block, self.core.register())
 
     def await_empty(self, inbox: int) -> None:
-        """Wait until the partner has taken what was in its inbox."""
+        """Wait until the partner has emptied its inbox."""
         self.written(*at.packet_of_empty(inbox))
 
     def send_to_inbox(self, source: Value, target: Value, size: int, inbox: int, channel: int) -> None:
-        """Begin to copy bytes of DDR to an address in DDR of the partner, where an inbox is."""
+        """Begin to copy bytes of DDR to an inbox in the DDR of the partner."""
         kernel, core = self.kernel, self.core
         kernel.keep_alive(source)
         kernel.keep_alive(target)
@@ -236,11 +239,11 @@ class GroupMember:
                 core.emit("sw", "zero", f"{at.SOURCE_HIGH}({block})")  # exchanges copy from the scratchpad
 
     def await_inbox(self, inbox: int, size: int) -> None:
-        """Wait until so many bytes have come into an inbox, and let the next ones come to be counted."""
+        """Wait until ``size`` bytes have come into an inbox, and start counting the next ones."""
         self.arrived(*at.packet_of_inbox(inbox), size)
 
     def arrived(self, stream: int, packet: int, size: int) -> None:
-        """Wait until so many bytes of a packet that may be larger are here; the next ones count from 0 on."""
+        """Wait until ``size`` bytes of a packet, perhaps of more, have arrived; then count from 0 again."""
         core = self.core
         with self.kernel.registers.scope():
             counter = core.number(at.COUNTERS + 4 * (at.PACKETS * stream + packet))
@@ -269,7 +272,7 @@ class GroupMember:
         self.core.emit("sw", value, f"{at.STATUS}({block})")
 
     def _load(self, number: int, column: int) -> str:
-        """A register with what the table says of a partner."""
+        """Load a partner's entry of the table into a register."""
         register = self.core.register()
         self.core.emit("lw", register, f"{4 * (_FIXED + _PARTNER * (number - 1) + column)}({self._row})")
         return register

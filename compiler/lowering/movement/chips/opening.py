@@ -1,4 +1,4 @@
-"""The start of a program on several chips: streams are open before anybody sends."""
+"""The start of a program on several chips: streams are opened before anybody sends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
 
 
 def opening(machine: Machine, inboxes: int = 0) -> list[str]:
-    """Open the streams, at the start of the program; also those of so many inboxes."""
+    """Open the streams at the start of the program, also those of ``inboxes`` inboxes."""
     out = Emitter()
     streams = dict.fromkeys((at.SUMS, at.ALLOWED, at.WRITTEN, at.HELLO), 4)
     for number in range(ceil_div(inboxes, at.PACKETS)):
@@ -44,7 +44,7 @@ def opening(machine: Machine, inboxes: int = 0) -> list[str]:
 
 
 def greeting(machine: Machine, chips: Chips, exchanges: Exchanges, prefix: str = "") -> list[str]:
-    """Copy a word to every partner, again and again until its streams are open; before the first exchange.
+    """Before the first exchange, copy a word to every partner repeatedly, until its streams are open.
 
     ``prefix`` begins the symbols of one of several networks.
     """
@@ -105,7 +105,7 @@ def _greet(out: Emitter, machine: Machine, scratch: int, width: int, table: str)
 
 
 def _greet_each(out: Emitter) -> None:
-    """A greeting fails as long as the other one has not opened its streams."""
+    """Greet each partner; a greeting fails as long as the partner has not opened its streams."""
     out.label("1")
     out.instruction("lw", "t3", "0(t1)")
     out.instruction("beqz", "t3", "4f")

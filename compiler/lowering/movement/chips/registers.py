@@ -44,7 +44,7 @@ def upper_word(xy: tuple[int, int]) -> int:
 
 
 def config(size: int) -> int:
-    """The word that opens a stream with packets of so many bytes."""
+    """The word that opens a stream with packets of ``size`` bytes."""
     return 1 << 31 | PACKETS - 1 << 24 | size
 
 
@@ -54,13 +54,13 @@ def packet(stream: int, number: int = 0) -> int:
 
 
 def packet_of_inbox(number: int) -> tuple[int, int]:
-    """The stream and the packet of what comes into an inbox."""
+    """The stream and the packet that count the bytes coming into an inbox."""
     stream, packet_number = divmod(number, PACKETS)
     return INBOXES + stream, packet_number
 
 
 def packet_of_empty(number: int) -> tuple[int, int]:
-    """The stream and the packet by which a receiver says that it has taken what was in an inbox."""
+    """The stream and the packet by which a receiver says that it has emptied an inbox."""
     stream, packet_number = packet_of_inbox(number)
     return stream + EMPTY, packet_number
 

@@ -1,6 +1,6 @@
-"""Who sends what to whom in an exchange between chips, and what the links take for it.
+"""The messages of an exchange between chips, and the time that the links take for them.
 
-An exchange is a series of rounds; in each of them messages are on their way at the same time.
+An exchange is a series of rounds; the messages of a round are in transit at the same time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEPS = {RING: (1,), DUAL: (1, -1)}
 
 
 class RoundOfMessages(NamedTuple):
-    """What is on its way at once, as shares of the tensor of a group."""
+    """Messages in transit at once, as shares of the tensor of a group."""
 
     busiest: float
     """The share that the link carries which carries most."""
@@ -109,12 +109,12 @@ def _siblings(chips: Chips, groups: Groups) -> dict[int, list[Partner]]:
 
 
 def copies_at_once(way: str) -> int:
-    """Copies to other chips that a tile has on their way at a time, each with a block of the DTE."""
+    """Copies to other chips that a tile has in transit at a time, each with a block of the DTE."""
     return 3 if way == DIRECT else 2
 
 
 class WayOfPairs(NamedTuple):
-    """What links carry when the first chip of every pair sends a tensor to the second."""
+    """The load of links when the first chip of every pair sends a tensor to the second."""
 
     busiest: int
     """How many of them the link carries which carries most."""
@@ -131,7 +131,7 @@ def way_of_pairs(chips: Chips, pairs: Groups) -> WayOfPairs:
 
 
 def _pass(chips: Chips, source: int, target: int, loads: Counter[tuple[int, int]]) -> int:
-    """Count a message on each link of its way; how many there are."""
+    """Count a message on each link of its route; return the number of links."""
     links = 0
     while source != target:
         following = chips.next_hop(source, target)
@@ -160,13 +160,13 @@ class LinkPrice:
         return sum(turn.distance * latency + self._on_links(turn) for turn in self._rounds(way))
 
     def cycles(self, way: str) -> float:
-        """The rounds with what a tile needs for its own messages; other tiles send meanwhile.
+        """Cycles of the rounds with a tile's own messages; other tiles send meanwhile.
 
-        The first execution of its code is not in it.
+        The first execution of the exchange's code costs more, which is not included.
 
-        A round takes as long as the busiest link carries messages, or as a tile needs to send its own, have
-        them arrive and add what comes, if that is longer. Then come the first load and the last store, with
-        the latencies of what allows to write and of what says that it was done.
+        A round takes as long as the busiest link carries messages; or, if longer, as a tile needs to send its
+        own, have them arrive, and add those of others. Then come the first load and the last store, with the
+        latencies of the permission to write and of the completion.
         """
         timing, latency, turns = self.machine.timing, self.chips.latency.value, self._rounds(way)
         core = timing.core
@@ -182,7 +182,7 @@ class LinkPrice:
         return turn.busiest * self.size / self._rate
 
     def _of_a_tile(self, turn: RoundOfMessages, way: str) -> float:
-        """Until a tile has sent its messages, has those of others, and has added them."""
+        """Cycles until a tile has sent its messages, has received those of others, and has added them."""
         timing, tiles = self.machine.timing, self.tiles // (2 if way == DUAL else 1)
         core = timing.core
         command = timing.issue.of("ct").value + core.join.value + core.join_worker.value
@@ -195,7 +195,7 @@ class LinkPrice:
         )
 
     def _sending(self, turn: RoundOfMessages, way: str) -> float:
-        """Until the last message of a tile leaves: only so many copies are on their way at a time."""
+        """Cycles until the last message of a tile leaves: the number of copies in transit is limited."""
         dte = self.machine.timing.dte
         send = dte.issue.value + _INSTRUCTIONS * self.machine.timing.core.instruction.value
         there_and_back = dte.fixed.value + 2 * turn.mean_distance * self.chips.latency.value
@@ -211,7 +211,7 @@ class LinkPrice:
         return min(filter(self._has, WAYS), key=self.cycles)
 
     def _has(self, way: str) -> bool:
-        """Whether there is such a way. Two rings share an even number of tiles."""
+        """True if there is such a way. Two rings share an even number of tiles."""
         members = len(self.groups[0])
         if way == DOUBLING:
             return self.op == ALL_REDUCE and members & (members - 1) == 0
@@ -235,17 +235,17 @@ class SendPrice:
 
     @property
     def latency(self) -> float:
-        """Of the longest way."""
+        """Latency of the longest route."""
         return self._way.distance * _chips_of(self.machine).latency.value
 
     @property
     def links(self) -> float:
-        """Until the busiest link has carried all."""
+        """Cycles until the busiest link has carried everything."""
         return self._way.busiest * self.size / chip_link_rate(self.machine)
 
     @property
     def cycles(self) -> float:
-        """Until the sender knows that all is there."""
+        """Cycles until the sender knows that everything has arrived."""
         dte = self.machine.timing.dte
         return dte.issue.value + dte.fixed.value + self.links + 2 * self.latency
 

@@ -1,8 +1,8 @@
-"""What a stage of a pipeline sends to the next one: tile t of a chip to tile t of the other, from DDR to DDR.
+"""Sends from a stage of a pipeline to the next: tile t of a chip to tile t of the other, from DDR to DDR.
 
 A tensor comes into an inbox of the receiver. The DTE copies it there without the core and the engines, which
-compute the next part of the batch meanwhile. The sender waits only where the inbox may still be full; the
-receiver copies what has come to where its own phases want it, and says that the inbox is empty.
+compute the next part of the batch meanwhile. The sender waits only where the inbox may still be full. The
+receiver copies the tensor to where its own phases want it, and says that the inbox is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _inbox_of(work: Work, tensor: DdrTensor) -> tuple[int, DdrTensor]:
 
 
 def _share(kernel: Kernel, work: Work, tensor: DdrTensor) -> int:
-    """How many elements of a tensor a tile sends; the last one may have fewer, or none."""
+    """Number of elements of a tensor that a tile sends; the last tile may have fewer, or none."""
     share = round_up(ceil_div(tensor.size, kernel.target.tiles), GRAIN)
     if share * tensor.bytes_each > at.LARGEST:
         most, found = kernel.target.tiles * at.LARGEST, tensor.size * tensor.bytes_each
@@ -46,7 +46,7 @@ def _share(kernel: Kernel, work: Work, tensor: DdrTensor) -> int:
 
 @lowering(SEND, engines=(Engine.DMA,), gives_fp32=True)
 def send(kernel: Kernel, work: Work) -> None:
-    """Every tile lets its part of the tensor go to the other chip, once channel and inbox are free."""
+    """Every tile starts to send its part of the tensor, once channel and inbox are free."""
     source, spec = work.input(0), work.spec
     member, channel = member_of(kernel, work), spec.integer("channel")
     number, inbox = _inbox_of(work, source)
@@ -64,7 +64,7 @@ def send(kernel: Kernel, work: Work) -> None:
 
 @lowering(RECEIVE, engines=(Engine.DMA,))
 def receive(kernel: Kernel, work: Work) -> None:
-    """Every tile takes its part of the tensor out of the inbox when it is there."""
+    """Every tile copies its part of the tensor out of the inbox when it has arrived."""
     target, spec = work.output, work.spec
     member, token = member_of(kernel, work), dma_format(target.fmt).token
     number, inbox = _inbox_of(work, target)
@@ -85,7 +85,7 @@ def receive(kernel: Kernel, work: Work) -> None:
 
 @lowering(TAKE, types=EVERY_TYPE, engines=(Engine.DMA,))
 def take(kernel: Kernel, work: Work) -> None:
-    """A copy of some rows."""
+    """Copy the rows of the operand from ``begin`` on."""
     source, target = work.input(0), work.output
     view = View(source, source.strides, work.spec.integer("begin") * source.strides[0])
     copy_views(kernel, target.shape, view, whole(target))

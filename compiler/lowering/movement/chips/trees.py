@@ -1,7 +1,7 @@
-"""Groups of chips as trees: on each level siblings exchange what is left of the tensor, or all of it.
+"""Groups of chips as trees: on each level siblings exchange the rest of the tensor, or all of it.
 
-Members are counted in the order of the numbers of their chips, which is that of the mesh, not in that of the
-ring. The level whose siblings are nearest comes first, for there the largest messages are sent.
+Members are counted in the order of their chips' numbers (the order of the mesh, not of the ring). The level
+whose siblings are nearest comes first, because it sends the largest messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Level(NamedTuple):
     block: int
 
     def turned(self, member: int, by: int) -> int:
-        """The sibling so many places after a member, in a circle."""
+        """The sibling ``by`` places after a member, in a circle."""
         place = member // self.stride % self.fan
         return member + ((place + by) % self.fan - place) * self.stride
 
@@ -43,8 +43,8 @@ class Tree(NamedTuple):
         return self.position(member) // level.block * level.block
 
     def after(self, member: int, number: int) -> int:
-        """The member whose place among its siblings is, on every level, as far after that of ``member`` as
-        position ``number`` is after position 0.
+        """The member that is, on every level, as many places after ``member`` among its siblings as position
+        ``number`` is after position 0.
 
         On a level, the numbers from ``by`` * ``block`` on therefore name the block of the sibling that is
         ``by`` places after ``member``, whichever member that is.
@@ -60,7 +60,7 @@ def tree_of(chips: Chips, groups: Groups) -> Tree:
     members = [sorted(group) for group in groups]
 
     def reach(strided: tuple[int, int]) -> int:
-        """Links on the longest way between siblings."""
+        """Links on the longest route between siblings."""
         level = Level(*strided, 0)
         return max(
             chips.distance(chip, group[level.turned(number, by)])
@@ -81,12 +81,12 @@ def tree_of(chips: Chips, groups: Groups) -> Tree:
 
 
 def is_composite(members: int) -> bool:
-    """Whether a tree of so many members has several levels; otherwise it is a direct exchange."""
+    """True if a tree of ``members`` has several levels; otherwise it is a direct exchange."""
     return len(list(_prime_factors(members))) > 1
 
 
 def _fans(chips: Chips, groups: Groups) -> Iterator[int]:
-    """Prime factors of the members; of rectangles that are alike those of a column first."""
+    """Prime factors of the number of members; if all groups are one rectangle, first of its column."""
     shapes = {tuple(len({chips.xy(chip)[axis] for chip in group}) for axis in (1, 0)) for group in groups}
     (shape, *others), members = shapes, len(groups[0])
     for extent in (members,) if others or shape[0] * shape[1] != members else shape:
