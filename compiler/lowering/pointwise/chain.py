@@ -58,7 +58,7 @@ def spm_format(fmt: Format) -> Format:
 
 
 def chainable(op: str, call: Call | None) -> bool:
-    """Whether an operator can be a node of a chain, as far as its shapes allow it."""
+    """True if an operator can be a node of a chain, as far as its shapes allow it."""
     if (op not in POINTWISE and op not in CASTS) or (op in POINTWISE and POINTWISE[op].alone):
         return False
     if call is None:
@@ -71,7 +71,7 @@ def chainable(op: str, call: Call | None) -> bool:
 
 
 def casts_in_chain(call: Call) -> bool:
-    """Whether a Cast can be a node: between floats and truth values, and from integers to floats."""
+    """True if a Cast can be a node: between floats and truth values, and from integers to floats."""
     before, after = call.tensor(0).dtype, cast_dtype(call)
     if before in LOADED_INTEGERS:
         return after in FLOATS
@@ -79,7 +79,7 @@ def casts_in_chain(call: Call) -> bool:
 
 
 def compared_as_floats(call: Call) -> bool:
-    """Whether integers can be compared in FP32: bytes, and others with known numbers that FP32 has."""
+    """True if integers can be compared in FP32: bytes, and others with known numbers that FP32 has."""
     dtypes = [tensor.dtype for tensor in call.inputs if tensor is not None]
     if any(dtype not in LOADED_INTEGERS for dtype in dtypes):
         return False

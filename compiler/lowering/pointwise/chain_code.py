@@ -1,8 +1,8 @@
 """The code of chains: loads of the inputs, all operators over a slab, the store of the result.
 
-An input of the slab's shape is loaded as it is. One that repeats with a period of at most 64 elements is the
-unit of a ``vuv`` instruction. Any other is repeated while it is loaded, by strides of 0 along the axes that
-broadcast. Inputs that are the same for all slabs are loaded before the loop over them.
+An input of the slab's shape is loaded unchanged. One that repeats with a period of at most 64 elements is the
+unit of a ``vuv`` instruction. For others the load repeats elements, by strides of 0 along the axes that
+broadcast. Inputs that are the same for all slabs are loaded before the loop over slabs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def compute(kernel: Kernel, chain: Chain) -> None:
 
 
 def _plan(kernel: Kernel, space: Space, element_bytes: int) -> SlabPlan:
-    """The largest slabs of which two fit; smaller ones where a tile then has several that overlap."""
+    """The largest slabs that fit twice; smaller ones if each tile then has several, which overlap."""
     tiles = kernel.target.tiles
     largest = max(kernel.budget // element_bytes - 512, kernel.budget // (2 * element_bytes), 1)
     tile_elements = ceil_div(space.elements, tiles)
@@ -129,7 +129,7 @@ class _Loads:
         return self.inner if fits and not any(strides[:-1]) else 0
 
     def _repeats_in_rows(self, at: int) -> bool:
-        """Whether an input has one element for each row, and the TDMA shall repeat it along the rows."""
+        """True if an input has one element for each row, and the TDMA shall repeat it along the rows."""
         strides = self.views[at].strides
         rows = self.plan.elements // self.inner
         return self.plan.depth > 1 and not strides[-1] and self.inner >= _LONG_ROW and rows <= MOST_MOVES
@@ -167,7 +167,7 @@ def byte_range(fmt: Format) -> tuple[int, int]:
 
 
 def _spread_inputs(chain: Chain) -> set[int]:
-    """Inputs that some node needs with one element for each of the slab."""
+    """Inputs that some node needs at full size, with one element for each of the slab."""
     found: set[int] = set()
     for node in chain.nodes:
         entry = POINTWISE.get(node.op)
@@ -212,7 +212,7 @@ class _SlabCode:
         return data
 
     def _limit(self, node: ChainNode, data: Value) -> None:
-        """Cut off what is beyond the range of bytes: the store of the last value does that by itself."""
+        """Limit data to the range of bytes, except for the last value, whose store does so."""
         entry = POINTWISE.get(node.op)
         if entry is not None and entry.of_bytes and not node.fmt.is_float:
             low, high = byte_range(node.fmt)
@@ -252,7 +252,7 @@ class _SlabCode:
         return lambda name, dst, a: vector.vuv(name, dst, a, data, value.unit)
 
     def _in_format(self, value: _ChainValue, fmt: Format) -> Value:
-        """The address of the data of a value in a format; TF32 data are FP32 words as they are."""
+        """The address of the data of a value in a format; TF32 data are unchanged FP32 words."""
         if fmt is Format.FP32 and value.fmt in WIDE:
             return value.addresses[value.fmt]
         if fmt not in value.addresses:

@@ -93,12 +93,12 @@ class AlignedResult:
 
 
 def is_per_channel(tensor: DdrTensor, result: DdrTensor) -> bool:
-    """Whether a tensor has one value for each index of the last axis of the result."""
+    """True if a tensor has one value for each index of the last axis of the result."""
     return tensor.size == tensor.shape[-1] == result.shape[-1] if tensor.shape else False
 
 
 def fusable(op: str, call: Call, operands: Sequence[DdrTensor | None], result: DdrTensor) -> bool:
-    """Whether a call can be a step of an anchor's epilogue.
+    """True if a call can be a step of an anchor's epilogue.
 
     ``operands`` as in :class:`Step`: None at the positions of the running value. The others must have the
     order of axes of ``result``, whose shape is that of the running value.
@@ -145,7 +145,7 @@ def step_bytes(steps: Sequence[Step], fmt: Format) -> int:
 
 
 class _RunningValue:
-    """The value that the steps are applied to: ``place`` is its address, ``fmt`` its format at present."""
+    """The value to which steps are applied: ``place`` is its address, ``fmt`` its present format."""
 
     def __init__(self, result: AnchorResult, data: Value) -> None:
         self.result, self.data = result, data
@@ -168,7 +168,7 @@ class _RunningValue:
         return self.result.kernel.buffer(name, self.fmt.bits // 8 * self.result.room)
 
     def _repeats(self, step: Step, tensor: DdrTensor) -> bool:
-        """Whether a tensor has fewer elements than the result; one that has as many is loaded whole."""
+        """True if a tensor has fewer elements than the result; one that has as many is loaded whole."""
         return known_number(tensor) is None and ever(tensor.size < math.prod(_result_shape(step)))
 
     def _operand(self, step: Step, at: int) -> Operand:

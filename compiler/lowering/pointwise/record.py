@@ -110,7 +110,7 @@ Body = Callable[[SliceVector, list[Operand], Call], Value]
 
 @dataclass(frozen=True)
 class Pointwise:
-    """How a pointwise operator is computed."""
+    """The record of a pointwise operator: its body, and how to call it."""
 
     op: str
     body: Body
@@ -133,7 +133,7 @@ class Pointwise:
         return self.instruction in ("add", "mul", "max", "min")
 
     def combines(self, position: int) -> bool:
-        """Whether an operand at this position may be one that repeats."""
+        """True if an operand at this position may be one that repeats."""
         if self.instruction:
             return position > 0 or self.commutative
         return position in self.repeating

@@ -17,7 +17,7 @@ from .record import Body, Operand, Pointwise, SliceVector, define
 
 def lower_single(kernel: Kernel, work: Work) -> None:
     """The code of a pointwise operator that belongs to no chain."""
-    # Part of a tensor that begins where the tensor does has the same symbol, so the shape counts too.
+    # The first part of a tensor has the tensor's symbol, so the shape counts too.
     inputs = {(tensor.symbol, tensor.shape): tensor for tensor in work.inputs if tensor is not None}
     numbers = {key: number for number, key in enumerate(inputs)}
     operands = tuple(None if t is None else numbers[t.symbol, t.shape] for t in work.inputs)

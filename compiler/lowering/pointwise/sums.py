@@ -1,9 +1,9 @@
-"""Sums of bytes: FP32 in as few instructions as give the bytes that ONNX says, for every pair of bytes.
+"""Sums of bytes in FP32, in few instructions, with ONNX's result for every pair of bytes.
 
 ONNX takes off zero points, multiplies, adds, divides and rounds. Multiplied by quotients of the scales, with
-the zero points as one number that is added last, a sum takes half of the time. Its roundings are others, so
-it is used only after all 65,536 pairs of bytes have been computed in both ways; numbers a unit in the last
-place away are tried where pairs differ.
+the zero points as one number that is added last, a sum takes half of the time. It rounds differently, so
+it is used only after all 65,536 pairs of bytes have been computed in both ways. Where pairs differ, numbers
+a unit in the last place away are tried.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SumFactors:
 
 @lru_cache(maxsize=1024)
 def sum_factors(how: SumQuantisation) -> SumFactors | None:
-    """Numbers with which every pair of bytes has the sum that ONNX says; None if none were found."""
+    """Numbers with which every pair of bytes has ONNX's sum; None if none were found."""
     a, b = _BYTES[:, None], _BYTES[None, :]
     want = summed_bytes(how, a, b)
     return next((each for each in _candidates(how) if (each.bytes_of(how, a, b) == want).all()), None)
@@ -70,7 +70,7 @@ def _candidates(how: SumQuantisation) -> Iterator[SumFactors]:
 def add_bytes(vector: Vector, how: SumQuantisation, a: Value, b: Value) -> None:
     """a = the sum of bytes ``a`` and ``b``, which are in FP32 and overwritten; also in FP32.
 
-    It may have a fraction, or be beyond the range of bytes: its conversion to bytes ends it.
+    It may have a fraction, or be beyond the range of bytes; the conversion to bytes rounds and limits it.
     """
     factors = sum_factors(how)
     if factors is None:
