@@ -1,4 +1,4 @@
 """Pools of all positions of each channel: alone, after a convolution, or shared by tiles.
 
-Behind a convolution a tile has all positions of its maps in the scratchpad, and stores one number for each.
+After a convolution a tile has all positions of its maps in the scratchpad, and stores a number for each map.
 """

@@ -36,9 +36,9 @@ _RESERVED_BYTES = 4096
 
 @dataclass(frozen=True)
 class PositionFold:
-    """How positions become one: by one instruction; or in FP32 as a ``sum`` or ``max``, in pieces.
+    """The reduction of positions to one: by one instruction; or in FP32 as a ``sum`` or ``max``, in pieces.
 
-    ``result`` names what they become. ``averages``: that of the pieces is divided by the number of positions.
+    ``result`` names the reduced value. ``averages``: the pieces' sum is divided by the number of positions.
     """
 
     result: str
@@ -88,7 +88,7 @@ def global_pool(kernel: Kernel, work: Work) -> None:
 
 
 def pool_positions(kernel: Kernel, work: Work, data: Aligned, at: Place) -> None:
-    """Pool a slice with all positions of some channels, and store the result; ``at`` is that of the slice."""
+    """Pool a slice with all positions of some channels, and store the result; ``at``: place of the slice."""
     fold, positions = POOLS[work.op], math.prod(work.input(0).shape[1:-1])
     data = replace(data, grid=Grid(positions, 1, positions))
     if is_exact(work.steps):

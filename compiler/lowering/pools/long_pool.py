@@ -28,7 +28,7 @@ def long_pool_cuts(target: Target, work: Work) -> Iterator[Cut]:
 
 
 def is_shared(target: Target, work: Work) -> bool:
-    """Whether the cut or the rule says that tiles share positions."""
+    """True if the cut or the rule says that tiles share positions."""
     if work.cut is not None:
         return work.cut.choice("way", "planes") == "long"
     return _is_few(target, work) and all(here(folds.axis) * folds.inner >= _LONG for folds, _ in _runs(work))
@@ -51,7 +51,7 @@ def pool_shared(kernel: Kernel, work: Work, name: str, averages: bool) -> None:
 
 
 def _is_few(target: Target, work: Work) -> bool:
-    """One image, long planes, fewer than half as many as tiles, and nothing to do after the mean."""
+    """True for one image of few long planes (fewer than half the tiles) without steps after the mean."""
     source = work.input(0)
     runs = _runs(work)
     return (
@@ -64,7 +64,7 @@ def _is_few(target: Target, work: Work) -> bool:
 
 
 def _runs(work: Work) -> list[tuple[Folds, int]]:
-    """Runs of contiguous planes: those as wide as a block, then a narrower one; with their first channels."""
+    """Runs of contiguous planes with their first channels: those of full width, then a narrower one."""
     source = work.input(0)
     positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
     if not source.blocked:

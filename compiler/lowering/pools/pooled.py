@@ -1,7 +1,7 @@
 """A convolution and the global pool of its result in one phase.
 
 The convolution is divided as in a phase of its own, but into slices with all positions of their maps. Each
-slice is pooled where it is: with a load and the instruction of a separate phase, less the load.
+slice is pooled in the scratchpad, which saves the load of a separate phase.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POOLED = ("Conv", "Int8Conv", *POOLS)
 
 
 def can_be_pooled(work: Work) -> bool:
-    """Whether the work of a group can be the convolution, or the pool after one."""
+    """True if the work of a group can be the convolution, or the pool after one."""
     source, output = work.inputs[0], work.output
     if work.op not in POOLED or source is None or not (source.blocked and output.blocked):
         return False
@@ -37,7 +37,7 @@ def can_be_pooled(work: Work) -> bool:
 
 
 def check_pooled(work: Work) -> None:
-    """ValueError if a work is not a convolution and the pool of what it computes."""
+    """ValueError if a work is not a convolution and the pool of its result."""
     if [stage.op in POOLS for stage in work.stages] != [False, True]:
         raise ValueError("not a convolution and one global pool")
     conv, pool = work.stages
