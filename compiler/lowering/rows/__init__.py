@@ -1,4 +1,4 @@
-"""Reductions, softmax and normalizations: what folds or normalizes along an axis.
+"""Reductions, softmax and normalizations along an axis.
 
 Short axes stay in one tile, long ones are shared by several.
 """

@@ -68,7 +68,7 @@ def normalized_groups(kernel: Kernel, work: Work) -> None:
 
 @dataclass(frozen=True)
 class _GroupNormPlan:
-    """How tiles divide images and their positions."""
+    """The division of images and their positions over tiles."""
 
     images: int
     """Images that are computed at the same time."""
@@ -84,7 +84,10 @@ class _GroupNormPlan:
 
 
 def _plan(kernel: Kernel, work: Work) -> _GroupNormPlan:
-    """The tiles of an image are as many as suit the usual sizes; at others some may have no positions."""
+    """The plan with as many tiles for an image as suit the usual sizes.
+
+    At others some may have no positions.
+    """
     batch, *image, channels = work.input(0).shape
     positions, tiles, images = math.prod(image), kernel.target.tiles, here(batch)
     wanted = max(1, min(tiles // images, ceil_div(here(positions), _FEWEST)) if 2 * images <= tiles else 1)

@@ -1,4 +1,4 @@
-"""Layer and RMS normalization of rows too long for other ways: many rows at a time, one in each lane."""
+"""Layer and RMS normalization of rows that other lowerings cannot hold: many rows at a time, one a lane."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ AFFINE = {"scale": "mul", "shift": "add"}
 
 
 def centrings(fmt: Format) -> int:
-    """How often rows of a format are shifted by their mean.
+    """Number of times that rows of a format are shifted by their mean.
 
-    A sum of FP32 numbers far from 0 loses digits of the mean. The mean of the differences has them. Sums of
-    shorter numbers are exact enough.
+    A sum of FP32 numbers far from 0 loses digits of the mean; the mean of the differences recovers them. Sums
+    of shorter numbers are exact enough.
     """
     return 2 if fmt is Format.FP32 else 1
 
@@ -77,7 +77,7 @@ def _mean(lanes: Lanes, item: LaneSlice, means: Sequence[Value]) -> Value:
 
 
 def _centre(lanes: Lanes, segment: AxisSegment, means: Sequence[Value]) -> None:
-    """Subtract the means from a segment; one that stays in the scratchpad lacks the last of them only."""
+    """Subtract the means from a segment; one that stays in the scratchpad needs only the last of them."""
     vector = lanes.vector(segment.count)
     for mean in means[-1:] if lanes.resident else means:
         vector.vuv("sub", segment.data, segment.data, mean, lanes.width)

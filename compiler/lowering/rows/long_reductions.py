@@ -44,7 +44,7 @@ IDENTITY = {"sum": 0.0, "max": -math.inf}
 
 @dataclass(frozen=True)
 class ReductionPlan:
-    """How a reduction is divided."""
+    """The division of a reduction over tiles and chunks."""
 
     runs: int
     """Tiles along outer."""
@@ -68,9 +68,9 @@ def rows_per_group(inner: int) -> int:
 
 
 def reduction_plans(folds: Folds, source: DdrTensor, target: Target) -> list[ReductionPlan]:
-    """The plans that leave the busiest tile least to do; none if rows are too wide or results too many.
+    """The plans with the least work for the busiest tile; none if rows are too wide or results too many.
 
-    Where a run decides how long the axis is, they are those for the usual size.
+    Where a run decides the length of the axis, plans are made for the usual one.
     """
     found: dict[ReductionPlan, int] = {}
     if isinstance(folds.outer, Size) or isinstance(folds.inner, Size):
@@ -90,12 +90,12 @@ def reduction_plans(folds: Folds, source: DdrTensor, target: Target) -> list[Red
 
 
 def has_long_runs(folds: Folds) -> bool:
-    """Whether runs are long enough for the search to try this way."""
+    """True if runs are long enough for the search to try this lowering."""
     return here(folds.axis * folds.inner) >= _TRIED_FROM
 
 
 def is_long(folds: Folds, target: Target) -> bool:
-    """Whether runs are so long, and so few or contiguous, that this way is taken without a search."""
+    """True if runs are so long, and so few or contiguous, that this lowering is used without a search."""
     few = here(folds.outer * ceil_div(folds.inner, LANES)) < target.tiles
     return here(folds.axis * folds.inner) >= _DEFAULT_FROM and (few or always(folds.inner == 1))
 
@@ -182,7 +182,7 @@ def reduce_long_runs(kernel: Kernel, reduction: Reduction, plan: ReductionPlan) 
 
 
 def _exchange(kernel: Kernel, folds: Folds, plan: ReductionPlan, size: int) -> Exchange:
-    """Each tile of a team combines a part of the results if they are many, else one tile all of them."""
+    """The exchange of results: if they are many, each tile of a team combines a part, else one tile all."""
     even = folds.outer % plan.runs == 0 and folds.inner * folds.outer // plan.runs == size
     part = size // plan.parts
     if even and size % plan.parts == 0 and part % LANES == 0 and part // LANES <= LARGEST_EXTENT:

@@ -1,8 +1,8 @@
 """Softmax and normalizations of long rows, each of them in the scratchpads of one or several tiles.
 
 Tiles form a grid of rows and segments. A segment is FP32 data [lines, 64]; its sum or its maximum is folded
-to one number, and the tiles that share a row exchange that number (``codegen.teams.collective``). A row
-that one tile has alone, and that is no longer than the channels of a tensor, is folded by one instruction.
+to one number, and the tiles that share a row exchange that number (``codegen.teams.collective``). If a single
+tile has a row, and it is no longer than the channels of a tensor, one instruction folds it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LongRowPlan:
 
     @property
     def at_once(self) -> bool:
-        """Whether one instruction folds a row, so that nothing must follow its last element."""
+        """True if one instruction folds a row, so that nothing must follow its last element."""
         return self.parts == 1 and self.axis <= LARGEST_CHANNELS
 
     def cut(self) -> Cut:
@@ -63,7 +63,7 @@ class LongRowPlan:
 
 
 def long_row_plans(rows: int, axis: int, bytes_each: int, target: Target) -> list[LongRowPlan]:
-    """How tiles can divide the rows: each among several of them if there are few, and each to one tile.
+    """Plans of the rows: several tiles for each if there are few, and one tile for each.
 
     ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment. Plans whose segments
     do not fit are left out.
@@ -78,7 +78,7 @@ def long_row_plans(rows: int, axis: int, bytes_each: int, target: Target) -> lis
 
 
 def long_row_cuts(plans: Sequence[LongRowPlan], target: Target) -> Iterator[Cut]:
-    """Cuts for the search: each way of exchange, and lanes; of rows that are short, those with few rows."""
+    """Cuts for the search: each way of exchange, and lanes; if rows are short, plans with few rows."""
     for plan in plans:
         if plan.axis >= _TRIED_FROM:
             for exchange in WAYS if plan.parts > 1 else WAYS[1:]:
@@ -127,7 +127,7 @@ class RowSegment:
 
     @property
     def padded(self) -> Vector:
-        """Instructions over all that is defined."""
+        """Instructions over all defined elements."""
         return Vector(self.kernel, Format.FP32, self.used)
 
     def load(self, name: str, tensor: DdrTensor) -> Value:
@@ -137,7 +137,7 @@ class RowSegment:
         return widened(self.kernel, data, self.count, self.size, tensor.fmt)
 
     def store(self, target: DdrTensor) -> None:
-        """Store the elements at the same place of a tensor of the source's shape."""
+        """Store the segment at its place in a tensor of the source's shape."""
         data = narrowed(self.kernel, self.data, self.count, self.size, target.fmt)
         self.kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(self.first), src=data, n=self.count)
 

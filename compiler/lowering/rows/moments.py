@@ -1,4 +1,4 @@
-"""Rows brought to mean 0 and mean square 1: their sums by products, what is subtracted and multiplied.
+"""Rows brought to mean 0 and mean square 1, with sums by products of the matrix engine.
 
 The matrix engine adds up rows: a product with ones gives the sum of each row several times, side by side. The
 TDMA repeats that to the width of a plane, if it is not yet as wide, and the plane for each plane of the rows.
@@ -32,7 +32,7 @@ _MOST_ONES = 1 << 16
 
 
 def table_bytes(channels: int, fmt: Format) -> int:
-    """The most bytes of the constants of ``RowMoments``, and of scale and shift."""
+    """Upper bound on the bytes of the constants of ``RowMoments``, and of scale and shift."""
     stored = aligned_channels(channels, BLOCK)
     lanes = stored if _is_small(channels) else _few_lanes(channels)
     matrix = fmt.bits // 8 * stored * stored if fmt is not Format.FP32 and channels <= MOST_COLUMNS else 0
@@ -40,7 +40,7 @@ def table_bytes(channels: int, fmt: Format) -> int:
 
 
 def _is_small(channels: int) -> bool:
-    """Whether a matrix of ones for sums in all lanes is small enough."""
+    """True if a matrix of ones for sums in all lanes is small enough."""
     return channels * aligned_channels(channels, BLOCK) <= _MOST_ONES
 
 
@@ -51,10 +51,9 @@ def _few_lanes(channels: int) -> int:
 class RowMoments:
     """Brings rows of one length to mean 0 and a sum of squares of 1; its constants are in the scratchpad.
 
-    ``rows``: the most of a slice; ``centred``: whether any rows lose their mean. Those that the matrix engine
-    takes do so by one product with a matrix, and sums of squares come in every lane of a row, where the
-    machine takes less time for that than for the commands that it spares. ``unit``: a power of two; the sum
-    of squares becomes 1 / ``unit``.
+    ``rows``: the most of a slice; ``centred``: whether any rows lose their mean. If the matrix engine takes
+    the rows and the time pays, one product with a matrix centres them, and sums of squares come in every lane
+    of a row. ``unit``: a power of two; the sum of squares becomes 1 / ``unit``.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class RowMoments:
         self.starts: dict[float, Value | None] = {0.0: None}
 
     def prepare(self, epsilon: float) -> None:
-        """Store what sums of squares begin with, so that a root divides by the mean square + epsilon."""
+        """Store the initial value of sums of squares, so that a root divides by the mean square + epsilon."""
         if epsilon not in self.starts:
             size = self.rows * aligned_channels(self.sums.lanes, BLOCK)
             start = self.starts[epsilon] = self.kernel.buffer("epsilon", 4 * size)
@@ -77,7 +76,7 @@ class RowMoments:
     def normalized(self, data: Aligned, epsilon: float, centred: bool, factor: float = 1.0) -> Aligned:
         """The rows in FP32, less their mean if ``centred``, over the root of the sum of their squares.
 
-        That of n numbers is the root of n times that of the mean, which ``factor`` or a scale makes good.
+        The root of a sum of n squares is sqrt(n) times that of their mean; ``factor`` or a scale corrects it.
         """
         kernel, rows = self.kernel, self._centred(data, centred)
         vector = Vector(kernel, Format.FP32, rows.elements)
@@ -109,7 +108,7 @@ class RowMoments:
 
 @dataclass(frozen=True)
 class _Time:
-    """What takes less time for ``rows`` rows of ``channels`` numbers of ``fmt``."""
+    """Compares the time of methods for ``rows`` rows of ``channels`` numbers of ``fmt``."""
 
     machine: Machine
     rows: int
@@ -118,7 +117,7 @@ class _Time:
 
     @property
     def centres_at_once(self) -> bool:
-        """Whether rows lose their mean by one product, not by sums, means, copies of them and differences."""
+        """True if one product centres rows faster than sums, means, copies of them and differences."""
         if self.fmt is Format.FP32 or self.channels > MOST_COLUMNS:
             return False
         vector = [self._vector(name, self.channels) for name in ("cvt.fp16.fp32", "sub.vv.fp32")]
@@ -127,7 +126,7 @@ class _Time:
 
     @property
     def lanes(self) -> int:
-        """How many copies of a sum of squares the matrix engine gives, side by side."""
+        """Number of copies of a sum of squares that the matrix engine gives, side by side."""
         channels = aligned_channels(self.channels, BLOCK)
         few = _few_lanes(self.channels)
         if channels <= BLOCK or not _is_small(self.channels):
@@ -136,7 +135,7 @@ class _Time:
         return channels if self._taken(self._product(channels)) < repeated else few
 
     def _taken(self, busy: float) -> float:
-        """Cycles that a command adds to a series of them: those of the engine, or of the core that issues."""
+        """Cycles that a command adds to a series of them: the engine's, or if more, the issuing core's."""
         return max(busy, self.machine.timing.issue.of("ct").value)
 
     def _product(self, columns: int) -> float:
@@ -154,7 +153,7 @@ class _Time:
 
 
 def lanes_of_sums(machine: Machine, rows: int, channels: int, fmt: Format) -> int:
-    """How many copies of a sum of squares ``RowMoments`` computes, side by side."""
+    """Number of copies of a sum of squares that ``RowMoments`` computes, side by side."""
     return _Time(machine, here(rows), channels, fmt).lanes
 
 

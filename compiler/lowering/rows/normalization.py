@@ -65,7 +65,7 @@ def _normalization_cuts(target: Target, work: Work) -> Iterable[Cut]:
 
 
 def _long_row_plans(work: Work, target: Target) -> list[LongRowPlan]:
-    """How tiles share long rows; the buffers are the row in both formats, squares, and two vectors."""
+    """Plans for long rows that tiles share; the buffers are the row in both formats, squares, two vectors."""
     source = _RowProblem.of(work, target, target.spm_bytes).source
     rows, channels = source.shape
     return long_rows.long_row_plans(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
@@ -152,7 +152,7 @@ class _RowProblem:
     def slice_rows(self) -> int:
         """Rows of a slice, so that all tiles have equally many; 0 if not even a few fit.
 
-        0 also where a run decides how long they are, and so in how many planes they are.
+        0 also where a run decides the length of rows, and so their number of planes.
         """
         rows, tiles = self.source.shape[0], self.tiles
         if isinstance(self.channels, Size):

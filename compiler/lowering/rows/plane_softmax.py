@@ -72,7 +72,7 @@ def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> Pla
 
 
 def chosen_plane_plan(target: Target, work: Work, room: int) -> PlaneSoftmaxPlan | None:
-    """The plan of the cut, or without one that of rows which are not short; None for another way."""
+    """The plan of the cut, or a default one for rows that are not short; None for another lowering."""
     plan = _largest_plan(target, work, room)
     if work.cut is None:
         return plan if plan is not None and plan.axis >= BLOCK else None

@@ -25,7 +25,7 @@ def divide(vector: Vector, totals: Value, folds: Folds) -> str:
 
 
 def _takes_less(target: Target, folds: Folds) -> bool:
-    """Whether a tile divides its elements faster than it issues reciprocals, a further kind of command."""
+    """True if a tile divides its elements faster than it issues reciprocals, a further kind of command."""
     machine = target.machine
     rows = here(folds.outer * folds.inner)
     elements = math.ceil(rows / min(rows, target.tiles)) * here(folds.axis)

@@ -1,4 +1,4 @@
-"""ReduceSum, ReduceMean and ReduceMax: long runs by tiles of their own, others many at a time in lanes."""
+"""ReduceSum, ReduceMean and ReduceMax: long runs each by one or several tiles, others in lanes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max"}
 
 
 def _reduction_cuts(target: Target, work: Work) -> Iterable[Cut]:
-    """Long runs by tiles of their own, or many folds in lanes; no cut for short runs."""
+    """Cuts for long runs, by one or several tiles each, and for many folds in lanes; none for short runs."""
     axes, source = reduced_axes(work.spec), work.input(0)
     folds = _folds_of(source.shape, axes) if axes else []
     if len(folds) != 1 or not long_reductions.has_long_runs(folds[0]):
@@ -64,7 +64,7 @@ def _folds_of(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:
 
 
 def _reduce(kernel: Kernel, problem: Reduction, cut: Cut | None) -> None:
-    """One fold: long runs by tiles of their own if the cut or the default says so, else in lanes."""
+    """One fold: each long run by one or several tiles if the cut or the default says so, else in lanes."""
     plan = None
     if cut is None:
         plan = long_reductions.default_plan(problem.folds, problem.source, kernel.target)

@@ -57,7 +57,7 @@ def softmax(kernel: Kernel, work: Work) -> None:
 
 
 def _in_planes(work: Work) -> bool:
-    """Whether the cut says that rows are computed in planes of channels."""
+    """True if the cut says that rows are computed in planes of channels."""
     return work.cut is not None and work.cut.choice("way", "") == plane_softmax.WAY
 
 
