@@ -33,8 +33,8 @@ _MOST_SCORES = 1 << 18
 class AttentionTables:
     """The constants that a tile keeps for the attention of all layers, as the negative of each.
 
-    A product with minus ones gives minus the largest scores, which the scores begin with, and minus the sums
-    of weights; so the quotients have the other sign, until the negative identity transposes them.
+    A product with minus ones gives minus the largest scores, the initial sums of the scores, and minus the
+    sums of weights. So the quotients have the other sign, until the negative identity transposes them.
     """
 
     ones: Value
@@ -42,7 +42,7 @@ class AttentionTables:
 
 
 def attention_tables(kernel: Kernel, keys: int, depth: int, width: int, fmt: Format) -> AttentionTables:
-    """``keys`` of a head, its ``depth``, and the ``width`` of what is transposed at a time."""
+    """``keys`` of a head, its ``depth``, and the ``width`` of one transposition."""
     size = aligned_bytes(max(depth, 1), keys, fmt)
     ones = kernel.buffer("ones", size)
     kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=-1.0, n=size * 8 // fmt.bits)

@@ -1,7 +1,7 @@
-"""The biases of a sharded sequence, which each tile loads by one command: its columns of all of them.
+"""The biases of a sharded sequence: each tile loads its columns of all of them by one command.
 
-Where sums begin with a residual, a product of ones and the bias adds the bias to that; the bias is in parts
-then, which the matrix engine takes.
+Where sums begin with a residual, a product of ones and the bias adds the bias to it. The bias is then in
+parts that the matrix engine takes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def load_biases(participants: Participants, layers: Layers, ones: Ones | None) -
 
 
 def _biased(layers: Layers, columns: int) -> Iterator[ProductLayer]:
-    """The products of floats to whose sums something is added."""
+    """The products of floats that have a bias."""
     for layer in layers.order:
         if isinstance(layer, ProductLayer) and not layer.of_bytes:
             blocks = blocks_of(layer, layers.user_of_heads(layer), 0, columns)

@@ -29,7 +29,7 @@ from .mesh import Dealt, Gathered, Heads
 
 @dataclass(frozen=True)
 class ByteVectors:
-    """Addresses of what a tile has for its columns of a product: the bias in int32, the scales in FP32.
+    """Addresses of the vectors for a tile's columns of a product: the bias in int32, the scales in FP32.
 
     ``bias`` is None without.
     """
@@ -74,7 +74,7 @@ def _vectors(layer: ProductLayer, blocks: Sequence[ColumnBlock]) -> tuple[Array,
 
 
 def byte_weights(part: ProductPart, blocks: Sequence[ColumnBlock]) -> Array:
-    """The weights of some rows of the matrix for the columns of a mesh column, as the engine wants them."""
+    """The weights of some rows of the matrix for the columns of a mesh column, in the engine's order."""
     matrix = part.layer.weights()[part.first : part.first + part.inner]
     own = matrix[:, np.concatenate([each.columns for each in blocks])]
     planes = own.reshape(part.inner // BLOCK, BLOCK, -1)
@@ -117,7 +117,7 @@ class BytePart:
         return Dealt(target.base, Format.INT32, rows, width)
 
     def bytes(self, sums: Dealt) -> Dealt:
-        """The sums as the bytes that the operator says, which are those of ONNX."""
+        """The sums as the operator's bytes, which are those of ONNX."""
         how = requantisation(self.part.layer.work, None)
         result = how.finished(self.kernel, sums.slice, self.vectors.scales, Format.INT8)
         return Dealt(result.base, result.fmt, sums.rows, sums.width)
@@ -131,7 +131,7 @@ class BytePart:
 
 
 def heads_of(kernel: Kernel, data: Aligned, depth: int) -> Heads:
-    """The matrices of heads, which lie side by side in planes."""
+    """The matrices of heads from data where heads are side by side in planes."""
     rows, fmt = data.grid.room, data.fmt
     count, size = data.channels // depth, depth * data.fmt.bits // 8
     base = data.base

@@ -1,4 +1,4 @@
-"""Which meshes the layers of a sharded sequence can be divided over."""
+"""The meshes over which the layers of a sharded sequence can be divided."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 4
 
 
 def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:
-    """The meshes that the layers can be divided over: first large ones that are not far from a square."""
+    """The meshes over which the layers can be divided: first large ones that are nearly square."""
     tiles = target.tiles
     sizes = [(rows, columns) for rows in range(1, tiles + 1) for columns in range(1, tiles // rows + 1)]
     found = [mesh_on(target, *size) for size in sizes if 2 * math.prod(size) > tiles]
@@ -28,13 +28,13 @@ def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:
 
 
 def _order(mesh: Mesh) -> tuple[bool, int, float]:
-    """Long copies go to many tiles in a mesh far from a square."""
+    """Sort key: meshes far from a square last, whose copies go to many tiles; then large ones first."""
     longer, shorter = max(mesh.rows, mesh.columns), min(mesh.rows, mesh.columns)
     return longer > _LONGEST * shorter, -mesh.size, longer / shorter
 
 
 def fits(layers: Layers, mesh: Mesh) -> bool:
-    """Whether every layer can be divided over a mesh."""
+    """True if every layer can be divided over a mesh."""
     if layers.rows > LARGEST_EXTENT:
         return False
     if not _overlap(layers) and layers.rows % mesh.rows:
@@ -44,7 +44,7 @@ def fits(layers: Layers, mesh: Mesh) -> bool:
 
 
 def _overlap(layers: Layers) -> bool:
-    """Whether shares may overlap: where a run decides how many rows there are, and none needs another."""
+    """True if shares may overlap: where a run decides the number of rows, and no row needs another."""
     attention = any(isinstance(layer, AttentionLayer) for layer in layers.order)
     return isinstance(layers.rows, Size) and not attention
 
@@ -61,7 +61,7 @@ def _layer_fits(layers: Layers, layer: Layer, mesh: Mesh, rows: int) -> bool:
 
 
 def _attention_fits(layer: AttentionLayer, mesh: Mesh, rows: int) -> bool:
-    """Heads in whole lines, and lanes for the queries of a tile without padding."""
+    """True if heads are whole lines, and the queries of a tile fill lanes without padding."""
     lanes = (*TAIL_WIDTHS, BLOCK)
     sizes = rows * layer.depth * 2, layer.rows * rows * 2
     return (

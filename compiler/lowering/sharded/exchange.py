@@ -1,8 +1,8 @@
 """Exchanges between the tiles of a mesh: the all-gather of a value's columns or rows, and of weights.
 
-All copies go over the DTE. Those of weights may be started after the exchange before, while the layers
-between are computed. Other tiles may write the target of a copy as soon as they have met for the exchange
-before; so it is reserved from there on.
+All copies go over the DTE. Copies of weights may start after the exchange before, while the layers between
+are computed. Other tiles may write the target of a copy as soon as they have met for the exchange before,
+so it is reserved from there on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Participants:
 
     @property
     def even(self) -> bool:
-        """Whether no row is in two shares."""
+        """True if no row is in two shares."""
         return always(self.share * self.mesh.rows == self.rows)
 
     @property
@@ -65,8 +65,9 @@ class Participants:
 
     @contextmanager
     def own_rows(self) -> Iterator[tuple[Value, Value]]:
-        """Code for the rows that this tile stores, if there are any: which of its share they begin with, and
-        how many there are."""
+        """Code for the rows that this tile stores, if there are any: the first within its share, and their
+        number.
+        """
         kernel, share = self.kernel, self.share
         begin = kernel.let(self.row * share)
         with kernel.if_below(begin, self.rows):
@@ -105,7 +106,7 @@ class Outgoing:
 
 @dataclass
 class Weights:
-    """Constants that the tiles of a mesh column need; of ``shared`` ones each loads a part and sends it.
+    """Constants that the tiles of a mesh column need; if ``shared``, each tile loads a part and sends it.
 
     ``send`` is called some time after ``load``; the next exchange waits for the copies.
     """

@@ -1,4 +1,4 @@
-"""The operators of a sharded sequence, and the columns of products that the tiles of a mesh column have."""
+"""The operators of a sharded sequence, and the columns of products for each mesh column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS = 3
 
 @dataclass(frozen=True)
 class ResultBytes:
-    """How a float becomes a byte: divided by ``scale``, plus ``zero``; ``tensor``: the bytes."""
+    """The quantisation of a result: floats divided by ``scale``, plus ``zero``; ``tensor``: the bytes."""
 
     scale: float
     zero: float
@@ -48,7 +48,7 @@ class ProductLayer:
 
     ``sums``: the tensors that are added first: vectors of one value per column, and matrices like the result.
     ``stage``: the number of its stage in the work; ``quantised``: the bytes that its result becomes at once.
-    ``affine``: what the normalization of its operand leaves to its weights and bias.
+    ``affine``: the factor and shift of its operand's normalization, which its weights and bias include.
     """
 
     work: Work
@@ -67,7 +67,7 @@ class ProductLayer:
 
     @property
     def of_bytes(self) -> bool:
-        """Whether the engine multiplies bytes, whose sums are integers."""
+        """True if the engine multiplies bytes, whose sums are integers."""
         return self.work.op == BYTE_PRODUCT
 
     @property
@@ -96,7 +96,7 @@ class ProductLayer:
         return matrix if self.affine is None else matrix * self.affine.scale[:, None]
 
     def units(self) -> Array:
-        """What a sum of bytes counts, for each column."""
+        """The value of one unit of a sum of bytes, for each column."""
         number = scale_number(self.work)
         scale = np.asarray(self.work.input(3).value).reshape(-1) if number is None else np.asarray([number])
         return np.broadcast_to(scale.astype(np.float64), (self.columns,))
@@ -107,7 +107,7 @@ class ProductLayer:
 
     @property
     def biased(self) -> bool:
-        """Whether a bias is added to the sums."""
+        """True if a bias is added to the sums."""
         return bool(self.vectors) or (self.affine is not None and bool(np.any(self.affine.shift)))
 
     @property
@@ -188,7 +188,7 @@ class AttentionLayer:
 
 @dataclass(frozen=True)
 class QuantiseLayer:
-    """Floats that become bytes, apart from the layer that makes them."""
+    """A quantisation of floats that is separate from the layer that computes them."""
 
     work: Work
     rows: int
@@ -209,7 +209,7 @@ Layer = ProductLayer | NormalizationLayer | AttentionLayer | QuantiseLayer
 
 
 def _result(layer: ProductLayer | NormalizationLayer | AttentionLayer) -> DdrTensor:
-    """What others see of a layer."""
+    """The tensor of a layer that other layers read."""
     return layer.work.output if layer.quantised is None else layer.quantised.tensor
 
 
@@ -242,11 +242,11 @@ class Layers:
 
     @property
     def made(self) -> set[str]:
-        """Symbols of what is computed here."""
+        """Symbols of the values that the layers compute."""
         return {layer.result.symbol for layer in self.order}
 
     def user_of_heads(self, layer: Layer) -> AttentionLayer | None:
-        """The attention that a layer computes queries, keys and values for."""
+        """The attention for which a layer computes queries, keys and values; None if there is none."""
         users = [
             each
             for each in self.order
@@ -263,7 +263,7 @@ def read_by(layer: Layer) -> Iterator[DdrTensor]:
 
 @dataclass(frozen=True)
 class ColumnBlock:
-    """Columns of a matrix; what is added to their results, and the factor of these after that."""
+    """Columns of a matrix; the bias of their results, and the factor that follows it."""
 
     columns: Array
     factor: float = 1.0

@@ -1,8 +1,8 @@
-"""The mesh of tiles that a sharded sequence is divided over, and where the tiles have its values.
+"""The mesh of tiles over which a sharded sequence is divided, and the parts of values that tiles hold.
 
-A value is a matrix. Its rows are dealt along the axis ``rows`` of the mesh: a tile has equally many rows, one
-behind another. Its columns are *dealt* along the axis ``columns``, or every tile has all columns of its rows
-(*gathered*).
+A value is a matrix. Its rows are divided along the axis ``rows`` of the mesh: each tile has equally many
+adjacent rows. Its columns are divided along the axis ``columns`` (*dealt*), or every tile has all columns of
+its rows (*gathered*).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def mesh_of(target: Target, cut: Cut) -> Mesh:
 class Dealt:
     """This tile's columns of its rows, as a slice of ``width`` channels.
 
-    ``single``: where they are in FP32 too, as they were before they were rounded.
+    ``single``: the address of the FP32 values before rounding, if these are kept.
     """
 
     base: Value
@@ -81,7 +81,7 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Gathered:
-    """All columns of this tile's rows: whole planes, those of the tiles of a mesh row one after another."""
+    """All columns of this tile's rows, in whole planes; the tiles of a mesh row contribute in order."""
 
     base: Value
     fmt: Format
@@ -119,10 +119,10 @@ class Heads:
 
 
 def whole_planes(columns: int, parts: int) -> bool:
-    """Whether each of ``parts`` equal parts of the columns consists of whole planes."""
+    """True if each of ``parts`` equal parts of the columns consists of whole planes."""
     return columns % (parts * BLOCK) == 0
 
 
 def whole_lines(size: int) -> bool:
-    """Whether ``size`` bytes end at the end of a line: engines write whole lines."""
+    """True if ``size`` bytes end at the end of a line: engines write whole lines."""
     return round_up(size, LINE_BYTES) == size

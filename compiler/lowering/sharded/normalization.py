@@ -1,8 +1,8 @@
 """Normalizations of a sharded sequence: every tile of a mesh row normalizes all columns of its rows.
 
-Scale and shift become a part of the products that alone read the rows: diag(scale) W takes the place of W,
+If only products read the rows, scale and shift become part of these: diag(scale) W takes the place of W,
 and shift W is a bias. That is exact in real numbers; weights are computed in binary64 and rounded once, as
-those of any product.
+for any product.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Ones:
 
     @property
     def unit(self) -> float:
-        """The number that stands in all of them."""
+        """The number of which all are copies."""
         return _unit(self.key[0])
 
     @property
     def base(self) -> Value:
-        """Their address."""
+        """Address of the ones."""
         return self.normalizer.moments[self.key].sums.ones[Format.TF32]
 
     def count(self, rows: int) -> int:
-        """How many they are."""
+        """Number of ones for ``rows`` rows."""
         columns, fmt = self.key
         return columns * lanes_of_sums(self.kernel.target.machine, rows, columns, fmt)
 
@@ -83,9 +83,9 @@ class Normalizer:
         self._load_vectors()
 
     def ones(self, columns: int) -> Ones | None:
-        """What normalizations sum rows with, if it is enough for a matrix of so many columns.
+        """The ones with which normalizations sum rows, if they suffice for a matrix of ``columns``.
 
-        None for long rows: it would stay in the scratchpad up to the last bias, where weights need the room.
+        None for long rows: ones would stay in the scratchpad up to the last bias, where weights need room.
         """
         for key in map(self._key, self.layers):
             found = Ones(self, key)
@@ -114,7 +114,7 @@ class Normalizer:
                 base = base + 4 * layer.columns
 
     def normalize(self, layer: NormalizationLayer, source: Gathered) -> Gathered:
-        """All columns of the rows; the source stays as it is."""
+        """Normalize all columns of the rows; the source stays unchanged."""
         kernel, epsilon = self.kernel, layer.work.spec.number("epsilon")
         wide = self.moments[self._key(layer)].normalized(source.slice, epsilon, _is_centred(layer))
         for name, vector in self.vectors.get(layer.result.symbol, ()):
@@ -129,7 +129,7 @@ def _unit(columns: int) -> float:
 
 
 def mean_square_factor(columns: int) -> float:
-    """What brings rows as ``Normalizer`` leaves them without a scale to a mean square of 1."""
+    """The factor that brings ``Normalizer``'s unscaled rows to a mean square of 1."""
     return math.sqrt(columns * _unit(columns))
 
 
@@ -150,7 +150,7 @@ def _parameters(layer: NormalizationLayer) -> tuple[int, ...]:
 
 
 def _parameter(layer: NormalizationLayer, at: int) -> Array:
-    """Scale (1) or shift (2) of a layer, of one whose result becomes bytes at once in the unit of these.
+    """Scale (1) or shift (2) of a layer; in units of bytes if its result becomes bytes at once.
 
     The scale also brings rows to a mean square of 1.
     """
@@ -176,7 +176,7 @@ def folded(layers: Layers) -> Layers:
 
 
 def _scale(layer: NormalizationLayer) -> Array:
-    """The scale, with what brings the rows to a mean square of 1."""
+    """The scale times the factor that brings the rows to a mean square of 1."""
     return layer.parameter(1) * mean_square_factor(layer.columns)
 
 
@@ -197,7 +197,7 @@ def _users(layer: NormalizationLayer, found: list[Layer]) -> dict[int, ProductLa
 
 
 def _is_finite(layer: NormalizationLayer, product: ProductLayer) -> bool:
-    """Whether weights and bias with scale and shift in them are finite numbers of their formats."""
+    """True if weights and bias that include scale and shift are finite numbers of their formats."""
     weights, scale, shift = product.weights(), _scale(layer), layer.parameter(2)
     largest = np.max(np.abs(weights), axis=1) * np.abs(scale)
     finite = np.isfinite(rounded(largest, product.weight_fmt)).all()

@@ -1,4 +1,4 @@
-"""Where the tiles of a mesh have the values of a sharded sequence, and what they exchange."""
+"""The homes of a sharded sequence's values on the tiles of a mesh, and the exchanges between tiles."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def sharded_placement(target: Target, work: Work) -> Placement:
 
 
 def _on(mesh: Mesh, home: Home) -> Home:
-    """The home on a mesh of which an axis may be a single tile."""
+    """The home on a mesh, one of whose axes may be a single tile."""
     extents = {ROWS: mesh.rows, COLUMNS: mesh.columns}
     return Home(tuple(axis if extents.get(axis, 1) > 1 else WHOLE for axis in home.axes))
 
 
 def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
-    """Where the values are on a mesh with several rows and columns; the last home of a symbol counts."""
+    """Homes of the values on a mesh with several rows and columns; the last home of a symbol counts."""
     for layer in layers.order:
         if isinstance(layer, ProductLayer):
             for tensor in layer.sums:
@@ -55,7 +55,7 @@ def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
 
 
 def _dealt(layers: Layers) -> set[str]:
-    """The results whose columns are dealt; of the others every tile has all columns of its rows."""
+    """The results whose columns are divided; of the others every tile has all columns of its rows."""
     found: set[str] = set()
     for layer in layers.order:
         quantised = isinstance(layer, QuantiseLayer) and layer.source.symbol in found
@@ -74,7 +74,7 @@ def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     """The all-gathers that layers need, each just before the first one that does.
 
     Products and normalizations need all columns of a value, attention needs the keys and values of all rows.
-    Values from outside have all columns, and so has what a normalization makes.
+    Values from outside and results of normalizations have all columns.
     """
     missing = _dealt(layers)
     for layer in layers.order:

@@ -41,10 +41,10 @@ OwnPiece = Callable[[DdrTensor], Dealt]
 
 @dataclass
 class PreparedProduct:
-    """What a tile has of the constants of a product: its columns of the matrix, and of the bias in FP32.
+    """A tile's part of the constants of a product: its columns of the matrix, and of the bias in FP32.
 
-    ``start``: the bias for each element of the result, which the sums begin with.
-    ``vectors``: bias and scales of a product of bytes. ``table``: what steps and quantisation make of sums.
+    ``start``: the bias for each element of the result, as initial sums.
+    ``vectors``: bias and scales of a product of bytes. ``table``: steps and quantisation as a look-up.
     """
 
     weights: Weights
@@ -66,8 +66,8 @@ def load_constants(
     """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
 
     ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: those of
-    a product of bytes. ``bias``: that of a product of floats, which the sums of the first part begin with. If
-    they begin with something else and it is not in parts, it comes with the last.
+    a product of bytes. ``bias``: that of a product of floats, the initial sums of the first part. If other
+    initial sums are needed and the bias is not in parts, it is loaded with the last part.
     """
     kernel, layer = participants.kernel, part.layer
     width, fmt = layer.columns // participants.mesh.columns, layer.weight_fmt
@@ -91,7 +91,7 @@ def load_constants(
     if layer.residuals:
         return PreparedProduct(weights, bias, table=table)
     start = kernel.buffer("start", 4 * rows * width)
-    with kernel.on_worker(0):  # which has loaded the bias
+    with kernel.on_worker(0):  # it has loaded the bias
         if heads is None:
             spread(kernel, Aligned(start, Format.FP32, Grid(rows, 1, rows), width), bias.base)
         else:
@@ -100,7 +100,7 @@ def load_constants(
 
 
 def _weight_image(part: ProductPart, blocks: Sequence[Sequence[ColumnBlock]]) -> Array:
-    """The bytes of a part's weights in DDR, the blocks of each mesh column behind those of the one before."""
+    """The bytes of a part's weights in DDR, the blocks of one mesh column after another."""
     layer, fmt = part.layer, part.layer.weight_fmt
     if layer.of_bytes:
         return np.concatenate([byte_weights(part, own) for own in blocks])
@@ -151,7 +151,7 @@ def multiply_heads(
 
 
 def _columns_from(source: Gathered, first: int) -> Value:
-    """Where the planes from column ``first`` on begin."""
+    """The address of the planes from column ``first`` on."""
     return source.base + first * source.rows * source.fmt.bits // 8
 
 
@@ -163,7 +163,7 @@ def multiply(
     own: OwnPiece,
     before: Value | None,
 ) -> Dealt:
-    """This tile's columns of the result; after the last part with all steps, as they are stored.
+    """This tile's columns of the result; after the last part with all steps applied, ready to store.
 
     ``before``: the FP32 sums of the parts before this one. Sums of a part that is not the last are in FP32.
     """

@@ -64,7 +64,7 @@ def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
 
 
 def _quantised_at_once(work: Work, stages: Sequence[Layer]) -> tuple[Layer, ...]:
-    """The layers; what is only quantised is so by the layer that makes it."""
+    """The layers; a value that is read only as bytes is quantised by the layer that computes it."""
     readers = Counter(tensor.symbol for layer in stages for tensor in read_by(layer))
     found: dict[str, Layer] = {}
     for layer in stages:
@@ -82,7 +82,7 @@ def _quantised_at_once(work: Work, stages: Sequence[Layer]) -> tuple[Layer, ...]
 
 
 def can_be_sharded(work: Work) -> bool:
-    """Whether the work of a group can be a layer of some sharded sequence."""
+    """True if the work of a group can be a layer of some sharded sequence."""
     try:
         _layer(work)
     except ValueError:
@@ -115,7 +115,7 @@ def _product(work: Work) -> ProductLayer:
 
 
 def _byte_product(work: Work) -> ProductLayer:
-    """A product of bytes; sums as they are would be integers that no other layer takes."""
+    """A product of bytes; ValueError for plain sums, which are integers that no other layer takes."""
     if not work.has(3):
         raise ValueError("a product of bytes without scale")
     inner, columns = work.spec.shape(1)

@@ -1,4 +1,4 @@
-"""When a sharded sequence exchanges what: each value as its work says, weights together with values."""
+"""The schedule of a sharded sequence's exchanges: values as its work says, weights together with values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Task = ProductPart | NormalizationLayer | AttentionLayer | QuantiseLayer
 
 @dataclass
 class Superstep:
-    """An exchange, and what is computed after it up to the next one.
+    """An exchange, and the computation from it to the next one.
 
     ``gathered``: the symbol of the value whose columns the tiles of a mesh row exchange; ``keys``: of the one
     whose keys and values those of a mesh column exchange. ``products``: those whose weights arrive here.
@@ -56,7 +56,7 @@ def steps_of(layers: Layers, mesh: Mesh, exchanges: Sequence[StageExchange]) -> 
 def _add_product(steps: list[Superstep], layer: ProductLayer, mesh: Mesh) -> None:
     """A product, in parts if its weights are too many to arrive at once.
 
-    What comes before the first product needs no weights, so it is a step of its own.
+    Layers before the first product need no weights, so they are a step of their own.
     """
     parts = _parts(layer, mesh)
     if len(steps) == 1 and steps[0].tasks:

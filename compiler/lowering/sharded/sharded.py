@@ -1,9 +1,9 @@
 """Sharded sequences: products, normalizations and attention in one phase, divided over a mesh of tiles.
 
-Weights are dealt by columns. Every tile has the rows of its mesh row: a product takes all columns of them
+Weights are divided by columns. Every tile has the rows of its mesh row: a product takes all columns of them
 and gives some columns of the result, which the tiles of a mesh row exchange before the next product.
-Attention is divided by heads; the tiles of a mesh column exchange the keys and values of their rows. They
-need the same weights too: each loads a part, on another worker of the engines while earlier layers are
+Attention is divided by heads; the tiles of a mesh column exchange the keys and values of their rows. These
+tiles need the same weights too. Each loads a part on another worker of the engines, while earlier layers are
 computed, and sends it to the others.
 """
 
@@ -115,13 +115,13 @@ class _Phase:
         return values if self.work.exchanges is not None else (*values, *weights)
 
     def _is_shared(self, part: ProductPart) -> bool:
-        """Whether the tiles of a mesh column send each other the weights of a product."""
+        """True if the tiles of a mesh column send each other the weights of a product."""
         return part.layer.matrix.symbol in self.exchanged
 
     def load_constants(self) -> None:
-        """Load what the first layers need and does not depend on earlier phases.
+        """Load the constants of the first layers, which do not depend on earlier phases.
 
-        Worker 0 does, because nothing orders the others with what it still executes of earlier phases.
+        Worker 0 loads them, because nothing orders other workers after its commands of earlier phases.
         """
         self.byte_vectors = load_byte_vectors(self.participants, self.layers)
         self.biases = load_biases(self.participants, self.layers, self.normalizer.ones(BIAS_PARTS))
@@ -132,8 +132,8 @@ class _Phase:
     def run(self) -> None:
         """All layers; other tiles must be done with earlier phases.
 
-        The parts of weights are sent a superstep before they are used. Those of two more are being loaded
-        then, each by a worker of its own.
+        The parts of weights are sent a superstep before they are used. Meanwhile two workers load the parts
+        of the two supersteps after that.
         """
         self._reserve_from(0)
         self._load_weights(_EARLY)
@@ -182,7 +182,7 @@ class _Phase:
     # --- exchanges --------------------------------------------------------------------------------------
 
     def _meets(self, step: Superstep) -> bool:
-        """Whether all tiles meet in the exchange of a step."""
+        """True if all tiles meet in the exchange of a step."""
         shares = any(map(self._is_shared, step.products))
         return shares or step.gathered is not None or step.keys is not None
 
@@ -278,7 +278,7 @@ class _Phase:
             self.gathered[symbol] = Gathered(own.base, own.fmt, own.rows, own.width)
 
     def _quantise(self, layer: QuantiseLayer) -> None:
-        """The bytes of a value where a tile has that value: its own columns, or all."""
+        """Quantise a value in the form that a tile has: its own columns, or all."""
         kernel, symbol = self.kernel, layer.source.symbol
         own = self.dealt.get(symbol) or self.gathered[symbol]
         wide = slice_buffer(kernel, "wide", Format.FP32, own.slice.grid, own.slice.channels)
@@ -358,7 +358,7 @@ class _Phase:
 def _store_rows(
     kernel: Kernel, source: Aligned, matrix: DdrTensor, first: Value, part: tuple[Value, Value]
 ) -> None:
-    """Write some rows of a slice of whole planes to a matrix: from one on, and so many.
+    """Write some rows of a slice of whole planes to a matrix; ``part``: the first row, and the number.
 
     ``first``: the element at which the slice begins. It is copied as ``store_aligned`` copies all of it.
     """

@@ -1,9 +1,9 @@
-"""Tables of what becomes of a number: steps and quantisation after them as one look-up.
+"""Look-up tables for steps that end in bytes: steps and quantisation in one access.
 
 Bytes are coarser than the numbers that they are made of, so a function of one number needs no more than the
 upper 15 bits of that number in FP16. These are the offset of a word in a table, whose entries are the bytes,
-as FP16 numbers. An entry is that of the middle of the two numbers that it stands for, which differ by a
-thousandth at most.
+as FP16 numbers. Two neighbouring numbers, at most a thousandth apart, share an entry: the byte of their
+middle.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ByteTable:
 
 
 def is_looked_up(layer: ProductLayer) -> bool:
-    """Whether the steps of a product and what quantises their result are one function of its sums."""
+    """True if the steps of a product and the quantisation of their result are one function of its sums."""
     operands = (tensor for step in layer.steps for tensor in step.operands)
     alone = all(tensor is None or known_number(tensor) is not None for tensor in operands)
     long = any(step.op in _LONG for step in layer.steps)
