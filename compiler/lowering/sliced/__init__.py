@@ -1,5 +1,5 @@
-"""Sequences of any operators of which each tile computes slices of its own, in one phase.
+"""Sliced sequences: any operators in one phase, where each tile computes slices of every value.
 
-How the values are divided follows from the records of the operators. What a tile computes of a value stays
-in its scratchpad for the next operator.
+The records of the operators decide how values are divided. A tile's slice of a value stays in its scratchpad
+for the next operator.
 """

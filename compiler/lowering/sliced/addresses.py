@@ -1,4 +1,4 @@
-"""Where a tile has its shares of the values of a sequence: in DDR, or in buffers of its scratchpad."""
+"""Addresses of a tile's shares of the values of a sequence: in DDR, or in buffers of its scratchpad."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DTE, DDR = "dte", "ddr"
 class ShareAddresses:
     """The addresses of the shares of this tile, for the code of a phase.
 
-    ``exchange`` is the way of shares that the tiles give each other.
+    ``exchange`` is the way in which tiles exchange shares.
     """
 
     kernel: Kernel
@@ -50,16 +50,16 @@ class ShareAddresses:
 
     @cached_property
     def results(self) -> set[str]:
-        """The symbols of what is stored."""
+        """The symbols of the stored values."""
         return {tensor.symbol for tensor in (*self.work.others, self.work.output)}
 
     @cached_property
     def kept(self) -> set[str]:
-        """The symbols of what stages read."""
+        """The symbols of the values that stages read."""
         return self.division.read
 
     def reserve(self) -> None:
-        """Give what tiles gather its place: other tiles may write to it from here on."""
+        """Reserve the buffers of gathered values: other tiles may write to them from here on."""
         for stage in filter(self.division.gathers, self.division.stages):
             output = stage.work.output
             size = self._bytes(output, None)
@@ -104,7 +104,7 @@ class ShareAddresses:
         )
 
     def complete(self, stage: SharedStage) -> None:
-        """After a stage: put the share where it is needed, if the lowering could not, and give it others."""
+        """After a stage, move the share to its place unless the lowering did, and send it to others."""
         output, share = stage.work.output, stage.result
         place, is_result = self.addresses[self._key(output, share)], output.symbol in self.results
         self._clear_beyond(stage)
@@ -122,7 +122,7 @@ class ShareAddresses:
                 self._store_part(output, self.addresses[self._key(output, None)])
 
     def _only_leaves(self, stage: SharedStage) -> bool:
-        """Whether what a tile computes of the result of a stage is needed only where all of the value is."""
+        """True if a tile's share of a stage's result is needed only within the whole value."""
         symbol = stage.work.output.symbol
         return self.division.gathers(stage) or (symbol in self.results and symbol not in self.kept)
 
@@ -143,7 +143,7 @@ class ShareAddresses:
         return total
 
     def _key(self, tensor: DdrTensor, share: Needed) -> _Key:
-        """Equal for equal bytes; parts of an axis of an operand are others where it has another shape."""
+        """Key of a share that is equal for equal bytes; the operand's shape decides what a part is."""
         return tensor.symbol, share, () if tensor.symbol in self.division.wanted else tensor.shape
 
     # --- addresses --------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class ShareAddresses:
         return self._part(tensor, share)
 
     def _within(self, tensor: DdrTensor, share: TileShare, kept: TileShare, place: Value) -> Value:
-        """The address of a share that is a part of a larger one that the tile has."""
+        """The address of a share within a larger one that the tile has."""
         shape = tensor.shape
         begin = kept.reached(shape).before - share.reached(shape).before
         larger = replace(tensor, shape=kept.of(shape))
@@ -212,7 +212,7 @@ class ShareAddresses:
         return self.kernel.buffer("share", size)
 
     def _clear_beyond(self, stage: SharedStage) -> None:
-        """Make zero what a tile has computed beyond the ends of an axis, for windows that reach there."""
+        """Clear the elements computed beyond the ends of an axis, for windows that reach there."""
         output, share = stage.work.output, stage.result
         if share is None or not share.exceeds(output.shape):
             return
@@ -233,9 +233,9 @@ class ShareAddresses:
                         )
 
     def _put(self, tensor: DdrTensor, share: TileShare, source: Value) -> None:
-        """Move a share from a buffer to where all of the value is.
+        """Move a share from a buffer into the whole value.
 
-        Of shares that overlap, each tile moves what no tile before it has: no byte has two writers.
+        If shares overlap, a tile omits elements of the tiles before it: no byte has two writers.
         """
         if share.even(tensor.shape):
             self._copy("wdma", tensor, share, self._begin(tensor, share), (self._whole(tensor), source))
@@ -252,7 +252,10 @@ class ShareAddresses:
                     kernel.emit(f"wdma.{dma_format(tensor.fmt).token}", dst=dst, src=src, n=elements)
 
     def _store_part(self, tensor: DdrTensor, source: Value) -> None:
-        """Store a part of a value of which every tile has all; one tile stores it if it is small."""
+        """Store this tile's part of a value that every tile has whole.
+
+        If it is small, one tile stores all.
+        """
         tiles, kernel = self.division.tiles, self.kernel
         token, elements = dma_format(tensor.fmt).token, stored_elements(tensor)
         axis = next((at for at, extent in enumerate(tensor.shape) if extent > 1), 0)
@@ -270,7 +273,7 @@ class ShareAddresses:
     def _copy(
         self, engine: str, tensor: DdrTensor, share: TileShare, begin: Value, places: tuple[Value, Value]
     ) -> None:
-        """Move a share that is many runs between where all of the value is and a buffer."""
+        """Move a share of many runs between the whole value and a buffer."""
         each, token = tensor.bytes_each, dma_format(tensor.fmt).token
         for runs in all_runs(tensor, share.axis, share.size):
             outside = places[0] + (begin * runs.each + runs.first) * each
@@ -302,7 +305,7 @@ class ShareAddresses:
     # --- exchanges --------------------------------------------------------------------------------------
 
     def _give(self, output: DdrTensor, share: TileShare) -> None:
-        """Give all tiles this tile's share, and get theirs."""
+        """All-gather: send this tile's share to all tiles, and receive theirs."""
         kernel, tiles = self.kernel, self.division.tiles
         everyone = (1 << tiles) - 1
         if self.exchange == DTE:
@@ -316,5 +319,5 @@ class ShareAddresses:
 
 
 def _is_shared_in_place(tensor: DdrTensor, share: TileShare) -> bool:
-    """Whether tiles can compute their shares where all of a value is: in single runs that do not overlap."""
+    """True if tiles can compute their shares within the whole value: in single runs that do not overlap."""
     return is_one_run(tensor, share.axis, share.size) and share.even(tensor.shape)

@@ -13,12 +13,12 @@ _TWELFTHS = (12, 8, 6, 3)
 
 
 def fewest_tiles(tiles: int) -> int:
-    """How many of so many tiles share an axis at least, of those shares that are tried."""
+    """The least number of ``tiles`` that share an axis, among the shares that are tried."""
     return max(tiles * min(_TWELFTHS) // 12, 1)
 
 
 def possible_shares(tensor: DdrTensor, tiles: int) -> list[TileShare]:
-    """Shares of a result that may be promising: of each axis those among the most tiles, then others.
+    """Promising shares of a result: for each axis those among the most tiles, then others.
 
     Where every tile loads the same weights, a few tiles can be done before many. Channels in planes are
     shared plane by plane.
@@ -35,7 +35,10 @@ def possible_shares(tensor: DdrTensor, tiles: int) -> list[TileShare]:
 
 
 def _best_count(size: int, most: int) -> int:
-    """How many tiles share an axis, of at most so many; a quarter fewer if their parts do not overlap."""
+    """Number of tiles that share an axis: ``most``, or fewer.
+
+    Up to a quarter fewer tiles share it if their parts then do not overlap.
+    """
     even = max(count for count in range(1, most + 1) if size % count == 0)
     busy = ceil_div(size, ceil_div(size, most))
     return even if 4 * even >= 3 * busy else busy

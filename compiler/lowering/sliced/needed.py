@@ -1,4 +1,4 @@
-"""What a tile needs of the operands of a call for its share of the result: what records of operators say."""
+"""The parts of a call's operands that a tile needs for its share of the result, by the operators' records."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def check_lowering(op: str, call: Call, shares: tuple[Needed, ...]) -> None:
 
 
 def needed_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
-    """What a tile needs of each operand of a call for its share of the result, which has a shape.
+    """The part of each operand of a call that a tile needs for its share of the result of ``shape``.
 
-    Undividable if it is something else than a share or all of an operand, or if the operator means
-    something else on shares, because its attributes have numbers of the whole.
+    Undividable if the part is neither a share nor all of an operand, or if the operator has another meaning
+    on shares, because its attributes have numbers of the whole.
     """
     shares = _operand_shares(op, call, shape, share)
     if share.count > 1 and not any(shares):
@@ -56,8 +56,8 @@ def needed_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[
 def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
     """The shares of the operands.
 
-    All parts begin at multiples of a unit. An operand that does not follow these may follow larger ones;
-    then several tiles have the same share, as of heads of keys, where they are fewer than those of queries.
+    All parts begin at multiples of a unit. An operand that does not follow these may follow larger ones. Then
+    several tiles have the same share, as of heads of keys if there are fewer than of queries.
     """
     if share.count == 1:
         return (None,) * len(call.inputs)
@@ -80,9 +80,9 @@ def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tupl
 
 
 def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Following | None]:
-    """How the operands of a call follow units of an axis; the same at some of the points of a range.
+    """How each operand follows units of an axis of the result; equal at all examined points of a range.
 
-    Undividable where it is not the same.
+    Undividable where points differ.
     """
     sizes: list[Any] = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
     domain = next((size.domain for size in sizes if isinstance(size, Size)), None)
@@ -125,9 +125,9 @@ def _at(call: Call, point: int) -> Call:
 def _operand_share(
     op: str, operand: Shape, following: Following, shape: Shape, share: TileShare, unit: int, same: int
 ) -> TileShare:
-    """The share of an operand that follows a result, of which ``same`` tiles have each unit together.
+    """The share of an operand that follows a result; ``same``: number of tiles that have each unit.
 
-    Undividable if windows reach beyond the operand, and what is there is not zero to the operator.
+    Undividable if windows reach beyond the operand, and the operator does not pad with zeros.
     """
     extent, units = operand[following.axis], shape[share.axis] // (unit * same)
     overlap = following.before != 0 or following.after != 0
@@ -154,7 +154,7 @@ _WINDOWS = {"Conv": conv_window, "MaxPool": pool_window, "AveragePool": pool_win
 
 
 def _without_padding(op: str, call: Call, shares: tuple[Needed, ...]) -> Call:
-    """A call of windows on a share that has what is beyond the image too."""
+    """The call of windows on a share that already includes the padding."""
     image = shares[0] if op in _WINDOWS else None
     if image is None or image.reach is None:
         return call

@@ -1,4 +1,4 @@
-"""Which groups can be stages of a sliced sequence, and where the tiles have its values."""
+"""Tests whether groups can be stages of a sliced sequence, and decides the homes of its values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST_BITS = 32
 
 
 def can_be_sliced(work: Work) -> bool:
-    """Whether a group can be a stage: the engines compute it, from tensors that loads and stores can move."""
+    """True if a group can be a stage: engines compute it, from tensors that loads and stores can move."""
     entry = LOWERINGS[work.op]
     tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
     return (
         entry.lower is not None
         and work.op not in _BY_NUMBER
         and not work.stages
-        and not entry.updates  # what is new is written where the cache is
+        and not entry.updates  # new rows are written in the memory of the cache
         and not (entry.on_core is not None and (work.call is None or entry.on_core(work.call)))
         and all(t is None or t.fmt.bits <= _MOST_BITS for t in tensors)
         and all(node.call is None or OPERATORS[node.op].needs is not None for node in work.nodes)
@@ -47,7 +47,7 @@ def check_sliced(work: Work) -> None:
 
 
 def sliced_placement(target: Target, work: Work) -> Placement:
-    """The homes of the values between the stages, and the all-gathers of those that all tiles need whole."""
+    """The homes of intermediate values, and the all-gathers of those that all tiles need whole."""
     assert work.cut is not None
     division = division_of(work, work.cut)
     made = [(stage.work.output, stage.result) for stage in division.stages]

@@ -1,4 +1,4 @@
-"""Where the elements of a tile's share are: in all of a value, and in the share by itself.
+"""The places of a share's elements: in the whole value, and in the share by itself.
 
 A value is compact, or in planes of channels. Rows of an image in planes are a run in each plane, so a share
 of several planes is several runs; within the scratchpad of a tile it is an image of its own.
@@ -19,7 +19,7 @@ from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
 
 @dataclass(frozen=True)
 class Runs:
-    """``count`` runs of a share; of ``each`` elements for every index of the axis that is shared.
+    """``count`` runs of a share, with ``each`` elements for every index of the shared axis.
 
     The first begins at element ``first + each * begin`` of the value, and at ``own`` of the share; the others
     are ``step`` elements apart in the value, and ``own_step`` in the share.
@@ -52,7 +52,7 @@ def stored_elements(tensor: DdrTensor) -> int:
 
 
 def is_compact(tensor: DdrTensor) -> bool:
-    """Whether the elements of a value have no padding between them: one plane of a width that planes have."""
+    """True if the elements of a value have no padding between them: one plane of a width that planes have."""
     if not tensor.blocked:
         return True
     channels = tensor.shape[-1]
@@ -61,12 +61,12 @@ def is_compact(tensor: DdrTensor) -> bool:
 
 
 def has_padding(tensor: DdrTensor) -> bool:
-    """Whether positions have lanes without a channel."""
+    """True if positions have lanes without a channel."""
     return tensor.blocked and tensor.shape[-1] != aligned_channels(tensor.shape[-1], BLOCK)
 
 
 def has_gaps(tensor: DdrTensor, shape: Shape) -> bool:
-    """Whether a value of a shape has bytes between its images that nothing writes.
+    """True if a value of a shape has bytes between its images that nothing writes.
 
     DDR may have them, but moves within the scratchpad read them.
     """
@@ -79,7 +79,7 @@ def _gap(tensor: DdrTensor, shape: Shape) -> int:
 
 
 def is_possible(tensor: DdrTensor, axis: int, size: int) -> bool:
-    """Whether parts of ``size`` elements of an axis are some runs of a value.
+    """True if parts of ``size`` elements of an axis are some runs of a value.
 
     In planes they are images, rows of whole images, or whole planes.
     """
@@ -96,7 +96,7 @@ def is_possible(tensor: DdrTensor, axis: int, size: int) -> bool:
 def _by_image(tensor: DdrTensor, axis: int, size: int) -> Iterator[list[Runs]]:
     """The runs of a share, which has ``size`` elements of an axis; a list for each image of several.
 
-    Those of a list are in the share without gaps, one after another.
+    The runs of a list follow each other in the share without gaps.
     """
     shape, part = tensor.shape, (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])
     inner = math.prod(shape[axis + 1 :])
@@ -133,7 +133,7 @@ def all_runs(tensor: DdrTensor, axis: int, size: int) -> Iterator[Runs]:
 
 
 def is_one_run(tensor: DdrTensor, axis: int, size: int) -> bool:
-    """Whether a part is a single run of the value, and has the same bytes there as by itself."""
+    """True if a part is a single run of the value, and has the same bytes there as by itself."""
     found = list(all_runs(tensor, axis, size))
     return len(found) == found[0].count == 1
 

@@ -1,4 +1,4 @@
-"""The work of one tile of several that share a work: the same operators on the tile's shares."""
+"""One tile's part of a work that several tiles share: the same operators on the tile's shares."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""How the values of a sequence are divided: from a share of the result back to what each operator needs.
+"""Divides the values of a sequence, from a share of the result back to the operands of each operator.
 
 The tiles share one axis of the result. The records of the operators say which slices of their operands a
-slice of a result needs. So every value of the sequence has an axis of its own that the tiles share, or each
-tile needs all of it. Of such a value the tiles compute shares and gather them, or each computes the whole.
-A result that no operator of the sequence reads is shared along an axis for which its operands are shared as
-the others want them, if there is one.
+slice of a result needs. So every value of the sequence has an axis that the tiles share, or each tile needs
+all of it. In the second case the tiles compute shares and gather them, or each computes the whole. A result
+that no operator of the sequence reads is shared along an axis that divides its operands as their other users
+do, if there is such an axis.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .tile_share import (
 
 @dataclass
 class SharedStage:
-    """One work of a sequence, with the shares of its result, of its operands and of those of its steps.
+    """One work of a sequence, with the shares of its result, its operands and its steps' operands.
 
     The axis of the result's share is one in the order of storage, the others are of the specification.
     """
@@ -60,8 +60,8 @@ class SharedStage:
 class SequenceDivision:
     """A sequence divided among ``tiles`` tiles.
 
-    ``wanted`` is what the users of each value that the stages make need of it, or what is stored of one
-    without users. A value that they need whole, while the stage makes shares of it, is gathered.
+    ``wanted``: for each computed value, the part that its users need, or that is stored if there are none.
+    A value is gathered if its users need it whole, but its stage computes shares.
     """
 
     tiles: int
@@ -75,18 +75,18 @@ class SequenceDivision:
 
     @property
     def read(self) -> set[str]:
-        """The symbols of what the stages read."""
+        """The symbols of the values that stages read."""
         return {tensor.symbol for stage in self.stages for tensor, _ in stage.uses()}
 
     def gathers(self, stage: SharedStage) -> bool:
-        """Whether the tiles give each other their shares of the result of a stage."""
+        """True if the tiles exchange their shares of the result of a stage."""
         return stage.result is not None and self.wanted[stage.work.output.symbol] is None
 
 
 def share_as_made(tensor: DdrTensor, share: TileShare, made: DdrTensor) -> TileShare:
-    """A share of a value, meant in the shape of an operand, in the shape in which a stage makes the value.
+    """Convert a share in the shape of an operand to the shape in which a stage computes the value.
 
-    Undividable if it is no share there.
+    Undividable if it is no share in that shape.
     """
     compact = is_compact(tensor) and is_compact(made)
     if tensor.shape == made.shape and (tensor.blocked == made.blocked or compact):
@@ -99,7 +99,7 @@ def share_as_made(tensor: DdrTensor, share: TileShare, made: DdrTensor) -> TileS
 def divide(work: Work, axis: int, tiles: int, gathering: bool) -> SequenceDivision:
     """The division in which tiles share an axis of the result; Undividable if it is not possible.
 
-    With ``gathering`` the tiles share the computation of what all need, where that is possible.
+    With ``gathering`` the tiles share the computation of values that all need, where possible.
     """
     share = _along(work.output, axis, tiles)
     return _Divider(work, tiles, gathering and tiles > 1).run(share)
@@ -144,9 +144,9 @@ class _Divider:
         return SequenceDivision(self.tiles, self.stages, self.wanted)
 
     def _want(self, tensor: DdrTensor, share: Needed) -> None:
-        """Note what is needed of a value that a stage makes.
+        """Record the part of a stage's value that a user needs.
 
-        It is all of it if its users differ, unless their parts do so at the ends alone.
+        If users need different parts, all of it is needed, unless the parts differ only at their ends.
         """
         known = self.wanted.setdefault(tensor.symbol, share)
         if known != share:
@@ -154,7 +154,7 @@ class _Divider:
             self.wanted[tensor.symbol] = joined
 
     def _check_result(self, stage: SharedStage) -> None:
-        """Undividable if a tile cannot store its share, or if no moves within the scratchpad can have it."""
+        """Undividable if a tile cannot store its share, or moves within the scratchpad cannot handle it."""
         output, share = stage.work.output, stage.result
         if has_gaps(output, shape_of_share(output.shape, share)):
             raise Undividable(f"images of {output.symbol} have gaps between them")
@@ -163,7 +163,7 @@ class _Divider:
             raise Undividable(f"windows need more of {output.symbol} than a tile stores")
 
     def _alone(self, tensor: DdrTensor, needed: Needed, made: Mapping[str, DdrTensor]) -> Needed:
-        """The share that is needed of a value, in the shape in which it is made.
+        """The share of a value that a user needs, in the shape in which the value is computed.
 
         None, for all of it, if several tiles need the same part.
         """
@@ -172,7 +172,7 @@ class _Divider:
         return share_as_made(tensor, needed, made[tensor.symbol])
 
     def _unread(self, work: Work, axis: int, made: Mapping[str, DdrTensor]) -> SharedStage:
-        """A stage whose result is only stored: shared, along ``axis`` if that is as good as another one.
+        """A stage whose result is only stored: shared along ``axis``, unless another one is better.
 
         Each tile computes all of it if it cannot be shared.
         """
@@ -186,7 +186,7 @@ class _Divider:
         return possible[0] if possible else self._whole(work)
 
     def _is_wanted(self, tensor: DdrTensor, needed: Needed, made: Mapping[str, DdrTensor]) -> bool:
-        """Whether a share is that which other users of a value need, if there are any."""
+        """True if all other users of a value need the same share."""
         share = self._alone(tensor, needed, made)
         return self.wanted.get(tensor.symbol, share) == share
 
@@ -227,7 +227,7 @@ class _Divider:
         return SharedStage(work, share, shares[: len(work.inputs)], tuple(steps))
 
     def _chain(self, work: Work, share: TileShare) -> SharedStage:
-        """A chain: what its nodes need of each other and of the inputs."""
+        """A chain as a stage, with the shares that its nodes need of each other and of the inputs."""
         base, shape = len(work.inputs), specified_shape(work.output)
         wanted: dict[int, Needed] = {base + len(work.nodes) - 1: specified_share(work.output, share)}
         nodes: list[tuple[Needed, ...]] = []

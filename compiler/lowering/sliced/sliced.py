@@ -1,9 +1,9 @@
-"""A sequence of operators of which each tile computes slices of its own.
+"""The lowering of sliced sequences: each tile computes its slices of all operators.
 
 Every stage is computed by its own lowering, for a chip of a single tile: its operands and its result are the
-tile's shares. A share of a value that another stage makes is in the scratchpad; lowerings read and write it
-like one in DDR (``codegen/moves.py``). What all tiles need whole they compute in shares, which they then give
-each other over the DTE or through DDR.
+tile's shares. A share of an intermediate value is in the scratchpad; lowerings read and write it like one in
+DDR (``codegen/moves.py``). If all tiles need a value whole, they compute shares and exchange them over the
+DTE or through DDR.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def divisions(target: Target, work: Work) -> Iterator[Cut]:
 
 
 def exchanges_of(division: SequenceDivision) -> Iterator[StageExchange]:
-    """The all-gathers of what all tiles need whole, each after the stage that computes it."""
+    """The all-gathers of values that all tiles need whole, each after the stage that computes it."""
     for at, stage in enumerate(division.stages):
         if division.gathers(stage):
             yield StageExchange(ALL_GATHER, stage.work.output.symbol, SLICES, at + 1)

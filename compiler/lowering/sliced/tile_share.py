@@ -15,12 +15,12 @@ from tx8isa.numbers.division import ceil_div
 
 
 class Undividable(ValueError):
-    """A sequence cannot be divided in a certain way; the message says which operator needs what."""
+    """Raised when a sequence cannot be divided in a certain way; the message names operator and reason."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Where parts begin that windows over the shares of tiles need: part i at min(i * pitch, last) - before.
+    """Begins of the parts that windows over tiles' shares need: part i at min(i * pitch, last) - before.
 
     They overlap, and may reach beyond the ends of the axis.
     """
@@ -35,8 +35,8 @@ class TileShare:
     """A tile's part of a value: one of ``count`` contiguous parts of an axis, each of ``size`` elements.
 
     Where the axis is shorter than all parts together, the last ones begin earlier: two tiles then compute the
-    same elements. With fewer parts than tiles, neighbouring tiles have the same one. ``reach``: where parts
-    begin that overlap, because of windows.
+    same elements. With fewer parts than tiles, neighbouring tiles have the same one. ``reach``: the begins of
+    parts that overlap because of windows.
     """
 
     axis: int
@@ -59,7 +59,7 @@ class TileShare:
         return (*shape[: self.axis], self.size, *shape[self.axis + 1 :])
 
     def even(self, shape: Shape) -> bool:
-        """Whether no parts overlap."""
+        """True if no parts overlap."""
         return self.reach is None and always(shape[self.axis] == self.count * self.size)
 
     def reached(self, shape: Shape) -> Reach:
@@ -67,12 +67,12 @@ class TileShare:
         return self.reach or Reach(self.size, shape[self.axis] - self.size, 0)
 
     def exceeds(self, shape: Shape) -> bool:
-        """Whether some parts reach beyond the ends of the axis."""
+        """True if some parts reach beyond the ends of the axis."""
         reach = self.reached(shape)
         return reach.before > 0 or reach.last - reach.before + self.size > shape[self.axis]
 
     def joined(self, other: TileShare, shape: Shape) -> TileShare | None:
-        """The smallest parts that hold those of both; None if the parts do not advance alike."""
+        """The smallest parts that contain those of both; None if the parts do not advance alike."""
         one, two = self.reached(shape), other.reached(shape)
         alike = (self.axis, self.count, one.pitch, one.last) == (other.axis, other.count, two.pitch, two.last)
         if not alike:
@@ -89,7 +89,7 @@ class TileShare:
         return own if self.even(shape) else minimum(own, shape[self.axis] - self.size)
 
     def seen_in(self, shape: Shape, other: Shape) -> TileShare:
-        """The same parts where the elements have another shape; Undividable if they are no parts there."""
+        """The same parts of the elements in another shape; Undividable if they are no parts of it."""
         if self.reach is not None:
             raise Undividable(f"parts of {shape} that overlap are none of {other}")
         before, run = math.prod(shape[: self.axis]), self.size * math.prod(shape[self.axis + 1 :])
