@@ -1,8 +1,8 @@
-"""When the weights of a stack's stages are loaded: in groups, each while those before are computed.
+"""The schedule of a stack's weight loads: in groups of stages, each while the groups before are computed.
 
 A tile can wait for all loads of a worker and not for some of them. So the stages of a group wait for their
-weights together. With one worker those of the next group begin to be loaded then; with two in turns there is
-always another group on its way.
+weights together. With one worker the loads of the next group begin then; with two in turns there is always
+another group in transit.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class LoadTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class Ahead:
-    """When weights are loaded; stages are numbered.
+    """The schedule of weight loads; stages are numbered.
 
     ``first``: the stages whose weights must be there when the first one begins. ``awaits``: by the number of
-    a stage, the workers that are awaited before it. ``loads``: what begins to be loaded with it, after that.
+    a stage, the workers that are awaited before it. ``loads``: the loads that begin with it, after that.
     ``in_turns``: while its result is sent, and not before it is computed, because the other worker is busy.
     """
 
@@ -95,11 +95,11 @@ class Ahead:
     in_turns: bool = False
 
     def awaits_at(self, number: int) -> bool:
-        """Whether a worker is awaited before a stage."""
+        """True if a worker is awaited before a stage."""
         return bool(self.awaits.get(number))
 
     def is_last(self, worker: int, number: int) -> bool:
-        """Whether a worker has nothing to load any more after it is awaited before a stage."""
+        """True if a worker has nothing more to load after it is awaited before a stage."""
         return max(each for each, workers in self.awaits.items() if worker in workers) == number
 
 
@@ -116,10 +116,10 @@ def one_after_another(groups: Sequence[list[int]]) -> Ahead:
 
 
 def in_turns(groups: Sequence[list[int]], sizes: Sequence[int], machine: Machine, tiles: int) -> Ahead:
-    """Two groups are on their way at any time, each with a worker of its own.
+    """Two groups are in transit at any time, each with a worker of its own.
 
-    A worker is awaited where its group is needed, or where that is expected to have come, and gets another
-    one; as long as the weights that are there or on their way fill no more than a part of the scratchpad.
+    A worker is awaited where its group is needed, or is expected to have arrived, and then loads another
+    group, as long as the weights held or in transit fill no more than a part of the scratchpad.
     """
     found = Ahead(groups[0], in_turns=True)
     most = min(machine.spm.reserved, machine.spm.bytes) // _OTHERS

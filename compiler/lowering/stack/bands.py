@@ -1,4 +1,4 @@
-"""The rows of a stack in bands, one for each tile: which rows of its neighbours a tile needs, and when.
+"""The rows of a stack in bands, one for each tile, and the rows of neighbours that each stage needs.
 
 The stages between two exchanges of rows are a *step*.
 """
@@ -32,7 +32,7 @@ class Bands:
 
 @dataclass(frozen=True)
 class Halo:
-    """Rows of a value that a tile needs from its neighbours: ``held`` are all that it needs.
+    """Rows of a value that a tile needs from its neighbours; ``held``: all rows that it needs.
 
     It has computed ``own``; of the tile before it needs ``above`` rows, of the tile after it ``below``.
     """
@@ -55,7 +55,7 @@ class Halo:
         return self.own.high - self.own.step + 1
 
     def last_rows(self, bands: Bands) -> int:
-        """The rows of the last band that the tile before it can get."""
+        """Number of rows that the last band can send to the tile before it."""
         return self.own.limit - bands.last * self.own.step - self.shared
 
 
@@ -68,7 +68,7 @@ class HaloStep:
 
 
 def bands_of(stages: Stages, tiles: int) -> Bands | None:
-    """How the rows are divided; None if a tile would need rows of others than its neighbours, or of none."""
+    """The division of rows; None if tiles would need rows of others than their neighbours, or of none."""
     rows = stages.last.layer.geometry.rows
     if stages.last.layer.batch > 1 or rows == 1 or tiles < 2:
         return None
@@ -83,7 +83,7 @@ def bands_of(stages: Stages, tiles: int) -> Bands | None:
 
 
 def _is_near(halo: Halo, bands: Bands) -> bool:
-    """Whether the rows that a tile needs are those of its neighbours."""
+    """True if all rows that a tile needs are its own or its neighbours'."""
     band = bands.size * halo.own.step
     return max(halo.above, halo.below) <= band and (halo.below == 0 or halo.last_rows(bands) > 0)
 
@@ -118,7 +118,7 @@ def halos_of(stages: Stages) -> Iterator[tuple[int, Halo]]:
 
 
 def steps_of(stages: Stages, exchanges: Mapping[str, int]) -> list[HaloStep]:
-    """The steps of stages in bands; ``exchanges``: before which stage the halo of a value is exchanged.
+    """The steps of stages in bands; ``exchanges``: the stage before which each value's halo is exchanged.
 
     The first step has no halos.
     """
@@ -134,23 +134,23 @@ def steps_of(stages: Stages, exchanges: Mapping[str, int]) -> list[HaloStep]:
 
 @dataclass(frozen=True)
 class WeightSend:
-    """What tiles send of the weights of a step at a time: what is between two fractions of them."""
+    """The part of a step's weights that tiles send at a time, between two fractions."""
 
     step: int
     begin: float = 0.0
     end: float = 1.0
 
     def elements(self, run: DdrTensor) -> tuple[int, int]:
-        """The first element of the contiguous run of weights, and how many."""
+        """The first element of this part of the contiguous run of weights, and the number of elements."""
         first, end = (line_at(run, fraction) for fraction in (self.begin, self.end))
         return first, end - first
 
 
 def weight_sends(steps: Sequence[HaloStep], ahead: int) -> list[list[WeightSend]]:
-    """What tiles send before the first step, and when each step but the last begins.
+    """The weights that tiles send before the first step, and at the begin of each step but the last.
 
-    These are the weights of the step after. With ``ahead`` 2, those of a step that has over twice as many as
-    the one before are sent in two parts, so that they take both steps equally long.
+    These are the weights of the step after. With ``ahead`` 2, if a step has over twice the weights of the one
+    before, they are sent in two parts, so that both steps send equally long.
     """
     sizes = [sum(stage.layer.weight_bytes() for stage in step.stages) for step in steps]
     sends = [[WeightSend(number)] for number in range(len(steps))]

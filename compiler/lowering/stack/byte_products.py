@@ -1,4 +1,4 @@
-"""Convolutions of bytes as stages of stacks: sums over planes of channels, and the bytes that they become.
+"""Convolutions of bytes as stages of stacks: sums over planes of channels, and their conversion to bytes.
 
 The engine takes 128 channels of bytes as one plane, but values have planes of 64 in the scratchpad. A
 convolution adds up products with single planes, in int32 and therefore in any order; so nothing is moved.
@@ -43,7 +43,10 @@ from .whole import Share
 
 @dataclass(frozen=True)
 class MapVectors:
-    """Addresses of what a stage has for each of its maps: a bias in int32, scales in FP32; None without."""
+    """Addresses of a stage's vectors for its maps: a bias in int32, scales in FP32.
+
+    None for a missing one.
+    """
 
     bias: Value | None = None
     scales: Value | None = None
@@ -52,7 +55,7 @@ class MapVectors:
 
 
 def of_bytes(stage: Stage) -> bool:
-    """Whether a stage is a convolution of bytes."""
+    """True if a stage is a convolution of bytes."""
     return stage.layer.kind.weighted and stage.layer.fmt is Format.INT8
 
 
@@ -61,7 +64,7 @@ def map_vectors(
 ) -> dict[str, MapVectors]:
     """Load the vectors of the convolutions of bytes among these stages, by the symbols of their results.
 
-    ``share``: how the maps of a stage are divided, if a tile has a part of them.
+    ``share``: the division of a stage's maps, if a tile has a part of them.
     """
     rows = kernel.target.tiles if share is not None else 1
     parts = [np.zeros((rows, ZEROS_BYTES // 4), np.float32)]
@@ -94,7 +97,7 @@ def map_vectors(
 
 
 def sum_matrices(kernel: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
-    """Load what the matrix engine multiplies the operands of sums of bytes by, by the symbols of results."""
+    """Load the matrices that multiply the operands of sums of bytes; addresses by the symbols of results."""
     sums = [stage for stage in order if stage.layer.kind is Kind.SUM]
     parts = [sum_data(sum_quantisation(stage.work.spec)) for stage in sums]
     if not any(part.size for part in parts):
@@ -108,9 +111,9 @@ def sum_matrices(kernel: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
 
 
 def _vectors(stage: Stage) -> dict[int, Array]:
-    """The vectors of the maps, by the numbers of the operands: no bias that is omitted, no scale of all.
+    """The vectors of the maps, by the operands' numbers, without an omitted bias or a scale common to all.
 
-    Those of the engine's own steps, if it makes the bytes.
+    If the engine's own steps make the bytes, the vectors are theirs.
     """
     work, chain = stage.work, engine_chain(stage.work)
     if chain is not None:
@@ -127,7 +130,7 @@ def _vectors(stage: Stage) -> dict[int, Array]:
 class RowTap:
     """A row of a convolution's window: it adds to ``count`` rows of the result from ``first`` on.
 
-    The image row of the first of them is ``image``.
+    ``image`` is the image row for the first of these.
     """
 
     number: int
@@ -137,13 +140,13 @@ class RowTap:
 
 
 def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None) -> list[RowTap]:
-    """The rows of a window for which slices of channels can be rows of a window in their place.
+    """The rows of a window that can be replaced by slices of channels as rows of a window.
 
     Slices are contiguous, so a window with as many rows as there are slices, each an image apart,
     adds up all of them: one instruction for each row of the window that it replaces. An engine writes whole
-    lines, so a row of the window that adds nothing to the last rows of the result comes first, before there
-    is something in them. ``rows``: how many the result has, where an image is not there as a whole; windows
-    then have one row. Nothing where this is not possible, or takes no fewer instructions.
+    lines, so a row of the window that adds nothing to the last rows of the result comes first, before these
+    have values. ``rows``: number of rows of the result, if only a part of the image is present; windows
+    then have one row. Empty if this is not possible, or saves no instructions.
     """
     (height, _), (stride, _), (dilation, _) = geometry.kernel, geometry.strides, geometry.dilations
     tall = slices.count > LARGEST_KERNEL or slices.count * geometry.height > LARGEST_EXTENT
@@ -172,7 +175,8 @@ def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None)
 class SumsOfBytes:
     """Emits the sums of a stage for ``maps`` maps; the first instruction begins with the bias.
 
-    ``result``: where the last instruction writes bytes, with the operands ``last``; None if it writes sums.
+    ``result``: the slice into which the last instruction writes bytes, with the operands ``last``; None if
+    it writes sums.
     """
 
     kernel: Kernel
@@ -239,14 +243,14 @@ class SumsOfBytes:
             )
 
     def _ends(self, last: bool) -> Aligned | None:
-        """Where an instruction writes bytes, if it is the last one."""
+        """The slice into which an instruction writes bytes, if it is the last one."""
         return self.result if last else None
 
 
 def byte_weights(
     kernel: Kernel, stage: Stage, maps: Stretch, slices: Stretch, taps: Sequence[RowTap]
 ) -> tuple[DdrTensor, int]:
-    """Constant weights of slices of channels for blocks of maps: a volume, and how many make up a block."""
+    """Constant weights of slices of channels for blocks of maps: a volume, and the number in a block."""
     work, groups = stage.work, stage.layer.groups
     if taps:
         return row_weights(kernel, work, groups, stage.layer.geometry.kernel, maps, slices), 1
@@ -255,10 +259,10 @@ def byte_weights(
 
 @dataclass(frozen=True)
 class ByteImage:
-    """The image of a stage: slices of channels in the scratchpad, and how they follow each other.
+    """The image of a stage: slices of channels in the scratchpad, in stretches that are contiguous.
 
     ``stretches``: slices that are equally wide and contiguous, see ``engine_stretches``.
-    ``rows``: rows of the result, where an image is not there as a whole.
+    ``rows``: rows of the result, if only a part of the image is present.
     """
 
     slices: Sequence[Aligned]
@@ -300,7 +304,7 @@ def multiply_bytes(
 
 
 def _fits_last(product: SumsOfBytes, image: ByteImage, chain: EngineChain) -> bool:
-    """Whether the last instruction of a product has all positions and can end with the steps to bytes."""
+    """True if the last instruction of a product has all positions and can end with the steps to bytes."""
     layer, stretch = product.stage.layer, image.stretches[-1]
     taps = row_taps(layer.geometry, stretch, product.maps, image.rows)
     whole = not taps or taps[-1].count == layer.geometry.rows
@@ -308,8 +312,9 @@ def _fits_last(product: SumsOfBytes, image: ByteImage, chain: EngineChain) -> bo
 
 
 def _is_soon_apart(kernel: Kernel, sums: Aligned) -> bool:
-    """Whether the TDMA engine takes less time for the engine's planes of bytes than the core for issuing an
-    instruction for each plane of sums."""
+    """True if taking apart the engine's planes of bytes on the TDMA engine takes less time than issuing an
+    instruction for each plane of sums.
+    """
     timing, planes = kernel.target.machine.timing, sums.channels // BLOCK
     if sums.channels % BLOCK:
         return False

@@ -45,7 +45,7 @@ class StackWeights:
 
     @property
     def addresses(self) -> dict[str, list[Value]]:
-        """Where the parts of the weights of each stage are, by the symbols of their results."""
+        """Addresses of the parts of each stage's weights, by the symbols of the results."""
         return {symbol: [self.base + at for at in offsets] for symbol, offsets in self.offsets.items()}
 
 
@@ -74,7 +74,7 @@ def weights_run(kernel: Kernel, order: Sequence[Stage]) -> StackWeights | None:
 
 
 def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
-    """The weights of a stage as the matrix engine takes them, a tensor for each part."""
+    """The weights of a stage in the matrix engine's order, a tensor for each part."""
     layer, channels = stage.layer, stage.layer.groups.channels
     maps = Stretch(0, layer.groups.maps, 1)
     if layer.kind is Kind.DEPTHWISE:
@@ -96,10 +96,10 @@ def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
 def weight_runs(
     kernel: Kernel, stage: Stage, maps: Stretch, stretches: Sequence[Stretch]
 ) -> Iterator[tuple[tuple[DdrTensor, Value], int]]:
-    """What a tile loads of the weights of a stage whose maps are divided into one block for each tile.
+    """A tile's loads of the weights of a stage, whose maps are divided into one block for each tile.
 
-    For each run: a tensor of the size of a volume, this tile's first element, and how many volumes.
-    ``stretches``: the channels of the image as the engine takes them.
+    For each run: a tensor of the size of a volume, this tile's first element, and the number of volumes.
+    ``stretches``: the channels of the image in the engine's slices.
     """
     groups = stage.layer.groups
     if of_bytes(stage):
@@ -155,9 +155,9 @@ class Biases:
 class StoredBiases:
     """The biases of some stages as they are stored, contiguous in FP32.
 
-    ``places``: by the symbol of a stage's result, where its bias begins, in numbers, and whether it is in
+    ``places``: by the symbol of a stage's result, the number at which its bias begins, and whether it is in
     parts.
-    ``positions``: at how many positions a product writes one of them at most. If it writes any, the last line
+    ``positions``: the most positions at which a product writes one of them. If it writes any, the last line
     of ``data`` is ones.
     """
 
@@ -176,7 +176,7 @@ class BiasRun:
 
     @property
     def ones(self) -> Value:
-        """Where a line of ones begins, if a product writes any of the biases."""
+        """The address of the line of ones, if a product writes any of the biases."""
         return self.base + (self.stored.data.nbytes - LINE_BYTES)
 
     @property
@@ -225,7 +225,7 @@ def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
 
 
 def loaded_biases(kernel: Kernel, runs: Sequence[BiasRun], gathered: Sequence[BiasRun] = ()) -> Biases:
-    """Load runs of biases; those that are ``gathered`` get to the scratchpad in another way."""
+    """Load runs of biases, except the ``gathered`` ones, which arrive from other tiles."""
     for each in runs:
         kernel.emit(f"rdma.{each.run.fmt.token}", dst=each.base, src=each.run.at(0), n=each.run.size)
     found: dict[str, Bias] = {}
@@ -268,8 +268,8 @@ def stored_biases(order: Sequence[Stage], most: int) -> StoredBiases:
 def _ones(kernel: Kernel, positions: int, line: Value | None) -> Value:
     """A one for each part of a bias at each position.
 
-    ``line``: a line of them, which is repeated: a stack moves data anyway, so no other kind of command is
-    needed. Without it they are written.
+    ``line``: a line of ones that is repeated; a stack moves data anyway, so this needs no further kind of
+    command. Without it they are written.
     """
     size = aligned_bytes(positions, BIAS_PARTS, Format.TF32)
     lines = ceil_div(size, LINE_BYTES)

@@ -1,4 +1,4 @@
-"""The ways in which a stack can be divided: images and result rows dealt to tiles, blocks of rows in time."""
+"""Cuts of a stack: images and rows of the result divided over tiles, and blocks of rows in time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FAR = 2
 
 @dataclass(frozen=True)
 class StackPlan:
-    """Parts of images and of rows, rows of a block, and who loads the weights (``own`` or ``weights``)."""
+    """Parts of images and of rows, rows of a block, and how weights are loaded (``own`` or ``weights``)."""
 
     images: int
     row_parts: int
@@ -53,10 +53,10 @@ def stack_plan(cut: Cut) -> StackPlan:
 
 
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Divided by channels, then by rows, large blocks first; nothing where neither is possible.
+    """Cuts by channels, then by rows, large blocks first; none if neither is possible.
 
-    The last cuts have bands on half of the tiles: higher bands, and every tile sends weights to fewer; and
-    weights that are sent two steps before their use.
+    The last cuts have bands on half of the tiles (higher bands, weights sent to fewer tiles), or weights that
+    are sent two steps before their use.
     """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
@@ -77,24 +77,24 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
 
 
 def _has_long_copy(target: Target, stages: Stages) -> bool:
-    """Whether the weights of a stage may still be on their way when its step begins."""
+    """True if the weights of a stage may still be in transit when its step begins."""
     largest = max(stage.layer.weight_bytes() for stage in stages.order)
     return largest / rates_of(target.machine).shared_link > _LONG_COPY
 
 
 def gathered_cut(target: Target) -> Cut:
-    """The channels of all stages divided among all tiles, which give each other the results."""
+    """The cut that divides the channels of all stages among all tiles, which exchange the results."""
     return Cut((("channels", target.tiles),), (), ((BETWEEN, GATHER),))
 
 
 def halo_cut(bands: Bands, ahead: int = 1) -> Cut:
-    """The rows divided into bands, whose tiles give each other the rows at their edges."""
+    """The cut that divides rows into bands, whose tiles exchange the rows at their edges."""
     sizes = (("rows", bands.size), *(((AHEAD, ahead),) if ahead > 1 else ()))
     return Cut((("rows", bands.count),), sizes, ((BETWEEN, HALO),))
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
-    """The plans that the cuts of a stack stand for."""
+    """The plans from which the cuts of a stack are made."""
     weights = sum(stage.layer.weight_bytes() for stage in stages.order)
     if weights > target.spm_bytes:
         return
@@ -120,7 +120,7 @@ def _ways(target: Target, weights: int) -> tuple[str, ...]:
 
 
 def _addressable(stages: Stages, size: int) -> Iterator[bool]:
-    """Whether instructions take what each stage has of its image and of its result."""
+    """For each stage, True if instructions can address its rows of image and result."""
     for stage in stages.order:
         geometry = stage.layer.geometry
         yield _fits(stage.rows, size, geometry.columns) and _fits(stage.image, size, geometry.width)

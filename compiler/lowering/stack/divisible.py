@@ -1,4 +1,4 @@
-"""Whether a stack can be divided by channels."""
+"""Tests whether a stack can be divided by channels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .whole import Share, share_of
 
 
 def can_gather(work: Work, stages: Stages, tiles: int, spm_bytes: int) -> bool:
-    """Whether the channels of every stage can be divided, and each tile finds its own where it needs them."""
+    """True if the channels of every stage can be divided, and tiles have the channels that they need."""
     found = {stage.result.symbol: share_of(stage.result.shape[-1], tiles) for stage in stages.order}
     shares = {symbol: share for symbol, share in found.items() if share is not None}
     if stages.last.layer.batch > 1 or len(shares) < len(found):
@@ -28,14 +28,14 @@ def can_gather(work: Work, stages: Stages, tiles: int, spm_bytes: int) -> bool:
 
 
 def _whole_bytes(stage: Stage, stages: Stages) -> int:
-    """Bytes of what every tile has whole while a stage is computed: image, result, and values it adds."""
+    """Bytes that every tile holds whole while a stage is computed: image, result, and added values."""
     tensors = [stage.source, stage.result]
     tensors += [tensor for tensor in added_values(stage) if tensor.symbol in stages.made]
     return sum(tensor.bytes_each * math.prod(tensor.shape[1:]) for tensor in tensors)
 
 
 def _stage_fits(stage: Stage, stages: Stages, shares: dict[str, Share]) -> bool:
-    """Whether the products are single ones, and own channels of operands are the shares of the tiles."""
+    """True if products need no parts, and a tile's own channels of operands are its shares."""
     layer, share = stage.layer, shares[stage.result.symbol]
     if layer.fmt is Format.FP32 or stage.work.output.fmt is Format.FP32:
         return False
@@ -49,7 +49,7 @@ def _stage_fits(stage: Stage, stages: Stages, shares: dict[str, Share]) -> bool:
 
 
 def is_channelwise(stage: Stage) -> bool:
-    """Whether a channel of the result depends on the same channel of the image alone."""
+    """True if a channel of the result depends only on the same channel of the image."""
     return stage.layer.channelwise
 
 

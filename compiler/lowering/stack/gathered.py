@@ -1,9 +1,9 @@
 """Stacks whose tiles compute channels: after each stage every tile gets the channels of all others.
 
-The channels of a stage's result are divided among the tiles. Each tile reads its own weights and no others,
-computes its channels from the whole image, and sends them to all tiles over the DTE; then the tiles meet. So
-the weights of all stages pass DDR once, and nothing else does between the first stage and the last. A result
-of which later stages read each tile's own channels alone is not sent.
+The channels of a stage's result are divided among the tiles. Each tile reads only its own weights, computes
+its channels from the whole image, and sends them to all tiles over the DTE; then the tiles meet. So the
+weights of all stages are read from DDR once, and nothing else is between the first stage and the last. A
+result is not sent if each tile's later stages read only the tile's own channels.
 
 Weights are loaded in groups of stages by another worker of the engines: those of a group while the group
 before is computed (``ahead``).
@@ -63,7 +63,7 @@ from .whole import ChannelPiece, Share, Whole, all_positions, piece_of, pitch_of
 
 
 def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
-    """All stages, each divided by channels; ValueError where ``can_gather`` does not hold."""
+    """Write the code of all stages, each divided by channels; ValueError unless ``can_gather``."""
     if not can_gather(work, stages, kernel.target.tiles, kernel.target.spm_bytes):
         raise ValueError("the channels of a stage cannot be divided among the tiles")
     phase = _Phase(kernel, work, stages)
@@ -160,7 +160,7 @@ class _Phase:
         return replace(values[0], pieces=tuple(piece for value in values for piece in value.pieces))
 
     def _stretches(self, stage: Stage) -> list[Stretch]:
-        """The channels of a stage's image as its tiles divide them, before it is computed."""
+        """The channels of a stage's image in the shares of the tiles that computed it."""
         results = self.stages.by_result
         stretches, start = list[Stretch](), 0
         for symbol in self._symbols(stage):
@@ -193,21 +193,21 @@ class _Phase:
         ]
 
     def _load_ahead(self, number: int) -> None:
-        """Begin to load the weights for which it is time when a stage has been computed."""
+        """Begin the weight loads that are scheduled after a stage."""
         for turn in self.ahead.loads.get(number, ()):
             with self.kernel.on_worker(turn.worker):
                 for other in turn.stages:
                     self._load_weights(other)
 
     def _load_biases(self) -> None:
-        """The biases of all stages for this tile's channels, in FP32, and what products of bytes have."""
+        """Load the FP32 biases and the byte products' vectors of all stages for this tile's channels."""
         kernel, order = self.kernel, self.stages.order
         self.vectors = map_vectors(kernel, order, self._share)
         self.matrices = sum_matrices(kernel, order)
         self.biases = shared_biases(kernel, order, self._share)
 
     def _begin_sums(self, number: int) -> None:
-        """Make where the sums of a stage with a bias begin, unless that is done or comes too early."""
+        """Write the initial sums of a stage with a bias, unless that is done or would be too early."""
         if number >= len(self.stages.order):
             return
         kernel, stage = self.kernel, self.stages.order[number]
@@ -230,12 +230,15 @@ class _Phase:
         self.starts[symbol] = start
 
     def _is_there(self, tensor: DdrTensor) -> bool:
-        """Whether this tile's channels of a value are in the scratchpad or in DDR."""
+        """True if this tile's channels of a value are in the scratchpad or in DDR."""
         made = tensor.symbol in self.stages.made
         return not made or tensor.symbol in self.values or tensor.symbol in self.kept
 
     def _reserve(self, number: int) -> None:
-        """Give the next value that is sent, from a stage on, its buffer: other tiles may write there now."""
+        """Reserve the buffer of the next value that a stage from ``number`` on sends.
+
+        Tiles may write it now.
+        """
         stage = next(filter(self._is_sent, self.stages.order[number:]), None)
         if stage is not None:
             share, grid = self._share(stage), all_positions(stage.layer.geometry)
@@ -297,7 +300,7 @@ class _Phase:
         kernel.emit("dte.broadcast", dst=place, src=result.base, tiles=everyone, n=size)
 
     def _is_sent(self, stage: Stage) -> bool:
-        """Whether all tiles get a result."""
+        """True if a result is sent to all tiles."""
         return stage.result.symbol in self.exchanged
 
     def _result(self, stage: Stage, share: Share, grid: Grid) -> Aligned:

@@ -1,10 +1,10 @@
-"""Stacks whose tiles compute bands of rows, and give the rows at their edges to the tiles beside them.
+"""Stacks whose tiles compute bands of rows, and send the rows at their edges to neighbouring tiles.
 
 Every row of a value is computed by one tile. Where windows reach over the edge of a band, the tile gets the
 rows beyond it, the *halo*, from its neighbours over the DTE. All tiles meet after such an exchange; the
-stages up to the next one are a *step*. Each tile reads a part of the weights of a step while earlier ones are
-computed, and sends it to all a step before it is needed. So between the first stage and the last, only
-weights pass DDR.
+stages up to the next one are a *step*. While earlier steps are computed, each tile reads a part of the
+weights of a step, and sends it to all a step before it is needed. So between the first stage and the last,
+only weights are read from DDR.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORTH_GATHERING = 32768
 
 
 def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
-    """All stages by bands of rows; ValueError where ``bands_of`` gives none."""
+    """Write the code of all stages by bands of rows; ValueError where ``bands_of`` gives none."""
     assert work.cut is not None
     bands = bands_of(stages, work.cut.parts("rows"))
     if bands is None:
@@ -64,9 +64,9 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
 
 
 def _divided_biases(steps: Sequence[HaloStep], rows: int) -> tuple[StoredBiases, StoredBiases]:
-    """The biases that every tile loads, and those of which each tile loads a part for all.
+    """The biases that every tile loads, and those that tiles load in parts for each other.
 
-    Only what is not needed before all tiles have met can be loaded in parts.
+    Biases that are needed before the first meeting cannot be loaded in parts.
     """
     first, *others = steps
     later = [stage for step in others for stage in step.stages]
@@ -78,7 +78,7 @@ def _divided_biases(steps: Sequence[HaloStep], rows: int) -> tuple[StoredBiases,
 
 @dataclass(frozen=True)
 class _Inbox:
-    """Where the rows of the neighbours arrive: in slices of their own, or in the slice that is read.
+    """Buffers in which the neighbours' rows arrive: slices of their own, or the slice that is read.
 
     ``slice`` is the address of that slice, which holds ``above`` and then this tile's own rows; None if a
     later copy makes it. ``complete`` says whether ``below`` arrives in it too.
@@ -123,7 +123,7 @@ class _Phase:
         self._load_weights(-1)
         biases = [self._gather(each.run, each.base) for each in self.gathered_biases]
         enter(kernel)
-        # Not before: nothing orders this worker with what another one still does for the phase before.
+        # Not earlier: nothing orders this worker after another one's commands of the phase before.
         self._load_ahead(0)
         self._reserve(0)
         for gather in biases:
@@ -144,7 +144,7 @@ class _Phase:
             self._compute(number)
 
     def _compute(self, number: int) -> None:
-        """The stages of a step; the weights of the next are on their way meanwhile."""
+        """Compute the stages of a step; the weights of the next step are in transit meanwhile."""
         kernel, step = self.kernel, self.steps[number]
         first, *others = step.stages
         self._send_weights(number)
@@ -174,7 +174,7 @@ class _Phase:
                 self.parts.setdefault(number, []).append(gather)
 
     def _gather(self, run: DdrTensor, base: Value) -> Gather:
-        """Load this tile's part of what all tiles get."""
+        """Load this tile's part of a run that all tiles get."""
         return Gather(self.kernel, self.team, (run, 0, run.size), base)
 
     def _load_ahead(self, number: int) -> None:
@@ -189,7 +189,7 @@ class _Phase:
         return gathers
 
     def _reserve(self, number: int) -> None:
-        """Give what arrives with the exchange of a step its buffers: from here on other tiles write there."""
+        """Reserve the buffers that the exchange of a step fills: from here on other tiles write them."""
         if number >= len(self.steps):
             return
         kernel = self.kernel
@@ -204,7 +204,7 @@ class _Phase:
             self.inboxes[halo.symbol] = inbox
 
     def _inbox(self, halo: Halo, in_place: bool) -> _Inbox:
-        """Buffers for the rows of the neighbours; ``in_place``: the value is made after this."""
+        """Buffers for the rows of the neighbours; ``in_place``: the value is computed later."""
         kernel, maker = self.kernel, self._maker(halo)
         columns, result, pieces = maker.layer.geometry.columns, maker.result, self.phase.stages.pieces
         whole = pieces[result.symbol].whole if result.symbol in pieces else result
@@ -217,14 +217,14 @@ class _Phase:
         skipped = -(before + own) % LINE_BYTES
         first = kernel.buffer("rows", skipped + before + own + below) + skipped
         self.phase.targets[halo.symbol] = first + before
-        # An engine writes whole lines from its first byte on: rows after its own ones may arrive before that.
+        # An engine writes whole lines, also over rows after its own ones, which may have arrived before.
         complete = own % LINE_BYTES == 0
         after = first + before + own if complete else kernel.buffer("halo", below)
         begin = first + (1 - minimum(kernel.tile, 1)) * before
         return _Inbox(first, after, begin, complete)
 
     def _begin_sums(self, stages: Sequence[Stage]) -> None:
-        """Make where the sums of stages begin."""
+        """Write the initial sums of stages."""
         for stage in stages:
             residual = stage.epilogue.residual
             added = self.phase.find(residual, stage.rows) if residual is not None else None
@@ -286,7 +286,7 @@ class _Phase:
         )
 
     def _send(self, halo: Halo) -> None:
-        """The first rows to the tile before, the last rows to the tile after."""
+        """Send the first rows to the tile before, the last rows to the tile after."""
         kernel, tile, inbox = self.kernel, self.kernel.tile, self.inboxes[halo.symbol]
         band = halo.own.step * self.bands.size
         if halo.below:
@@ -298,20 +298,23 @@ class _Phase:
                 self._send_rows(halo, band - halo.above, halo.above, inbox.above, tile + 1)
 
     def _below(self, halo: Halo, begin: Value) -> Value:
-        """Rows that the tile before the band that begins at a row gets of it; the last may not have all."""
+        """Number of rows that the band from ``begin`` on sends to the tile before.
+
+        The last may have fewer.
+        """
         if halo.last_rows(self.bands) >= halo.below:
             return halo.below
         rest = minimum(halo.below, halo.own.limit - halo.shared - begin * halo.own.step)
         return self.kernel.let(within(rest, 1, halo.below))
 
     def _whole(self, halo: Halo, rows: NeededRows, base: Value) -> Aligned:
-        """A slice with all these rows of a value."""
+        """A slice of all ``rows`` of a value at an address."""
         own, kernel = self._own(halo), self.kernel
         first = kernel.let(self.block.first(rows))
         return replace(own, base=base, grid=self.block.grid(kernel, rows, first, own.grid.width))
 
     def _send_rows(self, halo: Halo, skipped: int, rows: Value, target: Value, tile: Value) -> None:
-        """``rows`` of this tile's rows after some that are skipped, plane by plane."""
+        """Send ``rows`` of this tile's rows, after ``skipped`` ones, plane by plane."""
         value = self._whole(halo, halo.own, self._own(halo).base)
         place = replace(value, base=target, grid=replace(value.grid, height=rows))
         for part in _parts(value):
@@ -375,13 +378,13 @@ class _Phase:
 
 
 def _is_one_plane(stage: Stage) -> bool:
-    """Whether the rows of a result follow one another, where the engine that computes it can put them."""
+    """True if the rows of a result are contiguous, so that the engine can write them into a larger slice."""
     return stage.result.shape[-1] <= BLOCK and stage.layer.kind.weighted
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Planes of a slice that are equally wide: the first, how many, and their stored channels."""
+    """Planes of a slice that are equally wide: the first, their number, and their stored channels."""
 
     first: int
     count: int

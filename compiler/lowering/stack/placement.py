@@ -1,4 +1,4 @@
-"""Where tiles have the values of a stack, and what they exchange: by channels, by bands, or not at all."""
+"""The homes of a stack's values, and the exchanges: of channels, of rows at the edges of bands, or none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _at(work: Work, stage: Stage) -> int:
 
 
 def exchanges_of_channels(work: Work, stages: Stages) -> Iterator[StageExchange]:
-    """Results of which a later stage reads the channels of all tiles; all get them when they are made."""
+    """All-gathers of results if a later stage reads all channels, each right after its computation."""
     for stage in stages.order:
         symbol = stage.result.symbol
         piece = stages.pieces.get(symbol)
@@ -77,7 +77,7 @@ def _homes_by_rows(work: Work, stages: Stages) -> Iterator[tuple[str, Home]]:
     space = (WHOLE,) * (len(work.output.shape) - 3)
 
     def home(rows: NeededRows) -> Home:
-        """A tile has rows of the shares beside its own where it needs them too."""
+        """The home of a value in bands; ``rows`` beyond a tile's share are computed by several tiles."""
         axes = (images, WHOLE, height, *space)
         if height == WHOLE:
             return Home(axes)

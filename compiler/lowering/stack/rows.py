@@ -48,7 +48,7 @@ _TOGETHER = 16
 
 @dataclass(frozen=True)
 class _Start:
-    """Where the sums of a stage begin: in a buffer, after planes of other stages with as many positions.
+    """The initial sums of a stage in a buffer, after planes of other stages with as many positions.
 
     ``skipped``: bytes of those planes for each position.
     """
@@ -64,9 +64,9 @@ class _Start:
 class RowPhase:
     """Emits the code of blocks.
 
-    ``weights`` are the addresses of the parts of each stage's weights, ``held`` the values that are in the
-    scratchpad, ``starts`` where sums begin, ``targets`` the addresses of results that have a place; all by
-    their symbols. Other results get buffers of their own.
+    ``weights`` are the addresses of the parts of each stage's weights, ``held`` the values in the scratchpad,
+    ``starts`` the initial sums, ``targets`` the addresses of results with a fixed place; all by their
+    symbols. Other results get buffers of their own.
     """
 
     def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: Biases) -> None:
@@ -80,9 +80,9 @@ class RowPhase:
         self.last_pieces, self.after_pools = last_pieces(stages), after_pools(stages)
 
     def load(self, block: StackBlock) -> None:
-        """Everything that the block needs from DDR, but for operands of steps.
+        """Load everything that the block needs from DDR, except for operands of steps.
 
-        While that is on its way, where the first sums begin is made.
+        The first initial sums are written meanwhile.
         """
         made = self.stages.made
         images = [stage for stage in self.stages.order if stage.source.symbol not in made]
@@ -98,9 +98,9 @@ class RowPhase:
                 self._load(addend, stage.rows, stage.layer.geometry.columns, block)
 
     def _spread(self, stage: Stage, block: StackBlock) -> None:
-        """The bias at every position of a stage's rows, where its sums begin.
+        """Write the bias at every position of a stage's rows, as its initial sums.
 
-        The stages after it that have as many positions get theirs by the same instruction, if that pays.
+        If it pays, the same instruction writes those of later stages with equally many positions.
         """
         kernel = self.kernel
         with kernel.registers.scope(), kernel.computing(stage.work.name):
@@ -123,10 +123,10 @@ class RowPhase:
             self.starts[each.result.symbol] = _Start(start.base, place * Format.FP32.bits // 8)
 
     def _pays(self, stage: Stage, grid: Grid, channels: int, saved: int) -> bool:
-        """Whether a stage's bias is repeated together with others, ``channels`` in all, by one instruction.
+        """True if one instruction should repeat a stage's bias with others, ``channels`` in all.
 
-        The stage waits for the others: no longer than for a barrier, or than it takes to submit the ``saved``
-        instructions.
+        The stage waits for the others: at most as long as for a barrier, or as submitting the ``saved``
+        instructions takes.
         """
         target, positions = self.kernel.target, here(grid.room * grid.width)
         if aligned_bytes(positions, channels, Format.FP32) > target.spm_bytes // _TOGETHER:
@@ -141,7 +141,7 @@ class RowPhase:
     def _multiply(self, start: Aligned, bias: Bias) -> None:
         """Repeat a bias by a product with ones, in an eighth of the time of a copy by the TDMA engine.
 
-        The sums are exact: each part has bits that the others have not.
+        The sums are exact, because the parts of a bias have different bits.
         """
         kernel = self.kernel
         assert self.ones is not None
@@ -158,7 +158,7 @@ class RowPhase:
         )
 
     def _alike(self, stage: Stage) -> Iterator[Stage]:
-        """The stages just after a stage whose sums begin with a bias alone too, at as many positions."""
+        """The stages just after a stage that also begin with only a bias, at equally many positions."""
         biased = [each for each in self.stages.order if each.result.symbol in self.biases]
         for before, each in pairwise(biased[biased.index(stage) :]):
             same = each.rows == stage.rows and each.layer.geometry.columns == stage.layer.geometry.columns
@@ -182,7 +182,7 @@ class RowPhase:
         self.held.setdefault(tensor.symbol, []).append(held)
 
     def find(self, tensor: DdrTensor, rows: NeededRows, same: bool = False) -> Held | None:
-        """Where rows of a tensor are; ``same``: those and no others."""
+        """The held rows of a tensor that include ``rows``; ``same``: those and no others."""
         for held in self.held.get(tensor.symbol, []):
             if held.rows == rows or (not same and held.rows.hold(rows)):
                 return held
@@ -222,7 +222,7 @@ class RowPhase:
             store_slice(kernel, result, self.work.output, Place(at.image, at.position, lane))
 
     def _target(self, stage: Stage, grid: Grid) -> Aligned | None:
-        """The place of a stage's result; None if that does not matter."""
+        """The place of a stage's result; None if any place will do."""
         symbol, fmt = stage.result.symbol, stage.result.fmt
         if symbol in self.targets:
             return Aligned(self.targets[symbol], fmt, grid, stage.result.shape[-1])
@@ -237,9 +237,10 @@ class RowPhase:
         return Aligned(place, fmt, grid, stage.result.shape[-1])
 
     def _changed(self, stage: Stage, result: Aligned) -> Aligned | None:
-        """What the steps of a stage are applied to: its result; nothing before a pool that can come first; or
-        with the last piece of a join the whole of it, and nothing with its other pieces, if one longer
-        instruction takes less time than several."""
+        """The slice to which a stage's steps are applied: usually its result. None if a pool can come first.
+        If one longer instruction takes less time than several, it is the whole of a join for its last
+        piece, and None for the other pieces.
+        """
         if stage.result.symbol in self.after_pools:
             return None
         last = self.last_pieces.get(stage.result.symbol)
@@ -255,7 +256,7 @@ class RowPhase:
         return Aligned(self.held[whole.symbol][0].base, result.fmt, result.grid, whole.shape[-1])
 
     def _steps(self, stage: Stage) -> tuple[Step, ...]:
-        """The steps that are applied to a result: before its own those that its image did not get."""
+        """The steps for a result: its own, after those that were postponed from its image."""
         makers = [each for each in self.stages.order if self.after_pools.get(each.result.symbol) is stage]
         return (*(makers[0].epilogue.steps if makers else ()), *stage.epilogue.steps)
 
@@ -323,7 +324,7 @@ class RowPhase:
         return view or held.copy(self.kernel, block, stage.rows, grid, held.fmt)
 
     def begin_sums(self, stage: Stage, block: StackBlock) -> None:
-        """Make where the sums of a convolution with a bias begin, unless that is done or comes too early."""
+        """Write the initial sums of a convolution with a bias, unless that is done or would be too early."""
         kernel, residual, symbol = self.kernel, stage.epilogue.residual, stage.result.symbol
         if symbol in self.starts or symbol not in self.biases:
             return
@@ -347,7 +348,7 @@ class RowPhase:
 
 
 def _is_part(stage: Stage, images: Sequence[Stage]) -> bool:
-    """Whether the image of a stage is a part of that of another one."""
+    """True if the image of a stage is a part of that of another one."""
     others = [each.image for each in images if each.source.symbol == stage.source.symbol]
     return any(image != stage.image and image.hold(stage.image) for image in others)
 

@@ -1,7 +1,7 @@
-"""Stacks of convolutions and pools in one phase: what is between them stays in the scratchpad.
+"""Stacks of convolutions and pools in one phase: intermediate values stay in the scratchpad.
 
-A tile has a share of the images and of the rows of the result. For each block of rows it loads what the first
-stages read, computes the rows of each stage in turn (``stages``), and stores the result. The weights of
+A tile has a share of the images and of the rows of the result. For each block of rows it loads the inputs of
+the first stages, computes the rows of each stage in turn (``stages``), and stores the result. The weights of
 all stages are one run of bytes, which the tiles read once together or each by itself, before the first block.
 """
 
@@ -37,7 +37,7 @@ from .values import StackBlock
     engines=(Engine.MATRIX, Engine.VECTOR),
 )
 def stack(kernel: Kernel, work: Work) -> None:
-    """Blocks of result rows, for each all stages of the work."""
+    """Compute blocks of rows of the result, each through all stages of the work."""
     stages = stages_of(work)
     if work.cut is not None and work.cut == gathered_cut(kernel.target):
         gathered_stack(kernel, work, stages)
@@ -90,8 +90,9 @@ def _single_block(kernel: Kernel, images: Shard, rows: Shard) -> StackBlock | No
 def _share_weights(
     kernel: Kernel, phase: RowPhase, weights: StackWeights, block: StackBlock | None, busy: int
 ) -> None:
-    """Let every tile read a part of the weights and give it to the first ``busy``, the ones that have work;
-    meanwhile load for a block."""
+    """Let every tile read a part of the weights and send it to the first ``busy`` tiles, which have work;
+    meanwhile load for a block.
+    """
     with kernel.registers.scope():
         team = sending_to(TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0), busy)
         gather = Gather(kernel, team, (weights.run, 0, weights.run.size), weights.base)

@@ -1,9 +1,9 @@
-"""Stacks: convolutions and pools of which one works on what another has left in the scratchpad.
+"""The stages of a stack: convolutions and pools that read each other's results in the scratchpad.
 
-A stack is computed by blocks of rows of its result. What each of its *stages* must compute for such a block
-follows from the windows after it: for rows ``b .. b + n - 1`` of the result they are the rows
-``step * b + low .. step * (b + n - 1) + high`` of every other value, as far as the image reaches. So the rows
-that two blocks both need are computed for both.
+A stack is computed by blocks of rows of its result. The windows after a *stage* decide which rows it must
+compute for a block. For rows ``b .. b + n - 1`` of the result they are the rows
+``step * b + low .. step * (b + n - 1) + high`` of the stage's value, as far as the image reaches. Rows that
+two blocks need are computed for both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NeededRows:
     limit: int
 
     def most(self, rows: int) -> int:
-        """How many they are at most for a block of ``rows``."""
+        """Largest number of needed rows for a block of ``rows``."""
         return min((rows - 1) * self.step + self.high - self.low + 1, self.limit)
 
     def image(self, geometry: Geometry) -> NeededRows:
@@ -70,7 +70,7 @@ class NeededRows:
         )
 
     def hold(self, other: NeededRows) -> bool:
-        """Whether all rows of ``other`` are among these."""
+        """True if all rows of ``other`` are among these."""
         return self.step == other.step and self.joined(other) == self
 
 
@@ -95,7 +95,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Piece:
-    """The place of a stage's result in what it is joined to: the first channel."""
+    """The place of a stage's result in a join: the first channel."""
 
     whole: DdrTensor
     channel: int
@@ -105,8 +105,8 @@ class Piece:
 class Stages:
     """The stages of a stack.
 
-    ``places``: the channel of its result at which that of a stage begins; ``pieces``: results that are joined
-    in the scratchpad, by their symbols.
+    ``places``: the channel of the stack's result at which a stage's result begins; ``pieces``: results that
+    are joined in the scratchpad, by their symbols.
     """
 
     order: tuple[Stage, ...]
@@ -115,7 +115,7 @@ class Stages:
 
     @cached_property
     def made(self) -> Set[str]:
-        """Symbols of what is computed here."""
+        """Symbols of the values that the stages compute."""
         joined = {piece.whole.symbol for piece in self.pieces.values()}
         return joined | self.by_result.keys()
 
@@ -157,8 +157,9 @@ def stages_of(work: Work) -> Stages:
 
 
 def _check_joins(found: Stages, needs: dict[str, NeededRows]) -> None:
-    """What is joined or stored is computed here, as high as the others, and in the order of its channels; a
-    piece of a join is in the scratchpad as a part of that alone."""
+    """Check joined and stored values: stages compute them, with equal heights, in order of channels. A piece
+    of a join is in the scratchpad only as a part of the join.
+    """
     made = {stage.result.symbol: stage.rows for stage in found.order}
     joined = {symbol: needs[piece.whole.symbol] for symbol, piece in found.pieces.items()}
     stored = dict.fromkeys(found.places, NeededRows(1, 0, 0, found.last.layer.geometry.rows))
@@ -178,7 +179,7 @@ def _check_joins(found: Stages, needs: dict[str, NeededRows]) -> None:
 def last_pieces(stages: Stages) -> dict[str, str]:
     """The pieces of joins whose steps can be applied to all pieces at once, each with the last of its join.
 
-    An engine rounds them and puts them beside each other, and their steps are the same.
+    An engine rounds them and writes them side by side, and their steps are the same.
     """
     joins: dict[str, list[Stage]] = {}
     for stage in stages.order:
@@ -200,7 +201,7 @@ _MONOTONE = frozenset({"Relu", "Max", "Min", "Clip"})
 def after_pools(stages: Stages) -> dict[str, Stage]:
     """The stages whose steps can be applied to the result of a pool of maxima instead, by their results.
 
-    Only the pool reads what they make, or the join of what they make; all pieces of that have the same steps.
+    Only the pool reads their results, or the join of their results; all pieces of the join have equal steps.
     """
     readers: dict[str, list[Stage]] = {}
     for stage in stages.order:
@@ -218,7 +219,7 @@ def after_pools(stages: Stages) -> dict[str, Stage]:
 
 
 def _names(stages: Stages, stage: Stage) -> set[str]:
-    """The symbols of a result and of what it is joined to."""
+    """The symbols of a result and of the join that contains it."""
     symbol = stage.result.symbol
     return {symbol, stages.pieces[symbol].whole.symbol} if symbol in stages.pieces else {symbol}
 
@@ -230,14 +231,14 @@ def _read(stage: Stage) -> Iterator[str]:
 
 
 def _commutes(stage: Stage) -> bool:
-    """Whether the steps of a convolution, and no others, can follow a maximum of its results."""
+    """True if a maximum of a convolution's results can come before its steps."""
     steps, layer = stage.epilogue.steps, stage.layer
     rounded = layer.kind.weighted and layer.engine_rounds
     return bool(steps) and rounded and all(step.op in _MONOTONE for step in steps)
 
 
 def _changes(stage: Stage) -> str:
-    """What the steps of a stage do, the same text for the same steps; none of them has a tensor."""
+    """The steps of a stage as a text that is equal for equal steps; none of them has a tensor."""
     return repr(
         [
             (
@@ -303,7 +304,7 @@ def _sum_layer(work: Work) -> ConvLayer:
 
 
 def added(work: Work) -> Iterator[DdrTensor]:
-    """Tensors of the shape of the result that it is the sum with, or that its steps need."""
+    """Tensors of the result's shape that are added to it, or that its steps need."""
     if work.op == "Int8Sum":
         yield work.input(1)
     for step in work.steps:
@@ -311,7 +312,7 @@ def added(work: Work) -> Iterator[DdrTensor]:
 
 
 def added_early(stage: Stage) -> DdrTensor | None:
-    """The tensor of the shape of the result that a stage has from the beginning of its computation."""
+    """The tensor of the result's shape that a stage needs from the beginning of its computation."""
     return stage.work.input(1) if stage.layer.kind is Kind.SUM else stage.epilogue.residual
 
 
@@ -329,7 +330,7 @@ def _pieces(work: Work) -> list[tuple[DdrTensor, int]]:
 
 
 def can_be_stage(work: Work) -> bool:
-    """Whether the work of a group can be a stage of a stack, or a join in it."""
+    """True if the work of a group can be a stage of a stack, or a join in it."""
     tensors = [tensor for tensor in work.inputs if tensor is not None and tensor.value is None]
     if not work.output.blocked or not all(tensor.blocked for tensor in tensors):
         return False

@@ -57,7 +57,7 @@ class Held:
         return Aligned(self.base, self.fmt, block.grid(kernel, self.rows, first, self.width), self.channels)
 
     def view(self, kernel: Kernel, block: StackBlock, wanted: NeededRows, grid: Grid) -> Aligned | None:
-        """Rows of them where they lie; None if they lie apart, a part of them in each plane."""
+        """A slice of the wanted rows in place; None if they are not contiguous but a part of each plane."""
         if self.rows == wanted:
             return Aligned(self.base, self.fmt, grid, self.channels)
         if self.channels > BLOCK:
@@ -72,7 +72,7 @@ class Held:
         return within(skipped, 0, self.rows.most(block.most) - 1)
 
     def copy(self, kernel: Kernel, block: StackBlock, wanted: NeededRows, grid: Grid, fmt: Format) -> Aligned:
-        """Rows of them in a new buffer, as they are or in FP32."""
+        """Copy the wanted rows to a new buffer, in their format or in FP32."""
         source = self.whole(kernel, block)
         target = slice_buffer(kernel, "rows", fmt, grid, self.channels)
         if self.rows == wanted:

@@ -1,4 +1,4 @@
-"""Values that every tile has whole: their channels in pieces, as the tiles have computed them."""
+"""Values that every tile has whole, with their channels in the pieces that the tiles computed."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def piece_of(base: Value, grid: Grid, fmt: Format, share: Share) -> ChannelPiece
 
 
 def pitch_of(grid: Grid, fmt: Format, share: Share) -> int:
-    """Bytes from the share of a tile to that of the next one; parts of planes begin at lines.
+    """Bytes from the share of a tile to that of the next one.
 
-    But for those of bytes, of which an instruction reads many as one image.
+    Parts of planes begin at lines, except parts of bytes, because one instruction reads many as one image.
     """
     size = slice_bytes(grid, share.width, fmt)
     return size if share.width % BLOCK == 0 or fmt is Format.INT8 else round_up(size, LINE_BYTES)
