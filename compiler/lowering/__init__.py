@@ -25,5 +25,5 @@ _OURS = frozenset(LOWERINGS)
 
 
 def added() -> list[str]:
-    """The operators whose lowerings somebody else has registered since."""
+    """Operators whose lowerings were registered from outside this package, as by a user's own file."""
     return sorted(LOWERINGS.keys() - _OURS)

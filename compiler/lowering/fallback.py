@@ -1,4 +1,4 @@
-"""What is done with works that the lowering of their operator cannot take as they are.
+"""Fallbacks for works that the lowering of their operator cannot take unchanged.
 
 Groups whose slices do not fit the scratchpad are computed member by member, with intermediate results in DDR.
 Operators whose slices do not respect the planes of blocked tensors work on compact copies in DDR.
@@ -21,7 +21,7 @@ from .record import LOWERINGS, Work
 
 
 def has_separate_steps(work: Work) -> bool:
-    """Whether a work is an anchor with steps, all in one format, so that each can be computed by itself."""
+    """True if a work is an anchor with steps, all in one format, so that each can be computed separately."""
     return bool(work.steps) and not LOWERINGS[work.op].takes_fp32
 
 

@@ -33,7 +33,7 @@ def generate(
 
     A cut that was decided must fit: ``DOES_NOT_FIT`` is raised when it does not. Without one the lowering
     divides the work itself, with half the bytes whenever its slices do not fit. A group for which no size
-    fits is computed member by member. Only if registers were what was missing, values go to the stack.
+    fits is computed member by member. Values are spilled to the stack only if registers did not suffice.
     CapacityError if that does not fit either; ValueError for a cut that the lowering cannot have proposed.
     """
     if work.cut is not None:
@@ -94,7 +94,7 @@ def attempt(
     """The code with slices of at most ``budget`` bytes; ``DOES_NOT_FIT`` is raised when there is no room.
 
     ``separately``: the members of a group one after another. ``spilling``: values may go to the stack.
-    Without room for the copies of slices that are reordered none is.
+    Without room for copies of reordered slices, no slice is reordered.
     """
     made: list[Kernel] = []
 
@@ -134,7 +134,7 @@ def _write(kernel: Kernel, work: Work, separately: bool) -> None:
 
 
 def _summary(work: Work) -> str:
-    """What a phase computes, as a comment in the assembly."""
+    """The comment in the assembly that says what a phase computes."""
     operands = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands)]
     names = " > ".join(_names(stage) for stage in work.stages or (work,))
     inputs = ", ".join(_description(tensor) for tensor in operands if tensor is not None)

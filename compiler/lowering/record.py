@@ -17,11 +17,11 @@ from tx8isa.numbers.formats import Format
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work of a group is divided, by the names of its axes.
+    """A division of the work of a group, by the names of its axes.
 
     ``tiles``: the number of shards of an axis, 1 for one that is not named; their product is at most the
-    number of tiles. ``sizes``: the extent of a slice along an axis. ``choices``: what else the lowering can
-    do in several ways.
+    number of tiles. ``sizes``: the extent of a slice along an axis. ``choices``: the lowering's other
+    alternatives.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
@@ -77,7 +77,7 @@ class ChainNode:
 
 @dataclass(frozen=True)
 class StageExchange:
-    """What tiles give each other of a value in their scratchpads, before stage ``before`` of a sequence.
+    """An exchange of a value between tiles' scratchpads, before stage ``before`` of a sequence.
 
     ``kind``: ``all_gather``, every tile gets the shares of all along a mesh axis; or ``halo_exchange``, it
     gets from its neighbours ``above`` rows before and ``below`` rows after its share.
@@ -97,7 +97,7 @@ ALL_GATHER, HALO_EXCHANGE = "all_gather", "halo_exchange"
 
 @dataclass(frozen=True)
 class Placement:
-    """Where tiles have the values of a sequence as they are made, by symbol; and the exchanges, in order."""
+    """The homes of a sequence's values when they are computed, by symbol; and the exchanges, in order."""
 
     homes: dict[str, Home]
     exchanges: tuple[StageExchange, ...]
@@ -157,7 +157,7 @@ class Work:
 
     @property
     def updates(self) -> bool:
-        """Whether the result has the memory of the first operand (``Lowering.updates``)."""
+        """True if the result has the memory of the first operand (``Lowering.updates``)."""
         return self.inputs[0] is not None and self.inputs[0].symbol == self.output.symbol
 
     def has(self, index: int) -> bool:
@@ -165,7 +165,7 @@ class Work:
 
 
 def exchanges_in(work: Work, needed: Sequence[StageExchange]) -> tuple[StageExchange, ...]:
-    """The exchanges that were decided for a sequence, or else those that are needed.
+    """The exchanges that were decided for a sequence; without a decision, the needed ones.
 
     GraphError if one that is needed is missing or comes too late.
     """
@@ -195,7 +195,7 @@ OnCore = Callable[[Call], bool]
 
 
 class Engine(Enum):
-    """What computes on a chip, besides the kernel core."""
+    """The units of a tile that compute, besides the kernel core."""
 
     MATRIX = "matrix"
     VECTOR = "vector"
@@ -204,10 +204,10 @@ class Engine(Enum):
 
 @dataclass(frozen=True)
 class Lowering:
-    """How an operator becomes code. ``lower`` is None for one that needs none (``alias``).
+    """The lowering of an operator to code; ``lower`` is None if the operator needs no code (``alias``).
 
-    ``engines`` compute the result of a call, unless ``on_core`` says that the kernel core does. What only
-    brings operands into another layout or rounds a result is not counted.
+    ``engines`` compute the result of a call, unless ``on_core`` says that the kernel core does. Engines that
+    only change the layout of operands or round a result are not counted.
     """
 
     op: str
@@ -253,7 +253,7 @@ def lowering(
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
     """Decorator that registers the function as the lowering of these operators.
 
-    ValueError if it does not say what computes them: some ``engines``, ``on_core``, or either by the call.
+    ValueError if neither ``engines`` nor ``on_core`` says what computes them.
     """
     if not engines and on_core is None:
         raise ValueError(f"the lowering of {', '.join(ops)} does not say what computes it")
@@ -278,7 +278,7 @@ def of_integers(call: Call) -> bool:
 
 
 def alias(*ops: str) -> None:
-    """Register operators that only give their first operand another shape, for which no code is needed."""
+    """Register operators that only reshape their first operand and need no code."""
     for op in ops:
         _add(Lowering(op, None, Order.PLAIN, types=EVERY_TYPE))
 
