@@ -32,7 +32,7 @@ class BarrierOptPass:
 
 
 def _condition(context: Context, module: ModuleOp) -> list[DdrRange]:
-    """What tiles may still be reading when a step of a loop begins: whether there is one."""
+    """The condition of a loop, which tiles may still be reading when a step begins."""
     if not context.conditional:
         return []
     keep = context.graph.states[0][0]
@@ -47,7 +47,7 @@ Accesses = tuple[list[DdrRange], list[DdrRange]]
 def accesses_of(
     context: Context, operation: TensorOperation, place: Callable[[SSAValue], DdrRange]
 ) -> Accesses:
-    """What an operation reads and writes; the kernel core writes whole lines of its cache."""
+    """The DDR ranges that an operation reads and writes; the kernel core writes whole lines of its cache."""
     writes = [place(value) for value in operation.results]
     if on_core(context, operation):
         writes = [each.lines for each in writes]
@@ -55,7 +55,7 @@ def accesses_of(
 
 
 def barriers(phases: Iterable[Accesses], before: Iterable[DdrRange] = ()) -> Iterator[bool]:
-    """For each phase whether it has to wait; ``before`` is what was read since the last barrier."""
+    """For each phase, True if it has to wait; ``before`` are ranges that were read since the last barrier."""
     read = list(before)
     written: list[DdrRange] = []
     for reads, writes in phases:
@@ -68,7 +68,7 @@ def barriers(phases: Iterable[Accesses], before: Iterable[DdrRange] = ()) -> Ite
 
 
 def _overlap(some: Iterable[DdrRange], others: Iterable[DdrRange]) -> bool:
-    """Whether two lists of ranges have a byte in common."""
+    """True if two lists of ranges have a byte in common."""
     others = list(others)
     return any(one.overlaps(other) for one in some for other in others)
 

@@ -1,7 +1,7 @@
-"""Constants of several chips in one program: what each chip has in the place of the constants of the first.
+"""Constants of several chips in one program: each chip has its own in the place of the first chip's.
 
-All chips run the same text. Their programs differ in the bytes of ``.ddr``, which the joined one has once for
-every chip with constants of its own.
+All chips run the same text. Their programs differ in the bytes of ``.ddr``. The joined program has these once
+for every chip with constants of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEGIN = "chips.constants"
 
 
 def same_code(one: str, other: str) -> bool:
-    """Whether two texts differ in nothing but the constants' file."""
+    """True if two texts differ only in the constants' file."""
     return _without_checksum(one) == _without_checksum(other)
 
 
@@ -33,7 +33,7 @@ def _without_checksum(text: str) -> list[str]:
 def with_chips(
     text: str, constants: Bytes, image: Image, others: Mapping[tuple[int, ...], Image]
 ) -> tuple[str, Bytes]:
-    """Text and constants of a program for the first chips, with those of other chips behind them."""
+    """Text and constants of a program for the first chips, with those of other chips after them."""
     own = _segment(image)
     pieces: list[Bytes] = [constants]
     lines = _without_checksum(text)

@@ -49,9 +49,9 @@ class DdrReorderPass:
 class _Placer:
     """Places the values of a module.
 
-    ``views`` says which values are part of another one, and at which byte offset. ``symbols`` has the symbol
-    of each graph input and output by the value that has its memory. ``in_place`` are operations that views
-    make superfluous.
+    ``views`` maps values that are part of another one to that value and a byte offset. ``symbols`` has the
+    symbol of each graph input and output by the value that has its memory. ``in_place`` are operations that
+    views make superfluous.
     """
 
     def __init__(self, context: Context, module: ModuleOp) -> None:
@@ -89,7 +89,7 @@ class _Placer:
                 self.views[operation.results[0]] = (inputs[operation.updates.data], 0)
 
     def _place_carried(self) -> None:
-        """Let loops keep what they carry in the memory of its first value, or of a copy that others need."""
+        """Keep values that loops carry in the memory of the first one, or of a copy if others need it."""
         for operation in operations(self.module):
             for value, result in operation.carried if isinstance(operation, ControlOperation) else ():
                 home = value if self._is_spare(value) else self._copied(value, operation, operation.node.data)
@@ -99,7 +99,7 @@ class _Placer:
                 self.views[result] = (home, 0)
 
     def _is_spare(self, value: SSAValue) -> bool:
-        """Whether nothing but its only user needs a value, which has memory of its own."""
+        """True if a value has memory of its own and only one user."""
         owner = value.owner
         assert isinstance(owner, TensorOperation)
         own = computes(owner) and value not in self.views and owner.updates is None
@@ -123,11 +123,11 @@ class _Placer:
         self.symbols[root] = name if own else f"{self.context.prefix}io.{len(self.symbols)}"
 
     def _is_own(self, name: str) -> bool:
-        """Whether the name of an input or output is the symbol of its memory."""
+        """True if the name of an input or output is the symbol of its memory."""
         return is_plain_name(name) and not self.context.prefix
 
     def _is_free(self, root: SSAValue) -> bool:
-        """Whether a value is computed by a phase and not a graph output yet."""
+        """True if a value is computed by a phase and not a graph output yet."""
         return not isinstance(root.owner, InputOp | LoadConstOp) and root not in self.symbols
 
     def _copied(self, value: SSAValue, user: TensorOperation, node: str) -> SSAValue:
@@ -161,10 +161,10 @@ class _Placer:
         self.in_place.add(operation)
 
     def _may_begin(self, value: SSAValue, offset: int) -> bool:
-        """Whether what computes a value may store it from an offset on.
+        """True if the operation that computes a value may store it from an offset on.
 
-        Cores store whole lines of their caches, each of them others than those of other cores (isa/timing.md
-        15.15, board), and deal the lines as if the value began with one.
+        Cores store whole lines of their caches, no line by two cores (isa/timing.md 15.15, board), and divide
+        the lines as if the value began with one.
         """
         owner = value.owner
         return offset % CACHE_LINE == 0 or not (
@@ -211,7 +211,7 @@ class _Placer:
     def _phases(
         self, found: Sequence[TensorOperation], places: Mapping[SSAValue, _Offset]
     ) -> Iterator[Accesses]:
-        """What the phases read and write with these places."""
+        """The ranges that the phases read and write with these places."""
         for operation in found:
             if computes(operation) and operation not in self.in_place:
                 yield accesses_of(self.context, operation, lambda value: self._range(value, places))
@@ -222,7 +222,7 @@ class _Placer:
         return DdrRange(base, begin + offset, begin + offset + most_bytes(self.context, value))
 
     def _shared(self, own: Container[SSAValue], steps: Sequence[int]) -> tuple[dict[SSAValue, _Offset], int]:
-        """The places of the values that share memory, and how many bytes that takes."""
+        """The places of the values that share memory, and the number of bytes that these take."""
         live = self._live_ranges(own, steps)
         addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
         ends = [address + each.size for address, each in zip(addresses, live.values(), strict=True)]
@@ -231,7 +231,7 @@ class _Placer:
         return places, max(ends, default=0)
 
     def _layers(self, found: list[TensorOperation]) -> list[int]:
-        """For each operation its layer, or that of one before it: a copy may stand later than it could."""
+        """For each operation the highest layer up to it; a copy may be placed later than necessary."""
         layer = layers(found)
         return list(accumulate((layer[operation] for operation in found), max))
 
@@ -262,7 +262,7 @@ class _Placer:
 
 
 def _named(ddr_range: DdrRange, own: str) -> Place:
-    """A place with its symbol: that of the memory which it is the beginning of, else its own."""
+    """A place with its symbol: the memory's if the place is its beginning, else one of its own."""
     base = ddr_range.symbol
     return (base if ddr_range.begin == 0 and not base.endswith(VARIABLES) else own), ddr_range
 
@@ -273,5 +273,5 @@ _RESERVED = re.compile(r"(v|c|io|p\d+)\..*|_start|exit")
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether assembly can use the name of a graph input or output as its symbol."""
+    """True if assembly can use the name of a graph input or output as its symbol."""
     return bool(_NAME.fullmatch(name)) and name not in REGISTERS and not _RESERVED.fullmatch(name)

@@ -1,8 +1,8 @@
-"""How many bytes of its constants a phase can load while the phase before is executed.
+"""Loads of a phase's constants while the phase before is executed: their number of bytes.
 
-DDR has nothing to do where a phase computes for longer than it loads. A stack that is divided by channels can
-begin with the weights of several stages instead of one: the head of the phase (``codegen/schedule``) then
-brings them in that time.
+DDR is idle where a phase computes for longer than it loads. A stack that is divided by channels can begin
+with the weights of several stages instead of one. The head of the phase (``codegen/schedule``) then loads
+them in that time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _USED = 0.75
 
 
 def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:
-    """For each phase that can begin with more weights, by its number, the bytes that a tile loads of them.
+    """For each phase that can begin with more weights, by its number: bytes of them that a tile loads.
 
-    They are what DDR could bring while the phase before is executed, beside what that phase moves itself.
+    They are the bytes that DDR could move while the phase before is executed, beside that phase's own.
     """
     found: dict[int, int] = {}
     for number, (host, kernel) in enumerate(pairwise(kernels), 1):
@@ -33,10 +33,9 @@ def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:
 
 
 def _idle_bytes(kernel: Kernel, machine: Machine) -> int:
-    """Bytes for each tile that DDR could move besides while a phase is executed.
+    """Bytes for each tile that DDR could move in addition while a phase is executed.
 
-    What the phase loads before it begins shortens it by at most the time in which DDR brings that, so the
-    difference stays.
+    Loads before the phase begins shorten it by at most the time of DDR for them, so the difference stays.
     """
     expected = estimate(kernel, machine)
     possible = _USED * expected.cycles * ddr_rate(machine)
@@ -44,7 +43,7 @@ def _idle_bytes(kernel: Kernel, machine: Machine) -> int:
 
 
 def came_early(phases: Sequence[ScheduledPhase], early: Mapping[int, int]) -> dict[int, int]:
-    """``early``, but less for a phase whose head does not bring all that the phase begins with."""
+    """``early``, reduced for phases whose heads do not load everything that the phase begins with."""
     found = dict(early)
     for number in early:
         brought = sum(buffer.size for buffer in phases[number].head.buffers)

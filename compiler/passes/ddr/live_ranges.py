@@ -29,8 +29,8 @@ class LiveRange:
 def best_fit(live_ranges: Sequence[LiveRange], grain: int) -> list[int]:
     """An address for each live range, a multiple of ``grain``.
 
-    In the order of their first steps, larger ones first, each gets the smallest gap between the values that
-    are alive then.
+    Ranges are placed by their first steps, larger ones first. Each gets the smallest gap between the values
+    that are alive then.
     """
     addresses = [0] * len(live_ranges)
     spans = [round_up(max(live_range.size, 1), grain) for live_range in live_ranges]

@@ -1,10 +1,10 @@
-"""Which bytes of DDR a value occupies, after pass ``ddr_reorder`` has placed it.
+"""The bytes of DDR that a value occupies, after pass ``ddr_reorder`` has placed it.
 
 ``dev_info`` of an operation has the symbol of its result (``ddr``), the symbol of the memory that holds it
-(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there. Of a group
-with several results it has that for the first, and ``more`` has it for each of the others. With ``in_place``
-the operation has nothing to do: its operands are already where the result belongs, or the result is a part
-of the operand.
+(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there. If a group
+has several results, these keys are for the first, and ``more`` has them for each of the others. With
+``in_place`` the operation has nothing to do: its operands are already in the result's place, or the result is
+a part of the operand.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DdrRange:
         return replace(self, begin=self.begin // CACHE_LINE * CACHE_LINE, end=end)
 
     def overlaps(self, other: DdrRange) -> bool:
-        """Whether two ranges have a byte in common."""
+        """True if two ranges have a byte in common."""
         return self.symbol == other.symbol and self.begin < other.end and other.begin < self.end
 
 

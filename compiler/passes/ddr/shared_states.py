@@ -15,9 +15,9 @@ from compiler.passes.base import Context, operations
 def shared_states(
     networks: Sequence[tuple[Context, ModuleOp]], entries: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Symbols of states which an earlier network has too, with the symbol there.
+    """Symbols of states that an earlier network has too, with the symbol there.
 
-    ``entries``: the networks are stages of pipelines, each of one of these, which share all its inputs.
+    ``entries``: the entry of each network if these are stages of pipelines, which share inputs of the entry.
     GraphError for every state that is not the same tensor in both.
     """
     first: dict[tuple[str, str], tuple[str, str, str]] = {}

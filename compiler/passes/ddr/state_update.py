@@ -1,9 +1,9 @@
 """Pass ``state_update``: the new value of a state is written into the memory of the old one.
 
-An operation that only replaces parts of the old value writes these parts and nothing else. Any other
-operation writes its result there if it does not read the old value; in the step of a loop also if it reads of
-it just the elements that it writes. What still reads the old value is placed before; where that is
-impossible, a copy at the end of the program brings the new value there.
+An operation that only replaces parts of the old value writes just these parts. Any other operation writes its
+result there if it does not read the old value; in the step of a loop also if it reads only the elements that
+it writes. Other readers of the old value are placed before. Where that is impossible, the end of the program
+copies the new value there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class StateUpdatePass:
 
 @dataclass(frozen=True)
 class _State:
-    """A state: where its old value comes from, and where its new one goes."""
+    """A state: the input of its old value, and the output of its new one."""
 
     past: InputOp
     present: OutputOp
@@ -71,8 +71,8 @@ class _State:
 class _Updater:
     """Decides about the states of a subgraph one after the other.
 
-    ``before`` has the edges that the states decided so far need, ``writers`` the operations that write into
-    the memory of a state.
+    ``before`` has the edges for the states decided so far, ``writers`` the operations that write into the
+    memory of a state.
     """
 
     def __init__(self, context: Context, module: ModuleOp, subgraph: SubgraphOp) -> None:
@@ -104,7 +104,7 @@ class _Updater:
                 yield _State(inputs[operation.state.data], operation)
 
     def _stage(self, state: _State, states: Sequence[_State]) -> None:
-        """Copy a new value that is the old one of another state: its memory may be overwritten first."""
+        """Copy a new value that is the old one of another state, whose memory may be overwritten first."""
         root = memory_root(state.new)
         if state.new is not state.old and any(root is other.old for other in states):
             state.present.operands[0] = self._copied(state).results[0]
@@ -128,7 +128,7 @@ class _Updater:
         self.context.updates.append(update)
 
     def _writers_of(self, state: _State) -> tuple[list[TensorOperation], str]:
-        """The operations that could write into the state, in order; or what keeps them from it."""
+        """The operations that could write into the state, in order; or the reason why they cannot."""
         last = state.new.owner
         assert isinstance(last, TensorOperation)
         if isinstance(last, InputOp | LoadConstOp):
@@ -157,14 +157,14 @@ class _Updater:
         return [last], ""
 
     def _reads_more(self, writer: TensorOperation, state: _State) -> bool:
-        """Whether an operation that updates the state reads its memory in other operands as well."""
+        """True if an operation that updates the state reads its memory in other operands as well."""
         memory = {state.old, _updated(writer)}
         others = [value for value in writer.operands if same_memory(value) not in memory]
         twice = sum(same_memory(value) in memory for value in writer.operands) > 1
         return twice or any(memory_root(value) in memory for value in others)
 
     def _edges_of(self, state: _State, writers: Sequence[TensorOperation]) -> Edges:
-        """Edges by which each writer comes after all that reads what it overwrites."""
+        """Edges that place each writer after all readers of the value that it overwrites."""
         edges = {operation: set(others) for operation, others in self.before.items()}
         values = [state.old, *(writer.results[0] for writer in writers[:-1])]
         for value, writer in zip(values, writers, strict=True):
@@ -181,7 +181,7 @@ class _Updater:
                 yield operation
 
     def _reader_after(self, state: _State, writers: Sequence[TensorOperation]) -> str:
-        """Why what reads the old value cannot be placed before it is overwritten."""
+        """The reason why a reader of the old value cannot be placed before the writers."""
         values = [state.old, *(writer.results[0] for writer in writers[:-1])]
         for value, writer in zip(values, writers, strict=True):
             for reader in self._readers(value):
@@ -208,7 +208,7 @@ class _Updater:
 
 
 def _updated(operation: TensorOperation) -> SSAValue | None:
-    """The value of which an operation replaces parts, if it can do that in the memory of the value."""
+    """The value whose parts an operation replaces, if it can do that in the memory of the value."""
     member = next(
         (found for op, each in LOWERINGS.items() if each.updates and (found := sole_member(operation, op))),
         None,
@@ -218,14 +218,14 @@ def _updated(operation: TensorOperation) -> SSAValue | None:
 
 
 def _element_by_element(operation: TensorOperation, operands: Sequence[SSAValue]) -> bool:
-    """Whether an operation reads of some operands only the elements that it writes, and before it does."""
+    """True if an operation reads, of some operands, only elements that it writes, each before the write."""
     members = operation.members if isinstance(operation, GroupOp) and operation.stages is None else []
     pointwise = members and all(member.op in POINTWISE or isinstance(member, CastOp) for member in members)
     return bool(pointwise) and all(value.type == operation.results[0].type for value in operands)
 
 
 def _last_node(operation: TensorOperation) -> str:
-    """The node of an operation that computes its result: of a sequence of groups the last one."""
+    """The node that computes the result of an operation; in a sequence of groups, the last one."""
     if isinstance(operation, GroupOp) and "stages" in operation.attributes:
         return main_member(operation.members[::-1]).node.data
     return _name(operation)
