@@ -1,4 +1,4 @@
 """Passes that form groups and search for the division of their work.
 
-A group is what runs in one phase.
+A group is the operators that run in one phase.
 """

@@ -1,8 +1,8 @@
-"""What groups cost as phases of their own, with the borders between them: what a sequence has to beat.
+"""Cost of groups as separate phases, with the borders between them: a sequence must cost less.
 
 A border is a barrier with the wait for the engines before it. It takes 364 to 1622 cycles over the ranges of
-the machine's figures, and instructions have a range too. So a sequence saves other cycles at each end, and
-one that only just pays is judged at both ends and between them, as the candidates for a cut are.
+the machine's figures, and instructions have a range too. So a sequence saves a different number of cycles at
+each end. One that only just pays is judged at both ends and between them, like the candidates for a cut.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .views import concat_offsets, memory_root, slice_view, users_of
 
 
 class RangeCycles(NamedTuple):
-    """Cycles where the figures of the machine are the least of their ranges, as they are, and the most."""
+    """Cycles with the machine's figures at the least of their ranges, at their values, and at the most."""
 
     least: float
     middle: float
@@ -45,7 +45,7 @@ def range_of_trial(trial: Trial) -> RangeCycles:
 class Borders:
     """Prices groups as phases of their own.
 
-    ``decided`` has what a search decided for groups; of a group that it lacks only the estimate is known.
+    ``decided`` has the search's decisions for groups; for others only the estimate is known.
     """
 
     def __init__(self, context: Context, groups: Sequence[GroupOp], decided: Mapping[GroupOp, Trial]) -> None:
@@ -76,14 +76,14 @@ class Borders:
         return self.saved(self.apart(groups), joined, self.is_close(groups, together))
 
     def saved(self, apart: RangeCycles, joined: RangeCycles, close: bool) -> int:
-        """Cycles that are saved; ``close``: the ends of the ranges count too."""
+        """Saved cycles; with ``close``, the ends of the ranges count too."""
         if not close:
             return round(apart.middle - joined.middle)
         saved = (w * (a - b) for w, a, b in zip(self.weights, apart, joined, strict=True))
         return round(sum(saved) / len(self.weights))
 
     def is_close(self, groups: Sequence[GroupOp], together: Trial) -> bool:
-        """Whether the ends of the ranges may decide if groups take less time together."""
+        """True if the ends of the ranges may decide if groups take less time together."""
         apart, cycles = self.apart(groups).middle, together.cycles or 0
         return cycles <= CONTENDS * apart and apart <= CONTENDS * cycles
 
@@ -106,7 +106,7 @@ class Borders:
 
     @cached_property
     def copied(self) -> list[GroupOp]:
-        """The groups of which a result is copied to a graph output, because its memory is not that of one."""
+        """The groups whose result is copied to a graph output, because it is in other memory."""
         outputs = [
             (memory_root(value), value)
             for each in self.groups
@@ -123,7 +123,7 @@ class Borders:
         return [each for each in dict.fromkeys(copied) if isinstance(each, GroupOp)]
 
     def _is_free(self, group: GroupOp) -> bool:
-        """Whether a group moves nothing: its operands are computed in its result, or it is a part of one."""
+        """True if a group moves nothing: operands are computed in the result, or it is a part of one."""
         owners = [unaliased(value).owner for value in group.operands]
         if concat_offsets(self.context, group) is not None:
             return 2 * sum(isinstance(owner, GroupOp) for owner in owners) >= len(owners)

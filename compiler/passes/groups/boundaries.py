@@ -1,8 +1,8 @@
-"""Which of many possible stacks are tried: those with some boundaries first, then those near the best ones.
+"""Selects the stacks to try among many: first those at coarse boundaries, then those near the best ones.
 
-A network of n groups in a row has n * n / 2 stacks, and to price a long one takes as long as to compile it.
-Stacks that begin or end a few groups apart mostly take nearly the same time. Sliced sequences, which may be
-of any groups, are tried where the best stacks leave time to save.
+A network of n groups in a row has n * n / 2 stacks, and pricing a long one takes as long as compiling it.
+Stacks that begin or end a few groups apart mostly take nearly the same time. Sliced sequences, which may
+contain any groups, are tried where the best stacks leave time to save.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEAR = 3
 
 @dataclass(frozen=True)
 class StackSpan:
-    """The groups of a stack, by the numbers of the first and of the last one; and how many they are."""
+    """The groups of a stack: the numbers of the first and of the last one, and the number of groups."""
 
     first: int
     last: int
@@ -44,7 +44,7 @@ class StackSpan:
 
 
 def some(spans: Collection[StackSpan]) -> set[StackSpan]:
-    """Those to try first: short ones, and those that touch a coarse boundary or an end of the network."""
+    """The spans to try first: short ones, and those that touch a coarse boundary or an end of the network."""
     ends = {min(span.first for span in spans), max(span.last for span in spans) + 1}
     return {
         span
@@ -54,16 +54,17 @@ def some(spans: Collection[StackSpan]) -> set[StackSpan]:
 
 
 def near(spans: Iterable[StackSpan], best: Collection[StackSpan]) -> set[StackSpan]:
-    """Those whose boundaries are near those of the best stacks."""
+    """The spans whose boundaries are near those of the best stacks."""
     places = {place for span in best for place in span.boundaries}
     around = {place + by for place in places for by in range(-_NEAR, _NEAR + 1)}
     return {span for span in spans if around.issuperset(span.boundaries)}
 
 
 class Promise:
-    """Which groups may take less as a sliced sequence than in the stacks, and alone, where they would be.
+    """Lower bounds on sliced sequences: prunes those that cannot beat the chosen stacks and single groups.
 
-    ``stacks``: the groups of each stack, and its cycles, which count for its groups as they take time alone.
+    ``stacks``: the groups of each stack, and its cycles, which are divided over its groups in proportion to
+    their separate times.
     """
 
     def __init__(self, borders: Borders, stacks: Iterable[tuple[Sequence[GroupOp], int]]) -> None:
@@ -71,7 +72,7 @@ class Promise:
         machine = borders.context.machine
         self.ddr_bytes = ddr_rate(machine)
         self.tiles = fewest_tiles(borders.context.tiles)
-        """How many tiles load all weights at least."""
+        """The least number of tiles that load all weights."""
         self.share = {
             group: cycles / max(borders.apart(groups).middle, 1)
             for groups, cycles in stacks
@@ -79,9 +80,10 @@ class Promise:
         }
 
     def may_be_less(self, groups: Sequence[GroupOp]) -> bool:
-        """Whether the least that a sequence can take is less than what these groups take now.
+        """True if the lower bound of a sequence is less than the present time of these groups.
 
-        In a program of a range, stacks stay: what takes less at the usual sizes may take much more at others.
+        In a program of a range stacks stay: a sequence that is faster at usual sizes may be much slower at
+        others.
         """
         ranged = isinstance(self.borders.context, RangedContext)
         if ranged and any(each in self.share for each in groups):

@@ -1,4 +1,4 @@
-"""Which operations wait for which: orders of a block in which every value is made before it is used."""
+"""Dependences between operations, and orders of a block that respect them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Edges = Mapping[TensorOperation, set[TensorOperation]]
 
 
 class RunOrder:
-    """Operations in an order in which every one comes after those that it waits for.
+    """Operations in an order where each comes after all that it waits for.
 
-    ``before`` counts if the operations do not wait for each other with it.
+    The edges ``before`` are ignored if they would make a cycle.
     """
 
     def __init__(self, found: Sequence[TensorOperation], before: Edges) -> None:
@@ -27,7 +27,7 @@ class RunOrder:
         self.place = {operation: at for at, operation in enumerate(self.operations)}
 
     def between(self, some: Collection[TensorOperation]) -> set[TensorOperation]:
-        """The operations that wait for some of these, and that others of these wait for."""
+        """The operations on paths between ``some``: each waits for one of these, and one of these for it."""
         places = [self.place[each] for each in some]
         inner = self.operations[min(places) + 1 : max(places)]
         behind, ahead = set[Operation](some), set[Operation]()
@@ -45,8 +45,9 @@ class RunOrder:
 
 
 def in_order(found: Sequence[TensorOperation], before: Edges) -> list[TensorOperation] | None:
-    """The operations with those before them that ``before`` names, otherwise in their order; None if they
-    wait for each other."""
+    """The operations sorted by dependences and the edges ``before``, otherwise in their order; None for a
+    cycle.
+    """
     place = {operation: at for at, operation in enumerate(found)}
     after: dict[TensorOperation, list[TensorOperation]] = defaultdict(list)
     waits = dict.fromkeys(found, 0)

@@ -19,7 +19,7 @@ from compiler.search.plan import OTHER, PlanMisfit, cut_of_plan
 
 
 class GroupCostPass:
-    """Writes cut, estimate and spm_size of groups; nothing with effort ``off``, or with a plan.
+    """Writes cut, estimate and spm_size of groups; does nothing with effort ``off``, or with a plan.
 
     A plan says which groups become sequences: pass ``group_stack`` writes its decisions when these are made.
     """
@@ -36,7 +36,7 @@ class GroupCostPass:
 
 
 def planned_kinds(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
-    """What each group pays of the kinds of commands, before the sequences of a plan are made."""
+    """The share of each group in the cost of kinds of commands, before a plan's sequences are made."""
     kinds = search_of(context).count_kinds(context.templates)
     return {
         each: Trial(None, None, kinds=context.kind_use.shares(sorted(kinds[each.template.value.data])))
@@ -48,7 +48,7 @@ def planned_kinds(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
 def decide_as_planned(context: Context, module: ModuleOp, plan: Plan, parts: Mapping[GroupOp, Trial]) -> None:
     """Divide all groups as a plan says; PlanMisfit for a plan that does not fit.
 
-    ``parts``: what sequences pay of the kinds of commands, from ``planned_kinds`` of their groups.
+    ``parts``: the shares of sequences in the cost of kinds of commands, from ``planned_kinds``.
     """
     for template in context.templates:
         plan.decision(template.key, template.work.name)
@@ -71,7 +71,7 @@ def decide_as_planned(context: Context, module: ModuleOp, plan: Plan, parts: Map
 
 
 def rebuild_decisions(context: Context, module: ModuleOp) -> None:
-    """Leave in the context what the pass has left there, from the cuts of the groups of a module."""
+    """Restore the pass's results in the context, from the cuts of the groups of a module."""
     if context.plan is None and context.effort.total:
         search = search_of(context, _is_alone(module))
         search.count_kinds(context.templates)
@@ -85,7 +85,7 @@ def _write_decisions(context: Context, module: ModuleOp) -> None:
 
 
 def _is_alone(module: ModuleOp) -> bool:
-    """Whether the program has a single phase."""
+    """True if the program has a single phase."""
     return sum(computes(operation) for operation in operations(module)) == 1
 
 
@@ -121,7 +121,7 @@ def _planned(plan: Plan, template: Template, search: Search) -> SearchResult:
 
 
 def stack_decisions(context: Context, groups: Shares) -> Callable[[Template], SearchResult | None]:
-    """A search that decides how a sequence is divided; None if no candidate fits.
+    """A search for the division of a sequence; its result is None if no candidate fits.
 
     ``groups`` as in ``Estimates``.
     """

@@ -2,8 +2,8 @@
 
 Every operand of a group is loaded, its results are stored. In a sequence, values that stay in the scratchpads
 get their homes. Where a stage needs more of a value than a tile has, an exchange is inserted; so the code of
-a sequence follows from these operations. In other groups the lowering decides in which slices, and when,
-the data moves.
+a sequence follows from these operations. In other groups the lowering decides when data move, and in which
+slices.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _complete(context: Context, group: GroupOp) -> None:
 
 
 def _load(group: GroupOp) -> dict[SSAValue, SSAValue]:
-    """Insert the loads; returns what is loaded by the operand of the group."""
+    """Insert the loads; returns the loaded values by the operands of the group."""
     block, first = group.body.block, group.members[0]
     loads: dict[SSAValue, SSAValue] = {}
     for argument, value in zip(list(block.args), group.operands, strict=True):
@@ -73,9 +73,9 @@ def _store(group: GroupOp) -> None:
 
 
 def _insert(group: GroupOp, exchange: StageExchange, value: SSAValue, begins: list[TensorOperation]) -> None:
-    """Insert an exchange before a stage, for the stages from there on; ``begins``: where stages begin.
+    """Insert an exchange before a stage, for the stages from there on; ``begins``: first members of stages.
 
-    Their other operands are what a tile computes with its own share.
+    Earlier stages use the tile's own share.
     """
     before, owner = home_of(value), value.owner
     assert before is not None and isinstance(owner, TensorOperation)

@@ -1,8 +1,8 @@
 """Pass ``group_opt``: groups that no pattern has joined are merged where no value between them needs DDR.
 
 Pointwise operations join the group of the anchor whose result only they use; the remaining ones form chains.
-A value with users outside of the group must be its result. So these groups have one result, and take the
-place of their last members: no two groups can wait for each other.
+A value with users outside of the group must be its result. So these groups have one result and are placed at
+their last members; no two groups can wait for each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ FUSED = "fused"
 
 
 class GroupOptPass:
-    """Merges groups; nothing if there are no patterns, with which every operation has its own phase."""
+    """Merges groups.
+
+    Does nothing if there are no patterns, because then every operation has its own phase.
+    """
 
     name = "group_opt"
 
@@ -52,7 +55,7 @@ class _Draft:
 
 
 def _rounds(operation: TensorOperation) -> bool:
-    """Whether an operation is an anchor that could give FP32 in place of its shorter format."""
+    """True if an operation is an anchor that could give FP32 in place of its shorter format."""
     fmt = format_of(operation.results[0].type)
     return is_anchor(operation) and LOWERINGS[operation.op].takes_fp32 and fmt in (Format.FP16, Format.BF16)
 
@@ -105,9 +108,10 @@ class _Merger:
         return following
 
     def _has_chain_beside(self, member: TensorOperation, running: SSAValue) -> bool:
-        """Whether a chain makes another operand for an operation alone: then that chain takes the operation.
+        """True if a chain computes another operand only for this operation: then that chain takes it.
 
-        As a phase of its own, before that of the anchor, it would take longer than a sum in it saves.
+        Before the anchor the chain would be a separate phase, which costs more than a sum in the anchor
+        saves.
         """
         others = (value.owner for value in member.operands if value is not running)
         return any(
@@ -134,7 +138,7 @@ class _Merger:
 
     @staticmethod
     def _is_quantised(draft: _Draft) -> bool:
-        """Whether a draft's result, cast to FP32, is only quantised: a sequence has that with the anchor."""
+        """True if a draft's result, cast to FP32, is only quantised: a sequence does that with the anchor."""
         cast = sole_user(draft.members[-1].results[0])
         user = sole_user(cast.results[0]) if isinstance(cast, CastOp) else None
         return user is not None and user.op == "QuantiseInt8"

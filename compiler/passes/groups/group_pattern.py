@@ -1,7 +1,7 @@
 """Pass ``group_pattern``: every operation that needs code is put into a group, alone or as a pattern says.
 
-A match begins at an anchor or a pointwise operator and follows the only user of each result. Of two anchors
-that could take the same step the later one does, because the result of the other is complete by then.
+A match begins at an anchor or a pointwise operator and follows the only user of each result. If two anchors
+could take the same step, the later one does, because the result of the other is complete by then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GroupPatternPass:
 
 
 def _needs_group(operation: TensorOperation) -> bool:
-    """Whether an operation needs code; that of control flow is no phase, but has phases inside."""
+    """True if an operation needs a group; control flow does not, because its phases are inside."""
     return computes(operation) and not isinstance(operation, ControlOperation)
 
 

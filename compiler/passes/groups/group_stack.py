@@ -4,12 +4,12 @@ There are kinds of sequences (``patterns.sequences``): stacks of convolutions an
 normalizations and attention that are sharded over a mesh of tiles, convolutions with a global pool, and
 groups of any operators of which each tile computes slices.
 
-What one of them computes for the next stays in the scratchpad. From every group backwards, the groups whose
-results only the stack uses are added one after another, and each sequence of groups on the way is a possible
-stack. Its estimate is compared with those of its groups as they are, which ``group_cost`` found, and of the
-borders between them (``borders.py``). Among all possible stacks, those are made that together save the most
-cycles. At last groups grow into sequences that store several values (``growth.py``), where that saves time.
-A plan names the sequences instead, and has the cuts of all groups.
+Intermediate values of a sequence stay in the scratchpad. From every group backwards, the groups whose results
+only the stack uses are added one after another; each sequence of groups on the way is a possible stack. Its
+estimate is compared with the separate ones of its groups, from ``group_cost``, plus the borders between them
+(``borders.py``). The stacks that together save the most cycles are made. At last groups grow into sequences
+that store several values (``growth.py``), where that saves time. With a plan, the plan names the sequences
+and has the cuts of all groups.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_STATES = 64
 
 
 class GroupStackPass:
-    """Merges groups into stacks; without a plan nothing if nothing is searched, or all values are in DDR."""
+    """Merges groups into stacks; without a plan, only with a search and values that may stay on chip."""
 
     name = "group_stack"
 
@@ -57,7 +57,7 @@ class GroupStackPass:
             self._search(context, module, _kinds(context, module, patterns, _decided(context, module)))
 
     def _search(self, context: Context, module: ModuleOp, kinds: Sequence[Sequences]) -> None:
-        """Make the sequences that save most."""
+        """Make the sequences that save the most cycles."""
         made = _Stacker(context, kinds, list(operations(module))).best_stacks()
         for stack in made:
             stack.sequences.make(stack.joint)
@@ -79,13 +79,13 @@ class GroupStackPass:
 def _kinds(
     context: Context, module: ModuleOp, patterns: Iterable[SequencePattern], decided: dict[GroupOp, Trial]
 ) -> list[Sequences]:
-    """The sequences that patterns allow; they know the names of the groups, and what was decided of them."""
+    """The sequences that patterns allow, with the names of the groups and the decisions about these."""
     names = GroupNames(module)
     return [Sequences(context, pattern, decided, names) for pattern in patterns]
 
 
 def _decided(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
-    """The decisions of the search, if there was one, by the groups that they are for."""
+    """The decisions of the search, if there was one, by group."""
     return {
         each: context.results[each.template.value.data].best
         for each in operations(module)
@@ -94,7 +94,7 @@ def _decided(context: Context, module: ModuleOp) -> dict[GroupOp, Trial]:
 
 
 def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResult]]) -> None:
-    """Divide all results into those of the present templates, in their order, and the others."""
+    """Divide all search results into those of the present templates, in their order, and the others."""
     by_key = {template.key: result for template, result in known}
     context.results = [by_key.pop(template.key) for template in context.templates]
     context.other_results = [(template, result) for template, result in known if template.key in by_key]
@@ -102,7 +102,7 @@ def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResu
 
 @dataclass(frozen=True)
 class _Stack:
-    """A possible stack of a kind, where it is, and the cycles that it saves."""
+    """A possible stack of a kind: its span, and the cycles that it saves."""
 
     sequences: Sequences
     joint: Joint
@@ -111,12 +111,12 @@ class _Stack:
 
     @property
     def groups(self) -> Sequence[GroupOp]:
-        """Its groups in order."""
+        """The groups of the stack in order."""
         return self.joint.groups
 
     @property
     def cycles(self) -> int:
-        """Its estimate."""
+        """The estimated cycles of the stack."""
         return self.joint.result.best.cycles or 0
 
 
@@ -136,18 +136,18 @@ _States = dict[frozenset[GroupOp], _Selection]
 
 
 def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection) -> None:
-    """Enter a selection if it saves more than the one that is known for the same set of taken groups."""
+    """Enter a selection if it saves more than the known one for the same set of taken groups."""
     if taken not in states or states[taken].gain < selection.gain:
         states[taken] = selection
 
 
 def _counted(groups: Sequence[GroupOp]) -> int:
-    """How many groups a sequence has; a sum of bytes, which would be a step if it were of floats, is none."""
+    """Number of groups of a sequence, without sums of bytes: as floats they would be steps."""
     return sum(each.members[0].op != _SUM for each in groups)
 
 
 class _Candidates:
-    """The possible stacks of one kind, of which some are tried."""
+    """The possible stacks of one kind; if there are many, only some are tried."""
 
     def __init__(
         self, sequences: Sequences, borders: Borders, position: Mapping[TensorOperation, int]
@@ -160,20 +160,20 @@ class _Candidates:
 
     @cached_property
     def found(self) -> dict[StackSpan, list[GroupOp]]:
-        """The sequences of groups that may be stacked, by where they are."""
+        """The sequences of groups that may be stacked, by span."""
         sequences = (groups for last in self.borders.groups for groups in self._sequences(last))
         return {self._span(groups): groups for groups in sequences}
 
     @cached_property
     def by_end(self) -> dict[GroupOp, list[StackSpan]]:
-        """Where those are that end with a group."""
+        """The spans of possible stacks by their last group."""
         ending: dict[GroupOp, list[StackSpan]] = {each: [] for each in self.borders.groups}
         for span, groups in self.found.items():
             ending[groups[-1]].append(span)
         return ending
 
     def _first_tried(self) -> set[StackSpan]:
-        """All, or some if they are more than the effort allows; of those that may grow, none at first."""
+        """The spans to try first: all, or some if the effort allows fewer; none of a kind that may grow."""
         if self.pattern.kind.longest:
             return set(self.found)
         if self.pattern.kind.grows:
@@ -182,7 +182,7 @@ class _Candidates:
         return set(self.found) if whole else some(self.found)
 
     def try_more(self, best: Sequence[_Stack]) -> bool:
-        """Try more of them, now that the best of those that were tried are known; whether there are any."""
+        """Select more spans to try, near the best of those tried so far; False if there are none."""
         left = self.found.keys() - self.tried
         if self.pattern.kind.grows:
             promise = Promise(self.borders, [(stack.groups, stack.cycles) for stack in best])
@@ -194,7 +194,7 @@ class _Candidates:
 
     @cached_property
     def _ends(self) -> Collection[GroupOp]:
-        """The groups with which a stack may end: of the longest, those that are within no other that pays."""
+        """The groups with which a stack may end; if only longest ones count, none inside one that pays."""
         if not self.pattern.kind.longest:
             return self.borders.groups
         ends, inside = set[GroupOp](), set[GroupOp]()
@@ -205,7 +205,7 @@ class _Candidates:
         return ends
 
     def ending(self, last: GroupOp) -> Iterator[_Stack]:
-        """Those that end with ``last``, of those to try, and that save cycles."""
+        """The stacks to try that end with ``last`` and save cycles."""
         if last in self._ends:
             yield from self._priced(last)
 
@@ -219,7 +219,7 @@ class _Candidates:
                     yield stack
 
     def _stack(self, span: StackSpan) -> _Stack | None:
-        """The stack that is there; None if it is not possible, or saves nothing."""
+        """The stack of a span; None if it is not possible, or saves nothing."""
         groups = self.found[span]
         joint = self.sequences.searched(groups, self.borders)
         if joint is None:
@@ -266,9 +266,10 @@ class _Stacker:
         self.kinds = [_Candidates(sequences, borders, position) for sequences in kinds]
 
     def best_stacks(self) -> list[_Stack]:
-        """The stacks without a common group, of whatever kinds, that together save the most cycles.
+        """The disjoint stacks, of any kinds, that together save the most cycles.
 
-        Of more than the effort allows, some are tried, and those near the best ones until none is left.
+        If there are more than the effort allows, some are tried, then those near the best ones until none is
+        left.
         """
         while True:
             best = self._best_of_tried()
@@ -279,8 +280,8 @@ class _Stacker:
     def _best_of_tried(self) -> list[_Stack]:
         """The best stacks among those that are tried.
 
-        Groups are visited from the last to the first. A state is the set of earlier groups that are in
-        stacks already, with the best selection that leads to it.
+        Dynamic programming over groups, from the last to the first. A state is the set of earlier groups that
+        are already in stacks, with the best selection that leads to it.
         """
         states: _States = {frozenset(): _Selection(0, ())}
         for last in reversed(self.groups):

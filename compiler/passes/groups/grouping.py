@@ -1,4 +1,7 @@
-"""Which operations may run in one phase, and how groups are made and dissolved: used by the group passes."""
+"""Rules of which operations may run in one phase.
+
+Creation and dissolution of groups, for the group passes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ LONGEST_CHAIN = 24
 
 
 def is_anchor(operation: TensorOperation) -> bool:
-    """Whether an operation can apply steps to its result."""
+    """True if an operation can apply steps to its result."""
     entry = LOWERINGS.get(operation.op)
     return entry is not None and entry.anchor
 
@@ -43,7 +46,7 @@ class Fusion:
         self.context = context
 
     def is_pointwise(self, operation: TensorOperation) -> bool:
-        """Whether an operation can be a member of a chain."""
+        """True if an operation can be a member of a chain."""
         if isinstance(operation, CastOp):
             return chainable(operation.op, None)
         return isinstance(operation, NodeOperation) and chainable(
@@ -51,7 +54,7 @@ class Fusion:
         )
 
     def is_step(self, operation: TensorOperation, running: SSAValue) -> bool:
-        """Whether an operation can be a step that is applied to the value ``running`` of an anchor."""
+        """True if an operation can be a step that is applied to the value ``running`` of an anchor."""
         if not isinstance(operation, NodeOperation) or not _same_type(operation.results[0], running):
             return False
         others: list[SSAValue | None] = [None] * len(operation.operands)
@@ -65,7 +68,7 @@ class Fusion:
         return fusable(operation.op, call, tensors, tensor_of(self.context, running, ""))
 
     def joins(self, members: Members, more: Members) -> bool:
-        """Whether the pointwise operations of two groups can be one group."""
+        """True if the pointwise operations of two groups can be one group."""
         together = [*members, *more]
         shape = _shape(together[-1].results[0])
         inner = {value for member in together for value in member.results}
@@ -82,12 +85,12 @@ def _shape(value: SSAValue) -> tuple[object, object]:
 
 
 def _same_type(value: SSAValue, other: SSAValue) -> bool:
-    """Whether two values have the same shape, order and format."""
+    """True if two values have the same shape, order and format."""
     return _shape(value) == _shape(other) and format_of(value.type) is format_of(other.type)
 
 
 def _same_order(value: SSAValue, running: SSAValue) -> bool:
-    """Whether an operand has its axes in the order of the running value, or has at most one axis."""
+    """True if an operand has its axes in the order of the running value, or has at most one axis."""
     axes = open_axes(value)
     long = [axis for axis, extent in enumerate(shape_of(value.type)) if extent != 1 or axis in axes]
     return len(long) < 2 or order_of(value.type) is order_of(running.type)
@@ -96,8 +99,8 @@ def _same_order(value: SSAValue, running: SSAValue) -> bool:
 def group(members: Members, tag: str) -> GroupOp:
     """Replace operations of one block by a group, at the place of the last of them.
 
-    The values that they use must be computed before the last one. What other operations use of what they
-    compute is a result of the group, and so is what the last one computes.
+    The values that they use must be computed before the last one. The results of the group are the values
+    that other operations use, and the value of the last member.
     """
     block, following = members[-1].parent_block(), members[-1].next_op
     assert block is not None

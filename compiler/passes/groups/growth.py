@@ -1,7 +1,7 @@
-"""Growth: groups become one where a value that both need, or that one makes for the other, can stay on chip.
+"""Growth: groups become one if a value that both need, or that one computes for the other, can stay on chip.
 
-What others need of it is stored too, so the group has several results. Of all groups around a value those are
-joined that save the most cycles, again and again, until none saves any.
+Values that other groups need are stored too, so the group has several results. Among all groups around a
+value, those that save the most cycles are joined, repeatedly, until none saves any.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Groups = tuple[GroupOp, ...]
 
 
 def grown(context: Context, module: ModuleOp, sequences: Sequences) -> list[SearchResult]:
-    """Let the groups of a module grow; the decisions for those that were made, also on the way to others."""
+    """Let the groups of a module grow; returns the decisions for all groups made, intermediate ones too."""
     growth, made = _Growth(context, module, sequences), list[SearchResult]()
     while (best := growth.best()) is not None:
         found = list(operations(module))
@@ -42,7 +42,7 @@ def grown(context: Context, module: ModuleOp, sequences: Sequences) -> list[Sear
 
 
 class _Growth:
-    """``gains`` has what joints saved when they were last priced: what was made since may change that."""
+    """``gains`` has the savings of joints when they were last priced, which later joints may change."""
 
     def __init__(self, context: Context, module: ModuleOp, sequences: Sequences) -> None:
         self.context, self.module, self.sequences = context, module, sequences
@@ -52,7 +52,7 @@ class _Growth:
         self.most = len(sequences.by_key) + context.effort.grown
 
     def best(self) -> Joint | None:
-        """The groups that save the most cycles as one, of those that are tried."""
+        """The groups that save the most cycles as one, among the tried ones."""
         found = list(operations(self.module))
         possible = {each for each in found if isinstance(each, GroupOp) and can_grow(self.sequences, each)}
         candidates = self._candidates(found, possible)
@@ -68,7 +68,7 @@ class _Growth:
     def _best_of(self, joints: Sequence[Joint], cost: LayerCost) -> Joint | None:
         """The joint that saves most, if it saves any.
 
-        Those that saved most before are asked first, and others only if these save less now.
+        Joints that saved most before are priced first, and others only if these now save less.
         """
         fresh = set[Joint]()
         while joints:
@@ -83,7 +83,7 @@ class _Growth:
         return None
 
     def _try(self, candidates: Mapping[_Groups, int], borders: Borders, cost: LayerCost) -> None:
-        """Search for new candidates: for those first that save layers, then for those around large values."""
+        """Search for new candidates: first those that save layers, then those around large values."""
         new = [each for each in candidates if each not in self.known]
         new.sort(key=lambda each: (-cost.layers_saved(each), -candidates[each]))
         for each in new:
@@ -91,9 +91,9 @@ class _Growth:
             self.known[each] = self.sequences.searched(each, borders, more)
 
     def _candidates(self, found: Sequence[TensorOperation], possible: set[GroupOp]) -> dict[_Groups, int]:
-        """Groups that can be one, in their order, with the bytes of a value that they are around.
+        """Groups that can be one, in their order, with the bytes of the value that they share.
 
-        Groups that are between those around a value belong to them, unless control flow is there too.
+        Groups between those around a value are included, unless control flow is also between them.
         """
         order, sizes = RunOrder(found, state_edges(found)), dict[_Groups, int]()
         for some, size in _around_values(found, possible):
@@ -111,7 +111,7 @@ class _Growth:
 def _around_values(
     found: Sequence[TensorOperation], possible: set[GroupOp]
 ) -> Iterator[tuple[set[GroupOp], int]]:
-    """What makes a value and what uses it: all of these groups, and pairs; with the bytes of the value."""
+    """The maker and the users of each value: all of these groups, and pairs; with the bytes of the value."""
     for operation in found:
         for value in operation.results if not isinstance(operation, LoadConstOp) else ():
             around = [

@@ -1,7 +1,7 @@
-"""What groups save as one where the other phases are: no barrier is between the phases of a layer.
+"""Savings of joined groups among the other phases: no barrier is between the phases of a layer.
 
-Their engines overlap, so a layer takes less than its phases one after another. A tile executes the traces of
-these phases in a row, as a search lets it execute the trace of one.
+The engines of these phases overlap, so a layer takes less time than its phases one after another. The
+estimate executes the traces of these phases in a row, as a search does with the trace of one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RowPrices:
         return self._known[key]
 
     def _kinds(self, phase: _Phase) -> Shares:
-        """What a phase pays of first commands."""
+        """The share of a phase in the cost of first commands."""
         if isinstance(phase, Joint):
             return phase.result.best.kinds
         return self.sequences.decided[phase].kinds if phase in self.sequences.decided else NOTHING
@@ -62,7 +62,7 @@ _Rows = set[tuple[int, ...]]
 
 
 class LayerCost:
-    """The cost of the layers of a module (pass ``group_order``), as they are and with some groups as one."""
+    """The cost of the layers of a module (pass ``group_order``), now and with some groups as one."""
 
     def __init__(self, borders: Borders, prices: RowPrices) -> None:
         self.borders, self.prices, self.groups = borders, prices, borders.groups
@@ -76,7 +76,7 @@ class LayerCost:
         self._rows, self._count = self._layers(())
 
     def layers_saved(self, groups: Collection[GroupOp]) -> int:
-        """How many layers fewer there are, with as many barriers, if these groups are one."""
+        """Number of layers, and so of barriers, that are saved if these groups are one."""
         phase, layer = self._numbered(groups)
         used = {layer[own] for own, free in zip(phase, self._free, strict=True) if not free}
         if groups:
@@ -86,7 +86,7 @@ class LayerCost:
     def gain(self, joint: Joint) -> int:
         """Cycles that groups save as one.
 
-        0 for so few that estimates may be wrong about it, and if there are none where no phases overlap.
+        0 if the gain is within the error of estimates, or if there is none without overlapping phases.
         """
         rows, count = self._layers(joint.groups)
         borders, fewer = self.borders, self._count - count
@@ -100,7 +100,7 @@ class LayerCost:
         return gain if gain > least * borders.barrier.middle else 0
 
     def _layers(self, joined: Collection[GroupOp]) -> tuple[_Rows, int]:
-        """The phases of the layers, and how many layers there are; in some, values are only copied.
+        """The phases of the layers, and the number of layers; in some, values are only copied.
 
         The joined groups are the phase with the number after those of all groups.
         """
@@ -112,13 +112,13 @@ class LayerCost:
         return set(map(tuple, rows.values())), self._counted(rows, phase, layer)
 
     def _counted(self, used: Iterable[int], phase: list[int], layer: list[int]) -> int:
-        """How many layers there are: those that are ``used``, and those in which values are copied."""
+        """Number of layers: the ``used`` ones, and those in which values are copied."""
         return len({*used, *(layer[phase[at]] + 1 for at in self._copied)})
 
     def _numbered(self, joined: Collection[GroupOp]) -> tuple[list[int], list[int]]:
         """The phase of each group, and the layer of each phase.
 
-        What groups before the joined ones wait for is the same with and without them.
+        The dependences of groups before the joined ones are the same with and without the joint.
         """
         one = len(self.groups)
         phase = list(range(one))
@@ -131,8 +131,9 @@ class LayerCost:
         return phase, layer
 
     def _raised(self, phase: list[int], layer: list[int], first: int) -> bool:
-        """Give phases of the groups from ``first`` on higher layers than what they wait for; whether any
-        was too low."""
+        """Raise phases of the groups from ``first`` on above the layers that they wait for; True if any was too
+        low.
+        """
         one, raised = len(self.groups), False
         for at in range(first, one):
             own, least = phase[at], -1

@@ -1,4 +1,4 @@
-"""Sequences of groups that may become one group: their works, what a search says of them, and how they do."""
+"""Sequences of groups that may become one group: their works, their search results, and their creation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .views import state_edges, users_of
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Groups that may become one, in order: their work as one, and what a search says of it."""
+    """Groups that may become one, in order: their work as one, and its search result."""
 
     groups: Sequence[GroupOp]
     work: Work
@@ -49,7 +49,7 @@ class GroupNames:
         self._names = {each: name for name, each in self.groups.items()}
 
     def joined(self, groups: Sequence[GroupOp], made: GroupOp) -> list[str]:
-        """Give a sequence its name; the names of its groups, which are none any more."""
+        """Give a sequence its name; returns the names of its groups, which are no longer valid."""
         names = [self._names.pop(each) for each in groups]
         for name in names:
             del self.groups[name]
@@ -60,7 +60,7 @@ class GroupNames:
 class Sequences:
     """The sequences that a pattern allows.
 
-    ``decided`` has what a search decided for groups; groups that are made get their decisions there.
+    ``decided`` has the search's decisions for groups; new groups get their decisions there.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Sequences:
         self._symbols: dict[SSAValue, str] = {}
 
     def takes(self, operation: GroupOp) -> bool:
-        """Whether the pattern and the lowering of sequences allow a group."""
+        """True if the pattern and the lowering of sequences allow a group."""
         operators = self.pattern.operators
         allowed = ANY in operators or operation.members[0].op in operators
         return allowed and all(map(self.pattern.kind.takes, self.stages_of(operation)))
@@ -95,9 +95,9 @@ class Sequences:
         return together(self.pattern.kind, works, {self.symbol(value) for value in results_of(groups)})
 
     def searched(self, groups: Sequence[GroupOp], borders: Borders, more: bool = True) -> Joint | None:
-        """What a search says of these groups; None if they cannot be one, or if that does not fit.
+        """The search result for these groups as one; None if they cannot be one, or if no division fits.
 
-        Without ``more`` it only says what it knows of equal ones.
+        Without ``more`` nothing is searched: only known results of equal groups count.
         """
         work, target = self.work(groups), target_of(self.context)
         template = Template(template_key(signature(work, target)), work, target)
@@ -131,7 +131,7 @@ class Sequences:
     def make(self, joint: Joint, grown: bool = False) -> GroupOp:
         """Replace groups by one group with the decisions about it, at the place of the last of them."""
         template = Template(joint.result.key, joint.work, target_of(self.context))
-        best = with_ends(self.context, template, joint.result).best  # others are compared with it
+        best = with_ends(self.context, template, joint.result).best  # later joints are compared with it
         made = self.join(joint.groups, grown)
         write_decision(made, best)
         self.decided[made] = best
@@ -140,7 +140,7 @@ class Sequences:
     def join(self, groups: Sequence[GroupOp], grown: bool = False) -> GroupOp:
         """Replace groups by one group, at the place of the last of them.
 
-        ``grown``: the plan says that others may need what is between them.
+        ``grown``: the plan says that other groups may need intermediate values.
         """
         works = [work for each in groups for work in self.stages_of(each)]
         names = {
@@ -167,14 +167,14 @@ class Sequences:
 
 
 def can_grow(sequences: Sequences, group: GroupOp) -> bool:
-    """Whether a group can be a part of another; one that makes the new value of a state cannot."""
+    """True if a group can be a part of another; one that computes the new value of a state cannot."""
     users = (user for value in group.results for user in users_of(value))
     states = any(isinstance(user, OutputOp) and user.state is not None for user in users)
     return not states and sequences.takes(group)
 
 
 def move_to_first(found: Sequence[TensorOperation], groups: Sequence[GroupOp], made: GroupOp) -> None:
-    """Move what groups became to where the first of them was, or behind what it needs.
+    """Move the joined groups to the place of the first of them, or after the operations that they need.
 
     ``found`` are the operations before. The groups must have none between them.
     """
@@ -189,7 +189,7 @@ def move_to_first(found: Sequence[TensorOperation], groups: Sequence[GroupOp], m
 
 
 def results_of(groups: Collection[GroupOp]) -> list[SSAValue]:
-    """What groups compute that is used outside of them."""
+    """The values that groups compute and other operations use."""
     inside = set(groups)
     values = (value for each in groups for value in each.results)
     return [value for value in values if any(user not in inside for user in users_of(value))]
@@ -198,7 +198,7 @@ def results_of(groups: Collection[GroupOp]) -> list[SSAValue]:
 def _own_aliases(groups: Sequence[GroupOp]) -> dict[GroupOp, Members]:
     """Copies of the operations between groups that give values another shape, by the first group to use them.
 
-    The groups use the copies. What they were made of is erased if nothing else uses it.
+    The groups use the copies. Originals without another user are erased.
     """
     found: dict[GroupOp, Members] = {each: [] for each in groups}
     copies: dict[SSAValue, SSAValue] = {}
@@ -220,7 +220,7 @@ def _own_aliases(groups: Sequence[GroupOp]) -> dict[GroupOp, Members]:
 
 
 def _aliases(each: GroupOp, groups: Sequence[GroupOp]) -> Members:
-    """The operations that give a group values of others in another shape, in order."""
+    """The operations that reshape values of other groups for a group, in order."""
     found: Members = []
     for value in each.operands:
         way: Members = []
@@ -267,7 +267,7 @@ def _make_as_planned(module: ModuleOp, sequences: Sequences, wanted: PlannedSequ
 def _check_places(
     sequences: Sequences, groups: Sequence[GroupOp], grown: bool, found: Sequence[TensorOperation]
 ) -> None:
-    """ValueError unless groups can be one where they are."""
+    """ValueError unless groups can be one at their places."""
     order = RunOrder(found, state_edges(found)) if grown else RunOrder(found, defaultdict(set))
     places = [order.place[each] for each in groups]
     if len(places) < 2 or any(one >= other for one, other in pairwise(places)):

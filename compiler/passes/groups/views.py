@@ -1,4 +1,4 @@
-"""Views: values that are one range of bytes of another value, so that no code has to move them.
+"""Views: values that are one range of bytes of another value, and so need no code.
 
 The operands of a Concat can be computed directly in its result if each of them is one range of its bytes. A
 Slice whose result is one range of its operand's bytes is a view of the operand.
@@ -83,7 +83,7 @@ def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int
 
 
 def on_core(context: Context, operation: TensorOperation) -> bool:
-    """Whether the kernel core computes an operation, or an operator of a group: it stores through a cache."""
+    """True if the kernel core, which stores through a cache, computes an operation or a member of a group."""
     members = operation.members if isinstance(operation, GroupOp) else (operation,)
     return any(
         isinstance(member, NodeOperation)
@@ -99,7 +99,7 @@ def _slicing_member(operation: TensorOperation) -> NodeOperation | None:
 
 
 def _is_old_state(context: Context, value: SSAValue) -> bool:
-    """Whether a value is what a state was before the step."""
+    """True if a value is the old value of a state."""
     pasts = (past for past, _ in context.graph.states)
     return isinstance(value.owner, InputOp) and value.owner.node.data in pasts
 
@@ -107,7 +107,7 @@ def _is_old_state(context: Context, value: SSAValue) -> bool:
 def slice_view(context: Context, operation: TensorOperation) -> View | None:
     """The operand of a Slice or a Take and the byte offset of the result in it.
 
-    None if the operation is neither, if the sizes of a run say what it takes, or if the result is not a
+    None if the operation is neither, if its indices depend on the sizes of a run, or if the result is not a
     single range of the operand's bytes. A Take of a state is a copy: other parts may have been written.
     """
     member = _slicing_member(operation)
@@ -125,7 +125,7 @@ def slice_view(context: Context, operation: TensorOperation) -> View | None:
 
 
 def stays_in_place(context: Context, operation: TensorOperation) -> bool:
-    """Whether an operation is a Send in the background: its result is the tensor that is on its way."""
+    """True if an operation is a Send in the background: its result is the tensor in transit."""
     member = sole_member(operation, SEND)
     return member is not None and in_background(_call(context, operation, member))
 
@@ -162,14 +162,14 @@ def outside(operation: TensorOperation, value: SSAValue) -> SSAValue | None:
 
 
 def same_memory(value: SSAValue) -> SSAValue:
-    """The value that a value is in another shape."""
+    """The original of a reshaped value."""
     while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
         value = value.owner.operands[0]
     return value
 
 
 def memory_root(value: SSAValue) -> SSAValue:
-    """The value whose memory may hold a value: of which it is a part, perhaps in another shape."""
+    """The value whose memory may hold a value, as a part of it and perhaps in another shape."""
     value = same_memory(value)
     while isinstance(value.owner, TensorOperation) and (part := _slicing_member(value.owner)):
         whole = outside(value.owner, part.operands[0])
@@ -189,7 +189,7 @@ def readers_of(found: Sequence[TensorOperation]) -> dict[SSAValue, list[TensorOp
 
 
 def state_edges(found: Sequence[TensorOperation]) -> Edges:
-    """The edges by which what makes the new value of a state comes after what reads the old one."""
+    """The edges that place the operation with the new value of a state after the readers of the old one."""
     inputs = {each.node.data: each.results[0] for each in found if isinstance(each, InputOp)}
     if not any(isinstance(each, OutputOp) and each.state is not None for each in found):
         return defaultdict(set)
@@ -205,7 +205,7 @@ def state_edges(found: Sequence[TensorOperation]) -> Edges:
 
 
 def users_of(value: SSAValue) -> Iterator[Operation]:
-    """The operations that use a value in any shape, other than to give it one."""
+    """The operations that use a value in any shape, except for those that reshape it."""
     for use in value.uses:
         if isinstance(use.operation, TensorOperation) and is_alias(use.operation):
             yield from users_of(use.operation.results[0])
