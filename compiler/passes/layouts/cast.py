@@ -81,8 +81,8 @@ class _Casts:
     def after_input(self, operation: InputOp) -> None:
         """Cast an input of another format.
 
-        It is not rounded before what quantises it, which would change it, nor if all that reads it computes
-        in FP32, which may be because the format cannot hold it.
+        It is not rounded before an operation that quantises it, which would change the result. Nor is it if
+        all readers compute in FP32, perhaps because the format cannot hold its values.
         """
         value, compute = operation.results[0], self.context.compute
         if not format_of(value.type).is_float or format_of(value.type) is compute:
@@ -116,7 +116,7 @@ def _round_as_declared(operation: TensorOperation, fmt: Format) -> None:
 
 
 def _quantises(operation: TensorOperation) -> bool:
-    """Whether an operation rounds its operand to integers."""
+    """True if an operation rounds its operand to integers."""
     return operation.op == "QuantiseInt8"
 
 

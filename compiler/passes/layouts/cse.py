@@ -87,7 +87,7 @@ class _Merger:
 
 
 def _wanted(operation: TensorOperation) -> tuple[bool, ...]:
-    """Which results of the operator the operation has."""
+    """For each result of the operator, True if the operation has it."""
     values = operation.values if isinstance(operation, NodeOperation) else None
     if not isinstance(values, ArrayAttr):
         return ()

@@ -60,7 +60,7 @@ def policy(operation: TensorOperation) -> Order:
 
 
 def fits(operation: TensorOperation, order: Order) -> bool:
-    """Whether an operation that follows its operands can compute in an order."""
+    """True if an operation that follows its operands can compute in an order."""
     result = operation.results[0].type
     if order is Order.PLAIN:
         return True
@@ -82,25 +82,26 @@ def fits(operation: TensorOperation, order: Order) -> bool:
 
 
 def _joins_channels(operation: TensorOperation) -> bool:
-    """Whether a Concat joins channels of tensors that can all be blocked."""
+    """True if a Concat joins channels of tensors that can all be blocked."""
     axis, rank = _attribute(operation, "axis"), _rank(operation.results[0])
     return axis in (1, 1 - rank) and all(map(_in_planes, operation.operands))
 
 
 def _in_planes(value: SSAValue) -> bool:
-    """Whether a value can be stored in planes of channels."""
+    """True if a value can be stored in planes of channels."""
     return blockable(value.type) or in_integers(value)
 
 
 def _gives_image(operation: TensorOperation) -> bool:
-    """Whether an operation is a Transpose of the last axis to axis 1: its result has the same bytes, channels
-    last."""
+    """True if an operation is a Transpose of the last axis to axis 1: its result has the same bytes, channels
+    last.
+    """
     rank = _rank(operation.results[0]) if operation.op == "Transpose" else 0
     return rank > 2 and _attribute(operation, "perm") == (0, rank - 1, *range(1, rank - 1))
 
 
 def _takes_image(operation: TensorOperation) -> bool:
-    """Whether an operation is a Transpose of axis 1 to the end: the bytes of the operand, channels last."""
+    """True if an operation is a Transpose of axis 1 to the end: the bytes of the operand, channels last."""
     rank = _rank(operation.results[0]) if operation.op == "Transpose" else 0
     return rank > 2 and _attribute(operation, "perm") == (0, *range(2, rank), 1)
 
@@ -112,14 +113,14 @@ def _attribute(operation: TensorOperation, name: str) -> object:
 
 
 def _fits_blocked(value: SSAValue, result: Attribute) -> bool:
-    """Whether a pointwise operation on blocked tensors can take an operand, blocked as well or broadcast."""
+    """True if a pointwise operation on blocked tensors can take an operand, blocked as well or broadcast."""
     if not format_of(value.type).is_float and not in_integers(value):
         return False
     return _is_flexible(value) or _rank(value) == len(shape_of(result))
 
 
 def in_integers(value: SSAValue) -> bool:
-    """Whether a value has integers of an operator that can compute them in planes of channels."""
+    """True if a value has integers of an operator that can compute them in planes of channels."""
     owner = value.owner
     if not isinstance(owner, TensorOperation) or not integers_blockable(value.type):
         return False
@@ -171,12 +172,12 @@ def price(value: SSAValue, before: Order, after: Order) -> int:
 
 
 def is_one(value: SSAValue) -> bool:
-    """Whether a tensor always has a single element, so that all orders are the same."""
+    """True if a tensor always has a single element, so that all orders are the same."""
     return math.prod(shape_of(value.type)) == 1 and not open_axes(value)
 
 
 def _is_flexible(value: SSAValue) -> bool:
-    """Whether a value can have any order without cost."""
+    """True if a value can have any order without cost."""
     return is_one(value) or _constant(value)
 
 

@@ -1,7 +1,7 @@
 """States and replaceable constants that only pass through a cast are stored in the format of the computation.
 
-The program then casts none of them. The numbers stay the same: what was rounded to a format is not changed by
-becoming FP32 and being rounded to it again.
+The program then casts none of them. The numbers stay the same, since a number that was rounded to a format
+survives a cast to FP32 and back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def store_as_computed(context: Context, module: ModuleOp) -> None:
 
 
 def _computed_in(past: SSAValue, present: OutputOp) -> Format | None:
-    """The format to which all that uses the old value casts it, and from which the new one comes."""
+    """The format to which all users of the old value cast it, and from which the new one is cast."""
     cast = present.operands[0].owner
     if not isinstance(cast, CastOp) or format_of(past.type) is not Format.FP32:
         return None
@@ -45,7 +45,7 @@ def _computed_in(past: SSAValue, present: OutputOp) -> Format | None:
 
 
 def _cast_to(value: SSAValue) -> Format | None:
-    """The format to which all that uses an FP32 value casts it, if hosts round to it."""
+    """The format to which all users of an FP32 value cast it, if hosts round to it."""
     users = [use.operation for use in value.uses]
     formats = {format_of(user.results[0].type) if isinstance(user, CastOp) else None for user in users}
     fmt = formats.pop() if len(formats) == 1 and format_of(value.type) is Format.FP32 else None
@@ -53,7 +53,7 @@ def _cast_to(value: SSAValue) -> Format | None:
 
 
 def _retype(past: SSAValue, present: OutputOp, fmt: Format) -> None:
-    """Change the format of a state and erase its casts, except for what other outputs need."""
+    """Change the format of a state and erase its casts, except those that other outputs need."""
     after = present.operands[0].owner
     assert isinstance(after, CastOp)
     present.operands[0] = after.operands[0]
