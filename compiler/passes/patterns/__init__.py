@@ -1,4 +1,4 @@
-"""Patterns: sequences of operators that are to run in one phase, as named sets or from files.
+"""Patterns: sequences of operators that should run in one phase, as named sets or from files.
 
 A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority, and at most one table
 for each kind of sequences (``[stack]``, ``[sharded]``, ``[pooled]``) that says which groups may become one
@@ -76,7 +76,7 @@ class PatternTrie:
             self.following.setdefault(operator, PatternTrie()).add(pattern, place + 1)
 
     def after(self, operator: str) -> list[PatternTrie]:
-        """The nodes that an operator leads to."""
+        """The child nodes that an operator leads to."""
         return [self.following[key] for key in (operator, ANY) if key in self.following]
 
 

@@ -23,14 +23,14 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class SequenceKind:
-    """How groups become one phase.
+    """A kind of sequence: how its groups become one phase.
 
     ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
-    together. ``operators``: those at which a group begins, ANY for all. ``takes`` says whether a group can be
-    one of a sequence, ``check`` raises ValueError for a sequence that is not possible, and ``place`` says
-    where the tiles have the values of one that has a cut. ``longest``: of sequences that end with the same
-    group, or within one that saves time, only the longest is tried. ``grows``: whether one can have several
-    results, and so can take groups of which others need something too.
+    together. ``operators``: those at which a group begins, ANY for all. ``takes`` is True if a group can be
+    in a sequence. ``check`` raises ValueError for an impossible sequence. ``place`` returns the homes of the
+    values of a sequence with a cut. ``longest``: among sequences that end with the same group, or inside one
+    that saves time, only the longest is tried. ``grows``: True if a sequence can have several results, so
+    that other groups may need its intermediate values.
     """
 
     table: str
@@ -53,7 +53,7 @@ KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 
 
 def kind_of(operators: Sequence[str]) -> SequenceKind | None:
-    """The kind of sequence that a group with these members is; None if it is none.
+    """The kind of sequence of a group with these members; None if it is no sequence.
 
     Its first member begins a stage, and so does another one. Pointwise operators and casts alone are a chain.
     """
