@@ -23,7 +23,10 @@ _MOST_RUNS = 16
 
 @dataclass(frozen=True)
 class _Rule:
-    """The sizes with a product of dimensions from ``bound`` on, or below it, have a version."""
+    """Selects ``version`` if the product of ``names`` is at least ``bound``.
+
+    If not ``above``, if it is less.
+    """
 
     names: tuple[str, ...]
     bound: int
@@ -55,7 +58,10 @@ def chosen_version(
 
 
 def _rules(ranges: Ranges, number: Array) -> tuple[list[_Rule], int] | None:
-    """Rules for all versions but one, each for what those before it leave, and that one; None without any."""
+    """Rules for all versions but one, in order, and the remaining version.
+
+    None if rules cannot tell them apart.
+    """
     left = np.ones(len(number), bool)
     others = [*range(1, int(number.max()) + 1), 0]
     found: list[_Rule] = []
@@ -70,7 +76,7 @@ def _rules(ranges: Ranges, number: Array) -> tuple[list[_Rule], int] | None:
 
 
 def _rule(ranges: Ranges, left: Array, wanted: Array, version: int) -> _Rule | None:
-    """The rule that holds for the points of a version and for no others that are left."""
+    """A rule for exactly the points of a version, among the points that are left."""
     inside, outside = left & wanted, left & ~wanted
     for count in range(1, len(ranges.names) + 1):
         for names in combinations(ranges.names, count):

@@ -1,7 +1,7 @@
-"""The last code of versions: for their own points alone, with copies of buffers at one distance.
+"""The final code of versions: only for their own points, with second copies of buffers at one distance.
 
-Which points a version is for is known when all versions are there, and which buffers have second copies when
-they are placed. What had to be left open until then takes no instructions any more.
+The points of a version are known when all versions exist, and second copies of buffers when these are placed.
+Code that had to cover the alternatives until then is no longer needed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def finished(context: RangedContext, code: PhaseCode, version: Version) -> Versi
 
 
 def _smallest(context: RangedContext, code: PhaseCode, version: Version) -> Version | None:
-    """The version in small code: without what other points need, if that is possible.
+    """The version in small code: without code for other points, if that is possible.
 
-    A sequence may be divided in a way of which it is only known that it is right for more points.
+    A sequence's division may be known to be right only for more points; then the code is made for these.
     """
     with suppress(*UNTRACED):
         found = _made_for(context, code, version, version.points)

@@ -1,8 +1,8 @@
-"""Literals: addresses and numbers that several instructions make, in a table behind the code.
+"""Literals: addresses and numbers that several instructions make, in a table after the code.
 
-An instruction of an engine contains its addresses and numbers. Where it takes them from registers instead, as
-in code for a range of sizes, the core makes them: an address in DDR takes four instructions, a number of 32
-bits two. Loaded from a table each takes one.
+An instruction of an engine contains its addresses and numbers. If it takes them from registers instead, as in
+code for a range of sizes, the core makes them. An address in DDR then takes four instructions, a number of 32
+bits two. Loaded from a table, each takes one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLACE = re.compile(r"(?P<symbol>[^+-]+)(?P<offset>[+-]\d+)?$")
 
 
 class _Literal(NamedTuple):
-    """What an entry of the table contains, the instruction that loads it, and its bytes there."""
+    """An entry of the table: its content, the instruction that loads it, and its bytes there."""
 
     text: str
     load: str
@@ -58,13 +58,13 @@ def with_literals(start: Sequence[str], code: Sequence[Sequence[str]]) -> tuple[
 
 
 def _numbers(lines: Iterable[str]) -> dict[str, int]:
-    """The numbers that symbols of the code stand for."""
+    """The values of the symbols in the code."""
     found = (match for line in lines if (match := _DEFINED.match(line)))
     return {match[1]: int(match[2], 0) for match in found}
 
 
 def _literal(line: str, numbers: Mapping[str, int]) -> tuple[_Literal, int] | None:
-    """What a line makes that a table can contain, and the bytes of its instructions."""
+    """The literal that a line makes, if a table can contain it, and the bytes of the line's instructions."""
     match = _LOADED.match(line)
     if match is None or "%" in match[3]:
         return None
@@ -86,7 +86,7 @@ def _address(text: str) -> tuple[_Literal, int]:
 
 
 def _value(text: str, numbers: Mapping[str, int]) -> int | None:
-    """The number that a text stands for; None for another symbol."""
+    """The value of a number or symbol; None for an unknown symbol."""
     match = _PLACE.match(text)
     if match is None or match["symbol"] not in numbers:
         return int(text, 0) if re.match(r"-?\d", text) else None
@@ -94,7 +94,7 @@ def _value(text: str, numbers: Mapping[str, int]) -> int | None:
 
 
 def _entries(uses: Mapping[tuple[_Literal, int], int]) -> list[tuple[_Literal, int]]:
-    """What is worth a place in the table, the longest first, as far as loads reach."""
+    """The literals that pay in the table, the longest first, as far as loads reach."""
     saved = {
         (literal, size): count * (size - _LOAD_BYTES) - literal.bytes
         for (literal, size), count in uses.items()

@@ -31,7 +31,7 @@ _LONGEST_PART = 6
 
 
 class Way(Enum):
-    """Who divides the work of a phase: the search at the usual sizes, one at others, or the lowering.
+    """The origin of a division: the search at the usual sizes, one at others, or the lowering's rule.
 
     A sequence is searched as one, or in parts.
     """
@@ -44,9 +44,9 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class PhaseDivision:
-    """How the work of a version is divided: ``cut`` as one, or ``parts`` of a sequence, each by its cut.
+    """The division of a version's work: ``cut`` as one, or ``parts`` of a sequence, each by its cut.
 
-    Neither where the group or the lowering decides.
+    Neither is set if the group or the lowering decides.
     """
 
     way: Way
@@ -56,7 +56,7 @@ class PhaseDivision:
 
 @dataclass
 class PhaseCode:
-    """Generates the code of a phase for ``context.domain``; ``searches`` has what was searched."""
+    """Generates the code of a phase for ``context.domain``; ``searches`` caches search results."""
 
     context: RangedContext
     number: int
@@ -69,11 +69,11 @@ class PhaseCode:
         return self.operation.node.data
 
     def kernel(self, version: int, division: PhaseDivision) -> Kernel:
-        """The code of a version, by its number; what ``generate`` raises."""
+        """The code of a version, by its number; raises the errors of ``generate``."""
         return self.kernel_of(f"p{self.number}v{version}" if version else f"p{self.number}", division)
 
     def kernel_of(self, prefix: str, division: PhaseDivision, smallest: bool = False) -> Kernel:
-        """The code whose symbols begin with ``prefix``; what ``generate`` raises."""
+        """The code whose symbols begin with ``prefix``; raises the errors of ``generate``."""
         work = work_of(self.context, self.operation)
         target = replace(target_of(self.context), compact=True, smallest=smallest)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
@@ -89,7 +89,10 @@ class PhaseCode:
         return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
 
     def division(self, way: Way) -> PhaseDivision:
-        """What a search at the domain's point decides; CapacityError if a sequence does not fit as one."""
+        """The division that a search finds at the domain's point.
+
+        CapacityError if a sequence does not fit as one.
+        """
         searched = way is not Way.DECIDED and way is not Way.RULE and bool(self.context.effort.total)
         if way is Way.TOGETHER:
             trial = self._search(self._known_work()) if searched else None
@@ -141,7 +144,7 @@ class PhaseCode:
     def _part_trial(self, sequence: Work, begin: int, end: int) -> Trial | None:
         """The best division of some stages of a sequence as one part; None if they cannot be a part.
 
-        A part stores the result of its last stage alone, so nothing else may need another.
+        A part stores only the result of its last stage, so nothing else may need an earlier one.
         """
         stages = sequence.stages
         part = stages[begin:end]

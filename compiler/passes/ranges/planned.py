@@ -1,4 +1,4 @@
-"""Versions of phases in plans: what was decided of each, and the code for it again."""
+"""Versions of phases in plans: the decisions about each, and its code made again from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .versions import Version, version_at
 
 
 def plan_of_version(version: Version, ranges: Ranges) -> PlannedVersion:
-    """What was decided of a version."""
+    """The decisions about a version."""
     division, alive = version.division, version.domain.alive
     return PlannedVersion(
         version.number,
@@ -77,7 +77,7 @@ def _as_planned(
 
 
 def _version(context: RangedContext, code: PhaseCode, wanted: PlannedVersion, ranges: Ranges) -> Version:
-    """A version of a phase; ValueError if its code is not right for what it is to be used for."""
+    """A version of a phase; ValueError if its code is not right for all its points."""
     for each in ranges.dimensions:
         if not each.least <= wanted.at.get(each.name, each.least - 1) <= each.most:
             where = f"{each.name}={wanted.at.get(each.name)}"
@@ -106,7 +106,7 @@ def _runs(points: Array) -> Runs:
 
 
 def _points(runs: Runs | None, count: int) -> Array:
-    """Of all points those with these numbers; all for None."""
+    """The points with these numbers; all for None."""
     found = np.full(count, runs is None)
     for begin, end in runs or ():
         if not 0 <= begin < end <= count:

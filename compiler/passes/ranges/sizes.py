@@ -1,8 +1,8 @@
 """Pass ``sizes``: operations get the formulas of extents that the sizes of a run decide.
 
 The graph is read and rewritten at several points of the ranges. Where an extent differs, it is a product of
-dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. A Slice takes
-what a run needs of a constant that grows along several axes. A program of one size has none of this.
+dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. If a constant
+grows along several axes, a Slice takes the part that a run needs. A program of one size has none of this.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SizesPass:
             try:
                 point = context.ranges.all_rows(state.before, state.new)
                 graph = self._rewritten(context, point)
-            except GraphError:  # a model that takes no empty cache, or fewer rows at once
+            except GraphError:  # the model refuses an empty cache, or so many rows at once
                 return None
             return graph if same_structure(graph, first) else None
 
@@ -134,7 +134,7 @@ def _check_inputs(context: RangedContext, ranged: RangedGraph) -> None:
 
 
 def _is_one_plus_number(formula: ExtentFormula) -> bool:
-    """Whether a formula is a dimension plus a number, as what a state has after a known number of rows."""
+    """True if a formula is a dimension plus a number, as the extent of a state after a known step."""
     (name, *_) = formula.names or ("",)
     return formula.offset > 0 and str(formula) == f"{name} + {formula.offset}"
 

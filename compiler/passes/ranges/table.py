@@ -53,14 +53,14 @@ class SizeTable:
         self._texts = {text: names.of(size) for text, size in loads.items()}
 
     def _place_at(self, offset: int) -> str:
-        """The operand for what is so many bytes from the beginning of the table."""
+        """The operand for the place ``offset`` bytes from the beginning of the table."""
         number = offset // (2 * _REACH)
         return f"{offset - self._middles[number]}({BASES[number]})"
 
     def resolved(self, phases: Sequence[Sequence[str]]) -> list[list[str]]:
         """The lines of phases with the places of the sizes that they load.
 
-        One that is loaded once, and is an instruction away from another one, is computed where it is needed.
+        A size that is loaded once, and is one instruction from another size, is computed in place.
         """
         texts = (text for lines in phases for line in lines if (text := line.partition(SIZE_PREFIX)[2]))
         self._counts = Counter(self._texts[text] for text in texts)
@@ -83,7 +83,7 @@ class SizeTable:
         yield instruction_text(form[0], f"{register}, {register}, {form[1]}") + f"  # {text}"
 
     def _is_computed_once(self, size: Size) -> bool:
-        """Whether a size is needed at one place of the code alone, where another one of the table is."""
+        """True if a size is needed at only one place of the code, where its operand is in the table."""
         text = self._names.of(size)
         other = isinstance(size.left, Size) and self._names.of(size.left) in self.places
         return other and self._counts[text] == self._uses[text] == 1
@@ -91,7 +91,7 @@ class SizeTable:
     def code(self, names: Sequence[str], words: Sequence[Size], phases: Sequence[Sequence[str]]) -> list[str]:
         """The shape program: dimensions from the shape block, all sizes, then ``words`` into the block.
 
-        Only what it or the ``phases`` load gets a place in the table.
+        Only sizes that it or the ``phases`` load get a place in the table.
         """
         out = Emitter()
         out.comment("sizes of the run")
@@ -118,7 +118,7 @@ class SizeTable:
 
 
 def _move(out: Emitter, register: str, distance: int) -> None:
-    """An address so far from the stack pointer."""
+    """Put the address ``distance`` bytes from the stack pointer into a register."""
     if distance in IMMEDIATES:
         out.instruction("addi", register, STACK, str(distance))
         return
@@ -139,7 +139,7 @@ def _place(line: str) -> str:
 
 
 class _Names:
-    """One name for all sizes that are equal at all points: the text of the one that was named first."""
+    """One name for sizes that are equal at all points: the text of the first of them."""
 
     def __init__(self) -> None:
         self._by_values: dict[bytes, str] = {}
@@ -149,7 +149,7 @@ class _Names:
 
 
 class _SizeCode:
-    """Computes sizes one after another; registers keep what they hold as long as there are others."""
+    """Computes sizes one after another; registers keep sizes for reuse until all are taken."""
 
     def __init__(self, out: Emitter, places: Mapping[str, str], names: _Names) -> None:
         self._out, self._places, self._names = out, places, names
@@ -166,7 +166,7 @@ class _SizeCode:
         return register
 
     def computed(self, size: Size) -> str:
-        """The register of a size that is computed of others."""
+        """The register of a size that is computed from others."""
         left = self._operand(size.left)
         self._used.append(left)
         if size.op == "ceil" and isinstance(size.right, int) and size.right - 1 in IMMEDIATES:
@@ -198,7 +198,7 @@ class _SizeCode:
         return target
 
     def _operand(self, value: int | Size) -> str:
-        """The register of a number or a size: as it is, from the table, or computed."""
+        """The register of a number or a size: at hand, from the table, or computed."""
         text = self._names.of(value) if isinstance(value, Size) else str(value)
         if text in self._held:
             register = self._held[text] = self._held.pop(text)
@@ -210,7 +210,7 @@ class _SizeCode:
         return register
 
     def _new(self, text: str) -> str:
-        """A register for another value: a free one, or that which was asked for longest ago."""
+        """A register for another value: a free one, or the least recently used one."""
         if self._free:
             register = self._free.pop(0)
         else:
@@ -228,7 +228,7 @@ def _with_immediate(size: Size) -> tuple[str, int] | None:
 
 
 def _apply(out: Emitter, op: str, target: str, left: str, right: str) -> None:
-    """target = left op right, in a register that is none of theirs."""
+    """target = left op right; ``target`` is another register than both operands."""
     if op in _NAMES:
         out.instruction(_NAMES[op], target, left, right)
     elif op == "ceil":
@@ -251,7 +251,7 @@ def _apply(out: Emitter, op: str, target: str, left: str, right: str) -> None:
 
 
 def _parts(size: Size) -> Iterator[Size]:
-    """A size and what it is computed from, the latter first."""
+    """A size and the sizes from which it is computed, the latter first."""
     for operand in (size.left, size.right):
         if isinstance(operand, Size):
             yield from _parts(operand)
@@ -259,7 +259,7 @@ def _parts(size: Size) -> Iterator[Size]:
 
 
 def _count(size: Size, uses: Counter[str], names: _Names) -> None:
-    """Count how often the parts of sizes are needed, each with what is computed from it once."""
+    """Count the uses of a size and its parts; the parts of equal sizes count once."""
     text = names.of(size)
     uses[text] += 1
     if uses[text] == 1:

@@ -1,7 +1,7 @@
 """Instructions of the kernel core whose results nothing reads.
 
-A lowering may keep a value in a register of which it turns out later that it is not needed: all that was
-computed of it is a number, or is a size that the program has computed at its start.
+A lowering may keep a value in a register that turns out to be superfluous. Everything computed from it is a
+constant number, or a size that the program has computed at its start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORD = re.compile(r"[\w.%+-]+")
 
 @dataclass(frozen=True)
 class _Line:
-    """What a line reads, the register that is all that it writes, and the label to which it may jump."""
+    """The registers that a line reads, its only effect if that is one register, and its jump target."""
 
     reads: Set[str]
     writes: str = ""
@@ -42,7 +42,7 @@ class _Line:
 def without_unused(lines: Sequence[str]) -> list[str]:
     """The lines of a phase without instructions whose results nothing reads.
 
-    A phase reads no register of the pool that another one has written.
+    No phase reads a register of the pool that another phase has written.
     """
     code = [_read(line) for line in lines]
     following = [_following(code, number) for number in range(len(code))]
@@ -66,7 +66,7 @@ def _is_needed(line: _Line, needed: Sequence[Set[str]], following: Sequence[int]
 
 
 def _needed_before(line: _Line, needed: Sequence[Set[str]], following: Sequence[int]) -> Set[str]:
-    """The registers whose content is needed before a line."""
+    """The registers whose contents are needed before a line."""
     after: Set[str] = frozenset().union(*(needed[number] for number in following))
     if not line.writes:
         return after | line.reads
@@ -74,7 +74,7 @@ def _needed_before(line: _Line, needed: Sequence[Set[str]], following: Sequence[
 
 
 def _following(code: Sequence[_Line], number: int) -> tuple[int, ...]:
-    """The lines that may be executed after a line; that behind the last one is the end of the phase."""
+    """The lines that may be executed after a line; the number after the last one is the end of the phase."""
     line = code[number]
     found = [number + 1] if line.goes_on else []
     if line.target:

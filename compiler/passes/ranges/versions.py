@@ -1,7 +1,7 @@
 """Code of a phase for all sizes of a range: versions, each for some of them.
 
-A version is generated as for one point of the ranges, and is right for all points at which nothing would have
-been decided differently. Others are generated until every point has one.
+A version is generated for one point of the ranges. It is right for all points at which every decision would
+have been the same. Versions are generated until every point has one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Code of a phase, the points for which it is, and that for which it was made, with a division.
+    """Code of a phase, the points for which it is used, and the one for which it was made, with a division.
 
     ``number`` is in its symbols, and ``right_for`` are the points for which it had to be right.
     """
@@ -55,7 +55,7 @@ class Version:
     right_for: Array
 
     def for_points(self, points: Array) -> Version:
-        """The version where it is for fewer points."""
+        """The same version for fewer points."""
         return replace(self, points=points)
 
     def cycles(self, machine: Machine, point: int) -> int:
@@ -65,7 +65,7 @@ class Version:
 
     @contextmanager
     def _at(self, point: int) -> Iterator[None]:
-        """Decisions about the code are those for a point."""
+        """Take all decisions about the code as for one point."""
         self.domain.anchor, self.domain.estimated = point, True
         try:
             yield
@@ -76,8 +76,8 @@ class Version:
 def versions_of(context: RangedContext, code: PhaseCode) -> list[Version]:
     """The code of a phase for all points.
 
-    The division that was decided for the usual sizes serves them, and all others for which its code is right.
-    GraphError for a phase that needs too many versions.
+    The division for the usual sizes serves these, and all others for which its code is right. GraphError for
+    a phase that needs too many versions.
     """
     ranges = context.ranges
     left = np.ones(ranges.count, bool)
@@ -94,11 +94,10 @@ def versions_of(context: RangedContext, code: PhaseCode) -> list[Version]:
 
 
 def _anchors(ranges: Ranges, left: Array) -> list[int]:
-    """Points for which the next version may be made.
+    """Candidate points for which the next version may be made.
 
-    They are the largest one, those with a dimension in the middle of what is left or the least of that, and
-    the usual one with the latter. What is best for the most images of a batch may leave tiles idle where
-    there are two.
+    They are the largest point, that point with one dimension at the median or minimum of the points left, and
+    the usual point with the minimum. Code for the largest batch may leave tiles idle for two images.
     """
     most = ranges.number(ranges.most)
     if not left[most]:
@@ -114,10 +113,10 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
 
 
 def join(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Leave phases one version where that for other points is right for all and hardly slower.
+    """Leave phases a single version if one for another point than the usual is right for all and hardly slower.
 
-    At the usual sizes all phases together may take a little longer for that, at the ends of the ranges none
-    takes much longer.
+    At the usual sizes all phases together may take a little longer then; at the ends of the ranges none may
+    take much longer.
     """
     ranges = context.ranges
     usual, every = ranges.number(ranges.usual), np.ones(ranges.count, bool)
@@ -137,17 +136,17 @@ def join(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]
 
 
 def _is_slow_at_an_end(context: RangedContext, new: Version, versions: Sequence[Version]) -> bool:
-    """Whether the versions that there are would be much faster at an end of the ranges."""
+    """True if the present versions would be much faster at an end of the ranges."""
     ranges, machine = context.ranges, context.machine
     ends = map(ranges.number, (ranges.most, ranges.least))
     return any(_is_faster(new.cycles(machine, end), _at(versions, end).cycles(machine, end)) for end in ends)
 
 
 def improve(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Add versions for the points near the ends of the ranges, those first that save most there.
+    """Add versions for the points near the ends of the ranges, first those that save most there.
 
-    That ends when a run is expected to take little longer than with the best version of each: others would be
-    much code for little.
+    It ends when a run is expected to take little longer than with the best version of each phase; further
+    versions would add much code for little.
     """
     if not context.effort.total:
         return
@@ -219,10 +218,10 @@ def _add(context: RangedContext, faster: _FasterVersion, end: int) -> None:
 
 
 def _factors(context: RangedContext, code: PhaseCode) -> Sequence[str]:
-    """The sizes whose product says how much work a phase has.
+    """The sizes whose product measures the work of a phase.
 
-    Where states grow these are dimensions and sums of which its own extents are made, for many phases compute
-    the new rows alone.
+    Where states grow, these are only the dimensions and sums of its own extents, because many phases compute
+    only the new rows.
     """
     ranges = context.ranges
     found = sizes_of_phase(context, code.operation) if ranges.growing else ()
@@ -230,7 +229,7 @@ def _factors(context: RangedContext, code: PhaseCode) -> Sequence[str]:
 
 
 def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable[[int], bool]) -> int:
-    """The amount of work from which on, towards ``end``, other code is faster; found by bisection."""
+    """The amount of work beyond which, towards ``end``, other code is faster; found by bisection."""
     near, far = sorted((int(usual), int(end)))
     found = int(end)
     for _ in range(_STEPS):
@@ -250,7 +249,7 @@ def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable
 def _best_version(
     context: RangedContext, code: PhaseCode, anchors: Sequence[int], left: Array, number: int
 ) -> Version:
-    """The version that is right for most points of those left; of several, the one that is nowhere slow."""
+    """The version that is right for most of the points left; among several, one that is nowhere slow."""
     made: list[Version] = []
     problems: list[GraphError] = []
     for anchor in anchors:
@@ -273,7 +272,7 @@ def _best_version(
 def _widest_version(
     context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int
 ) -> Version:
-    """The version for a point that is right for most of those left; the one that was decided comes first."""
+    """The version for a point that is right for most points left; the decided division is tried first."""
     decided, others = (Way.DECIDED,), code.ways
     ways = (*others[:-1], *decided, others[-1]) if number else (*decided, *others)
     made: list[Version] = []
@@ -293,7 +292,7 @@ def _widest_version(
 def _version(
     context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int, way: Way
 ) -> Version:
-    """Code that is right at a point, and the points of those that are left for which it is, too.
+    """Code that is right at a point, with those of the points left for which it is right too.
 
     Where it does not fit for the largest sizes, it is for smaller ones.
     """
@@ -321,7 +320,7 @@ def version_at(
 ) -> Version:
     """Code that is right at one of some points, with a division, or one that is searched there.
 
-    Raises what ``generate`` does, and what code raises that has never seen a size.
+    Raises the errors of ``generate``, and those of code that cannot handle sizes.
     """
     domain = context.domain = Domain(context.ranges.points, anchor, points, context.size_loads)
     try:
