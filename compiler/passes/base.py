@@ -47,10 +47,10 @@ Twin = Callable[[Graph], Graph]
 
 @dataclass(frozen=True)
 class StateUpdate:
-    """How the memory of a state gets its new value; names of the input, the output and a node.
+    """The update of a state in memory: the names of its input, its output and the node that writes it.
 
-    ``node`` writes it, all of it or with ``parts`` what is new of it; unless ``copied`` says why it is
-    computed elsewhere and copied.
+    ``node`` writes the whole value, or with ``parts`` only the new parts. Otherwise ``copied`` says why the
+    value is computed elsewhere and copied.
     """
 
     past: str
@@ -66,9 +66,9 @@ class StateUpdate:
 
 @dataclass
 class Context:
-    """One compilation: what is compiled for what, and what passes leave for later ones and for the driver.
+    """One compilation: its graph and machine, and the results that passes leave for later ones and a driver.
 
-    ``tiles`` is how many tiles take part, ``compute`` the format of floats.
+    ``tiles`` is the number of tiles that take part, ``compute`` the format of floats.
     """
 
     graph: Graph
@@ -182,7 +182,7 @@ class RangedContext(Context):
 
 @dataclass(frozen=True)
 class RangedSource:
-    """The ranges of a program's sizes, and what gives its graph at a point of them."""
+    """The ranges of a program's sizes, and the function that reads its graph at a point of them."""
 
     ranges: Ranges
     graph_at: Callable[[Point], Graph]
@@ -215,7 +215,7 @@ def operations(module: ModuleOp) -> Iterator[TensorOperation]:
 
 
 def is_alias(operation: TensorOperation) -> bool:
-    """Whether the result of an operation is its first operand, byte by byte, so that it needs no code."""
+    """True if the result of an operation is its first operand, byte by byte, so that it needs no code."""
     if operation.dev_info is not None and "in_place" in operation.dev_info.data:
         return True
     if isinstance(operation, ChannelNormOp):
@@ -224,12 +224,12 @@ def is_alias(operation: TensorOperation) -> bool:
     if operation.op == "Transpose" and order_of(operation.operands[0].type) is not order_of(
         operation.results[0].type
     ):
-        return True  # the change of order makes up for the transposition
+        return True  # the change of order undoes the transposition
     return isinstance(operation, NodeOperation) and LOWERINGS[operation.op].lower is None
 
 
 def computes(operation: TensorOperation) -> bool:
-    """Whether an operation needs code."""
+    """True if an operation needs code."""
     return not isinstance(operation, InputOp | LoadConstOp | OutputOp) and not is_alias(operation)
 
 
@@ -241,8 +241,8 @@ def main_member(members: Sequence[TensorOperation]) -> TensorOperation:
 def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
     """The unique names of the phases, which statistics and reports use.
 
-    A phase has the name of the graph node of its main member; an operation that a pass inserted for this node
-    is appended to it.
+    A phase has the name of the graph node of its main member. If a pass inserted the operation for this node,
+    the operation's name is appended.
     """
     counts, found = Counter[str](), set[str]()
     for operation in phases:

@@ -64,7 +64,7 @@ class CodegenPass:
             _describe(operation, phase.kernel)
 
     def _run_ranges(self, context: RangedContext, module: ModuleOp) -> None:
-        """The same for a program of a range of sizes: phases may have several versions."""
+        """Write the phases of a program of a range of sizes, where a phase may have several versions."""
         settled = dict(settled_operands(module))
         searches: dict[str, Trial | None] = {}
         codes = {
@@ -92,9 +92,9 @@ class CodegenPass:
     def _phases(
         self, context: Context, settled: Mapping[TensorOperation, Sequence[SSAValue]], constants: Set[str]
     ) -> list[ScheduledPhase]:
-        """All phases; those for whose weights there is time before they begin are written again for that.
+        """All phases; those with time to load weights before they begin are written again to do so.
 
-        Where not all of these weights come early, the phases are written for those that do.
+        Where not all of these weights come early, the phases are written for the part that does.
         """
         early: dict[int, int] = {}
         for _ in range(_ROUNDS):
@@ -136,7 +136,7 @@ class CodegenPass:
 
 
 def _versions(context: RangedContext, codes: Mapping[str, PhaseCode]) -> list[list[Version]]:
-    """The versions of the phases of a range, by name: those of a plan, or the best that are found."""
+    """The versions of the phases of a range, by name: those of a plan, or the best ones found."""
     if context.plan is not None:
         found = versions_as_planned(context, codes, context.plan)
     else:

@@ -67,8 +67,8 @@ def context_of(
 ) -> Context:
     """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``.
 
-    ``ranges``: the sizes that a run decides. ``spread``: the graph is what each of several chips computes,
-    with the exchanges between them.
+    ``ranges``: the sizes that a run decides. ``spread``: the graph is the part of one of several chips, with
+    the exchanges between them.
     """
     machine = machine if machine is not None else load_machine(None)
     tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
@@ -125,10 +125,10 @@ def run_passes_alike(
     timing: dict[str, float],
     after_pass: AfterPass | None,
 ) -> tuple[Context, ModuleOp]:
-    """The context that ``start`` makes, and its module after all passes, with the decisions for other chips.
+    """Compile for one chip with the decisions for other chips; returns the context, and the final module.
 
-    Where nothing is ``known`` of others, a plan that is ``given`` decides, or a search. The search also does
-    where other constants need other decisions.
+    Without ``known`` decisions of other chips, the ``given`` plan decides, or a search. A search also decides
+    if this chip's constants do not fit the known decisions.
     """
     context = start()
     context.plan = given if known is None else known
@@ -149,7 +149,7 @@ def started(begin: Begin, graph: Graph, prefix: str = "") -> Context:
 
 
 def run_pass(step: Pass, context: Context, module: ModuleOp) -> None:
-    """A pass on a module, and before on those of the graphs that control flow executes."""
+    """Run a pass on the graphs that control flow executes, and then on the module."""
     for _, inner, body in list(context.regions(module)):
         run_pass(step, inner, body)
     step.run(context, module)
@@ -171,7 +171,7 @@ def written_together(networks: Networks) -> tuple[str, Bytes, Image]:
 
 
 def _sealed(text: str, constants: Bytes) -> str:
-    """A text that names the checksum of its constants; the assembler need not compute it here once more."""
+    """The text with the checksum of its constants, so that the assembler need not compute it once more."""
     return "".join(f"{line}\n" for line in (text.rstrip("\n"), *checksums(constants)))
 
 
@@ -180,7 +180,7 @@ def written_for_chips(
 ) -> tuple[str, Bytes, Image]:
     """The program of all chips, from those of the chips that have the same constants, chip 0 first.
 
-    GraphError if their texts differ: constants of special values make other code.
+    GraphError if their texts differ, as when constants of special values lead to different code.
     """
     (_, (text, constants, image)), *others = parts.items()
     for chips, (other, _, _) in others:
@@ -199,8 +199,8 @@ def pipelined_graphs(
 ) -> dict[str, PipelinedGraph]:
     """Graphs as stages on the chips of a machine; the keys are the names of entries.
 
-    The chips that have a state of one of them have it in all. ``known`` has prices of nodes that other
-    degrees have needed, or gets them. GraphError, with the entry, for a graph that has not so many stages.
+    The chips that have a state of one graph have it in all. ``known`` caches prices of nodes between degrees.
+    GraphError, with the entry, for a graph that has fewer stages.
     """
 
     def prices(name: str, part: Graph) -> Mapping[str, float]:
@@ -233,7 +233,7 @@ def made_in_stages(
     after_pass: AfterPass | None = None,
     given: Sequence[Plan] = (),
 ) -> tuple[list[Networks], tuple[str, Bytes, Image]]:
-    """The program of pipelines: the networks of the first chip of each stage, and what ``written`` gives.
+    """The program of pipelines: the networks of the first chip of each stage, and the results of ``written``.
 
     ``given`` are plans of the stages of a single network.
     """
@@ -276,7 +276,7 @@ def compiled_stages(
 def _sets(
     pipelines: Mapping[str, PipelinedGraph], stage: int
 ) -> dict[tuple[int, ...], dict[str, tuple[int, int]]]:
-    """The chips of a stage that have the same constants in all networks, with a place of them in each."""
+    """Groups the chips of a stage that have equal constants in all networks; with a place in each network."""
     own = {
         name: {chip: place for chips, place in pipeline.parts[stage].items() for chip in chips}
         for name, pipeline in pipelines.items()
@@ -296,9 +296,9 @@ def written_in_stages(
 ) -> tuple[str, Bytes, Image]:
     """The text of pipelines whose passes have run, the bytes of its constants' file, and its image.
 
-    ``graphs`` are the whole ones, by entry. The code of all chips of a stage is the same. The constants of
-    all stages begin at the same place, for a chip has only its own. GraphError for chips of a stage that
-    would need other code.
+    ``graphs`` are the whole ones, by entry. All chips of a stage have the same code. The constants of all
+    stages begin at the same place, because a chip has only its own. GraphError for chips of a stage that
+    would need different code.
     """
     firsts = [next(iter(sets.values())) for sets in stages]
     numbers = {chip: stage for stage, sets in enumerate(stages) for chips in sets for chip in chips}
@@ -328,7 +328,7 @@ def _placed_alike(sets: StageSets, machine: Machine) -> dict[tuple[int, ...], Pl
 
 
 def _placed(data: Data, machine: Machine) -> PlacedConstants:
-    """Where constants are, from the beginning of a bank on, and their bytes there."""
+    """Place constants from the beginning of a bank on; returns their places and bytes."""
     begin = f"        .section .ddr\n        .balign {data.bank}\n{BEGIN}:\n        .text\n        ecall\n"
     lines = "\n".join(data.out.lines)
     image = _assembled(f"{begin}{lines}\n        .section .ddr\n        .byte 0\n", data.blob, machine)

@@ -54,7 +54,7 @@ class InterfaceTensor(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether its memory has its name as symbol, so that its directive reserves it."""
+        """True if its memory has its name as symbol, so that its directive reserves it."""
         return self.symbol == self.tensor.name and is_plain_name(self.symbol)
 
     @property
@@ -129,7 +129,7 @@ def stages_text(
 
 
 def _in_order(found: Interface, graph: Graph) -> Interface:
-    """The inputs and outputs of a graph, once each and in its order, from those of its stages."""
+    """The inputs and outputs of a graph from its stages, once each and in the graph's order."""
     first = {(each.kind, each.tensor.name): each for each in reversed(found)}
     names = {"input": graph.inputs, "output": graph.outputs}
     keys = [(kind, tensor.name) for kind, tensors in names.items() for tensor in tensors]
@@ -155,7 +155,7 @@ def _constants(context: Context, module: ModuleOp, data: program.Data) -> None:
 def _memory(
     context: Context, module: ModuleOp, data: program.Data, shared: Mapping[str, str]
 ) -> Iterable[InterfaceTensor]:
-    """Declare the memory of a network that is not constant; the inputs and outputs that follow the text."""
+    """Declare the memory of a network that is not constant; returns inputs and outputs to declare later."""
     sources = [operation for operation in operations(module) if operation.results]
     symbols = {range_of(value).symbol for operation in sources for value in operation.results}
     elsewhere = {symbol: other for symbol, other in shared.items() if symbol in symbols}
@@ -195,7 +195,7 @@ def _with_sizes(
 ) -> tuple[list[str], list[list[str]]]:
     """The start with the shape program after it, and the phases with the places of sizes in its table.
 
-    Both as they are in a program of one size.
+    Without ranges both are unchanged.
     """
     if not isinstance(context, RangedContext):
         data.out.lines.extend(found_declarations(context.graph))
@@ -210,7 +210,7 @@ def _with_sizes(
 
 
 def _constants_of(context: Context, data: program.Data, sources: Sequence[TensorOperation]) -> None:
-    """Declare the constants that the phases of a module use."""
+    """Declare the constants that are used by the phases of a module."""
     used = _used(context, sources)
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
@@ -250,7 +250,7 @@ def _used(context: Context, sources: Sequence[TensorOperation]) -> set[str]:
 
 
 def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
-    """The start and the phases, with what comes before the first exchange between chips, if there is one."""
+    """The start and the phases, with the opening before the first exchange between chips, if there is one."""
     start = program.prologue(context.tiles, context.machine.tiles, context.prefix)
     code = [program.phase(node, lines) for node, lines in context.phases]
     nodes = {node.name: node for node in context.graph.nodes if node.op in COLLECTIVES}
@@ -267,9 +267,9 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
 
 
 def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:
-    """Whether another phase that copies waits less for a copy after the first phase than its start takes.
+    """True if the slow first copy pays after the first phase, long before the next phase that copies.
 
-    Without estimates it is taken to be so.
+    True also without estimates.
     """
     first = next(number for number, phase in enumerate(context.phases) if number and _copies(phase))
     if first == 1 or _copies(context.phases[0]):
@@ -283,7 +283,7 @@ def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> boo
 
 
 def _copies(phase: tuple[str, list[str]]) -> bool:
-    """Whether a phase copies by the DTE."""
+    """True if a phase copies by the DTE."""
     return any(line.lstrip().startswith("dte.") for line in phase[1])
 
 
@@ -300,7 +300,7 @@ def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> N
 
 
 def _replaceable(context: Context, data: program.Data, operation: InputOp) -> None:
-    """A constant with memory of its own, also if another one has the same content."""
+    """Declare a replaceable constant with memory of its own, even if another one has the same content."""
     fmt = format_of(operation.results[0].type)
     array = stored(context.replaceable[operation.node.data], fmt)
     data.constant(operation.symbol, fmt, array.shape, array, own=True)
@@ -370,7 +370,7 @@ def interface_of(context: Context, module: ModuleOp) -> Interface:
 def _without_elements(context: Context, kind: str, tensor: Tensor) -> InterfaceTensor:
     """An input or output for which the module has no operation.
 
-    It is said to begin where the program starts if assembly cannot spell its name.
+    If assembly cannot spell its name, its symbol is the start of the program.
     """
     taken = kind == "output" and any(tensor.name == each.name for each in context.graph.inputs)
     own = is_plain_name(tensor.name) and not context.prefix and not taken

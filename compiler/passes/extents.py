@@ -41,7 +41,7 @@ def _formulas(ranged: RangedGraph, texts: Iterable[str]) -> tuple[ExtentFormula,
 
 
 def shape_in(context: Context, value: SSAValue) -> Shape:
-    """The shape of a value; while code is generated for a range, with sizes for what depends on them."""
+    """The shape of a value; while code is generated for a range, extents may be sizes."""
     domain, formulas = _domain(context), formulas_of(context, value)
     return shape_of(value.type) if domain is None or formulas is None else _at(domain, formulas)
 
@@ -52,7 +52,7 @@ def _at(domain: Domain, formulas: Sequence[ExtentFormula]) -> tuple[Any, ...]:
 
 
 def is_ranged(context: Context, value: SSAValue) -> bool:
-    """Whether the shape of a value depends on the sizes of a run."""
+    """True if the shape of a value depends on the sizes of a run."""
     return formulas_of(context, value) is not None
 
 
@@ -66,7 +66,7 @@ def most_shape(context: Context, value: SSAValue) -> Shape:
 
 
 def most_bytes(context: Context, value: SSAValue) -> int:
-    """Bytes of DDR that a value takes at most."""
+    """Upper bound on a value's bytes in DDR."""
     if not is_ranged(context, value):
         return stored_bytes(value.type)
     return stored_bytes(tensor_type(format_of(value.type), most_shape(context, value), order_of(value.type)))
@@ -81,7 +81,7 @@ def constant_in(context: Context, operation: LoadConstOp) -> Array:
 
 
 def numbers_in(context: Context, operation: NodeOperation, key: str, value: Any) -> Any:
-    """An attribute of a node, or an operand that is known when compiling, with sizes where it has some."""
+    """An attribute of a node, or a known operand, with sizes in place of numbers that depend on a run."""
     found = operation.numbers.data.get(key) if operation.numbers is not None else None
     ranged, domain = _ranged(context), _domain(context)
     if found is None or ranged is None or domain is None:

@@ -57,7 +57,7 @@ def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] 
 def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:
     """The graph with constants that a session may replace; GraphError, with every mistake, for others.
 
-    The program computes with them as with inputs: nothing is computed of them beforehand.
+    The program treats them like inputs: the compiler computes nothing from them.
     """
     problems = [problem for name in names if (problem := _unreplaceable(graph, name))]
     if problems:
@@ -66,7 +66,7 @@ def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:
 
 
 def _unreplaceable(graph: Graph, name: str) -> str | None:
-    """Why a constant cannot be replaced; None if it can."""
+    """The reason why a constant cannot be replaced; None if it can."""
     inside = next((n for n in graph.nodes if any(name in body.constants for body in n.bodies)), None)
     if inside is not None:
         return f"constant '{name}' cannot be replaced: {inside} computes with its value"
@@ -196,7 +196,7 @@ def graph_of(context: Context, module: ModuleOp) -> Graph:
 
 
 def _is_plain(operation: NodeOperation) -> bool:
-    """Whether no pass after ``rewrite`` has written attributes of an operation."""
+    """True if no pass after ``rewrite`` has written attributes of an operation."""
     return operation.layout_str is None and operation.dev_info is None
 
 

@@ -1,4 +1,4 @@
-"""The report of ``tx8cc --report``: groups, how they are divided, maps of scratchpad and DDR, cycles."""
+"""The report of ``tx8cc --report``: groups and their divisions, maps of scratchpad and DDR, cycles."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Buffer(msgspec.Struct, frozen=True):
 class DdrRegion(msgspec.Struct, frozen=True):
     """A range of DDR with its symbol.
 
-    ``address`` is None for a constant that is not there as it is: a lowering has packed it, or it is in the
-    code.
+    ``address`` is None for a constant that is not stored unchanged: a lowering has packed it, or it is in
+    the code.
     """
 
     name: str
@@ -61,7 +61,7 @@ class DdrRegion(msgspec.Struct, frozen=True):
 class Phase(msgspec.Struct, frozen=True):
     """A phase. ``estimate`` and ``simulated`` are cycles; None without a search, and without a run.
 
-    ``kernel_core``: whether the core of a tile computes elements one by one.
+    ``kernel_core``: True if the core of a tile computes elements one by one.
     """
 
     name: str
@@ -79,10 +79,10 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class TriedCut(msgspec.Struct, frozen=True):
-    """A candidate of the search; None as cut is the lowering's own rule.
+    """A candidate of the search; a cut of None is the lowering's own rule.
 
-    ``cycles_least`` and ``cycles_most`` are those at the ends of the ranges of the machine's figures; None
-    for a candidate that was too slow to contend.
+    ``cycles_least`` and ``cycles_most`` are its cycles at the ends of the ranges of the machine's figures;
+    None for a candidate that was too slow to contend.
     """
 
     cut: PlannedCut | None
@@ -96,8 +96,8 @@ class TriedCut(msgspec.Struct, frozen=True):
 class TemplateReport(msgspec.Struct, frozen=True):
     """A template, and the candidates that were tried for it.
 
-    ``groups`` is how many groups of the program have this template: 0 for a stack that was not made, and if
-    all groups went into stacks.
+    ``groups`` is the number of groups with this template in the program: 0 for a stack that was not made, and
+    if all groups went into stacks.
     """
 
     key: str
@@ -129,7 +129,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def core_work(self) -> CoreWork | None:
-        """What the kernel core computes element by element; None if that is nothing, or hardly counts."""
+        """The work that the kernel core does element by element; None if it is nothing, or hardly counts."""
         slow = [phase for phase in self.phases if phase.kernel_core]
         if not slow:
             return None
@@ -140,7 +140,7 @@ class Report(msgspec.Struct, frozen=True):
         return CoreWork(len(slow), share) if share >= _LEAST_SHARE else None
 
     def with_run(self, cycles: Mapping[str, float], run: Mapping[str, Any] | None) -> Report:
-        """The report with the simulated cycles of the phases, by name, and all that is known of a run."""
+        """The report with the simulated cycles of the phases, by name, and the statistics of a run."""
         phases = [
             msgspec.structs.replace(phase, simulated=cycles.get(phase.name, 0.0)) for phase in self.phases
         ]
@@ -166,7 +166,7 @@ def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
 
 
 def _message(operation: TensorOperation) -> Sending | Receiving | None:
-    """What a phase sends to another stage of a pipeline, or receives."""
+    """The message that a phase sends to another stage of a pipeline, or receives."""
     members = operation.members if isinstance(operation, GroupOp) else [operation]
     member = next((each for each in members if each.op in (SEND, RECEIVE)), None)
     if member is None or member.attributes_of_node is None:

@@ -55,7 +55,7 @@ class RewritePass:
 
 
 def _without_dead_nodes(graph: Graph) -> Graph:
-    """The graph without what no output needs, such as parts of an expansion whose results are not wanted."""
+    """The graph without nodes that no output needs, such as unwanted parts of an expansion."""
     nodes, _ = needed(graph.nodes, (tensor.name for tensor in graph.outputs))
     return replace(graph, nodes=tuple(nodes))
 
@@ -75,7 +75,10 @@ def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Gr
 
 
 def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
-    """The graph with operators on bytes; what still is dequantised is so from then on, constants too."""
+    """The graph with operators on bytes.
+
+    Other DequantizeLinear nodes are expanded, those of constants too.
+    """
     for table in (*TABLES, PACKED):
         rewritten = RewrittenGraph(graph)
         graph = rewritten.run(table)
@@ -85,7 +88,7 @@ def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
 
 
 def _near(graph: Graph) -> Graph:
-    """The graph with the permission in the operators for which the matrix engine has a faster way."""
+    """The graph, if it permits neighbouring bytes, with that permission in the operators that gain by it."""
     if not graph.near:
         return graph
 
@@ -96,7 +99,7 @@ def _near(graph: Graph) -> Graph:
 
 
 def refusal_of(graph: Graph, node: Node) -> GraphError | None:
-    """Why a node without an expansion cannot be compiled; None when it can."""
+    """The reason why a node without an expansion cannot be compiled; None if it can."""
     entry = LOWERINGS.get(node.op)
     if entry is None:
         return RefusedNode(node.op, node.name)

@@ -165,9 +165,9 @@ class _Builder:
             yield None if value is None else self.tensor(value)
 
     def outer(self, value: SSAValue) -> SSAValue | None:
-        """The value outside of the group that a value inside is; None if it stays in the scratchpad.
+        """The value outside of the group for a value inside it; None if it stays in the scratchpad.
 
-        A value that one stage of a sequence computes for another is returned as it is.
+        A value that one stage of a sequence computes for another is returned unchanged.
         """
         value = before_exchanges(value)
         if value in self.between:
@@ -179,12 +179,12 @@ class _Builder:
 
 
 def _is_last(value: SSAValue) -> bool:
-    """Whether the channels of a value are its last axis in DDR."""
+    """True if the channels of a value are its last axis in DDR."""
     return order_of(value.type) in (Order.CHANNELS_LAST, Order.BLOCKED)
 
 
 def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str, SSAValue]] | None:
-    """Where the tiles have the values of a sequence with a cut, and these values by their symbols.
+    """The placement of a sequence with a cut: homes of its values, and these values by their symbols.
 
     The values are results of members, and operands of the group. None for any other group.
     """
@@ -200,7 +200,7 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
 
 
 def unaliased(value: SSAValue) -> SSAValue:
-    """The value that a value is, perhaps in another shape."""
+    """The original of a value that may be reshaped."""
     while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
         value = value.owner.operands[0]
     return value
@@ -216,7 +216,7 @@ def stages_of_group(group: GroupOp) -> list[list[TensorOperation]]:
 
 
 def kind_of_group(group: GroupOp) -> SequenceKind | None:
-    """The kind of sequence that a group is; None for any other group."""
+    """The kind of sequence of a group; None for any other group."""
     return SLICES if group.stages is not None else kind_of([member.op for member in group.members])
 
 
@@ -235,7 +235,7 @@ def together(
 ) -> Work:
     """The work of a sequence from the works of its stages; the last one computes the result.
 
-    ``stored``: the symbols of what stages compute that is a result, too.
+    ``stored``: the symbols of stages' values that are results, too.
     """
     made = {work.output.symbol for work in works}
     inputs: dict[str, DdrTensor] = {}
@@ -274,9 +274,9 @@ def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
 
 
 def _is_table(value: SSAValue) -> bool:
-    """Whether a constant is the table of a Gather and otherwise only an operand of products.
+    """True if a constant is the table of a Gather and otherwise only an operand of products.
 
-    As a language model has its embedding. It is stored in rows, once: products read it as they read a
+    An example is the embedding of a language model. It is stored once, in rows; products read it like a
     computed matrix.
     """
     operators = {member.op for use in value.uses for member in _readers(use.operation, value)}
