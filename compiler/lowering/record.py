@@ -132,7 +132,7 @@ class Work:
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
     others: tuple[DdrTensor, ...] = ()
-    """What stages before the last one compute and a sequence stores besides ``output``."""
+    """Results of stages before the last one that a sequence stores besides ``output``."""
     early: int = 0
     """Bytes of its constants that each tile can load while the phase before is executed."""
 
@@ -187,11 +187,11 @@ Cuts = Callable[[Target, Work], Iterable[Cut]]
 """The candidates for the cut of a work, promising ones first; not all of them need to fit."""
 
 Check = Callable[[Call], str | None]
-"""None if the lowering supports a call, else what it requires, with the value found."""
+"""None if the lowering supports a call, else the requirement, with the value found."""
 
 
 OnCore = Callable[[Call], bool]
-"""Whether the kernel core computes a call element by element; the docstring says for which calls it does."""
+"""True if the kernel core computes a call element by element; the docstring says for which calls it does."""
 
 
 class Engine(Enum):
@@ -218,19 +218,22 @@ class Lowering:
     """Element types that it supports for operands and results."""
     cuts: Cuts | None = None
     anchor: bool = False
-    """Whether it applies the steps of a group."""
+    """True if it applies the steps of a group."""
     blocked: bool = False
-    """Whether an operator of order CHANNELS_LAST supports BLOCKED tensors as well."""
+    """True if an operator of order CHANNELS_LAST supports BLOCKED tensors as well."""
     prefetch: bool = False
-    """Whether it calls ``Kernel.await_earlier_phases`` itself, before it uses what other phases wrote."""
+    """True if it calls ``Kernel.await_earlier_phases`` itself, before it uses data of other phases."""
     takes_fp32: bool = False
-    """Whether operands and result can be FP32 in DDR in any format of arithmetic (``Work.compute``)."""
+    """True if operands and result can be FP32 in DDR in any format of arithmetic (``Work.compute``)."""
     gives_fp32: bool = False
-    """Whether the result can be FP32 in DDR although the operands have another format."""
+    """True if the result can be FP32 in DDR although the operands have another format."""
     engines: tuple[Engine, ...] = ()
     on_core: OnCore | None = None
     updates: bool = False
-    """Whether its result may have the memory of its first operand: then it writes only what is different."""
+    """True if its result may have the memory of its first operand.
+
+    Then it writes only the different elements.
+    """
 
 
 LOWERINGS: dict[str, Lowering] = {}

@@ -242,4 +242,4 @@ def nothing() -> None:
 _LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}
 """Initial value of a maximum: finite, so that its difference from itself is 0."""
 _LARGEST = 3.0e38
-"""Factor by which what is left of a hidden score becomes infinite."""
+"""Factor that makes the rest of a hidden score infinite."""

@@ -22,7 +22,7 @@ from .plan import AttentionPlan
 from .slots import BlockSlots
 
 KEYS, VALUES = 0, 1
-"""Which of the two matrices."""
+"""The two matrices by number."""
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,14 @@ _MOST_QUERIES, _MOST_KEYS = 256, 512
 _MOST_SIZED = BLOCK
 """Queries of a block whose mask has a size that a run decides: the transposed mask is one plane."""
 _WORTH_SHARING = 1 << 23
-"""Elements that all tiles load together from which on the search tries teams."""
+"""Least elements, loaded by all tiles together, for which the search tries teams."""
 _MASKED = -1e4
 """The largest number in a mask that hides a key."""
 HIDDEN = {Format.FP16: -3.0e4, Format.FP32: -(2.0**100)}
 """The lowest number of a mask in the scratchpad; FP32's in wider formats. Infinity times 0 would be NaN.
 
-Every format has it, and scores are lost in the rounding of a sum with it: so the largest score of a query of
-which all keys are hidden is exactly this.
+Every format has it, and a sum with it rounds scores away. So the largest score of a query whose keys are all
+hidden is exactly this number.
 """
 
 
@@ -53,13 +53,13 @@ class AttentionPlan:
     block_queries: int
     block_keys: int
     resident: bool = True
-    """Whether keys and values of a head stay in the scratchpad."""
+    """True if keys and values of a head stay in the scratchpad."""
     shared: bool = False
-    """Whether tiles that work on the same heads load keys and values together."""
+    """True if tiles that work on the same heads load keys and values together."""
     parts: int = 1
-    """How many tiles share the keys of a head, each with as many blocks of them."""
+    """Number of tiles that share the keys of a head, each with equally many blocks of them."""
     exchange: str = WAYS[0]
-    """How these tiles exchange what they have computed, one of ``WAYS``."""
+    """The way in which these tiles exchange their results, one of ``WAYS``."""
 
     @property
     def slots(self) -> int:

@@ -30,7 +30,7 @@ class BlockSlots:
         self.span = round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
         self.bases = [kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(parts)]
         self.fewer = index == 0 and isinstance(plan.m, Size)
-        """Whether a block may have fewer rows than there are lanes; the others stay as they are."""
+        """True if a block may have fewer rows than lanes; the other lanes stay unchanged."""
         if self.fewer:
             for base in self.bases:
                 self._clear(base, self.fmt, count * self.span)

@@ -83,7 +83,7 @@ _RESERVED_BYTES = 1024
 """Scratchpad bytes for the ends of lines that the buffers of a slice do not fill."""
 
 _MOST_ZEROS = 8
-"""Elements of a dilated window for each tap up to which a depthwise convolution is computed as one."""
+"""Most elements of a dilated window for each tap, up to which ne.dwconv computes a depthwise convolution."""
 
 
 class Kind(Enum):
@@ -120,17 +120,17 @@ class ConvLayer:
     bias: bool
     residual: bool
     engine_rounds: bool
-    """Whether an engine can round to the format of the result, if a slice has all input channels."""
+    """True if an engine can round to the format of the result, if a slice has all input channels."""
     extra_bytes: int
     """Scratchpad bytes that the steps need for each element of the result."""
     passes: int
-    """How often the vector engine processes the result for the steps."""
+    """Number of times that the vector engine processes the result for the steps."""
     packed: bool
-    """Whether the weights are known when compiling."""
+    """True if the weights are known when compiling."""
     every_row: Geometry
     """The geometry with all rows of the image, not only those that windows touch."""
     all_positions: bool = False
-    """Whether a slice must have all positions of its maps, because they are pooled before they are stored."""
+    """True if a slice must have all positions of its maps, because they are pooled before they are stored."""
 
     @property
     def channelwise(self) -> bool:

@@ -13,7 +13,7 @@ from .layer import ConvLayer
 KEEP = "keep"
 """Name of a choice: ``weights`` are kept for all rows, or ``rows`` are kept for all maps."""
 TEAM_LOADS = "share"
-"""Name of a choice: what tiles load together (``own``: nothing)."""
+"""Name of a choice: the data that tiles load together (``own``: nothing)."""
 OWN, WEIGHTS, IMAGE, BOTH = "own", "weights", "image", "both"
 _COLUMNS = "columns"
 

@@ -37,7 +37,7 @@ from .quantised.int8 import Requantisation, engine_parts
 from .weights import Volume, Weights
 
 SliceUse = Callable[[Kernel, Aligned, Place], None]
-"""Emits what is done with a finished slice, which belongs to a place in the result."""
+"""Emits the code that takes a finished slice, which belongs to a place in the result."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ RowStart = Callable[[Value], Value]
 """Emits code for the first element of the row with a number; returns the element."""
 
 FEWEST_ELEMENTS = 16
-"""Elements of a row from which on the DMA takes less time than the core."""
+"""Least elements of a row for which the DMA takes less time than the core."""
 
 _BLOCK_BYTES = 1 << 16
 """Bytes of a block of rows; the next block is loaded while one is stored."""

@@ -27,7 +27,7 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.table.packets import WRITE_BACK
 
 _FEWEST_ELEMENTS = 16
-"""Elements of a row from which on the engine finds the largest sooner than the core."""
+"""Least elements of a row for which the engine finds the largest sooner than the core."""
 _FEWEST_COMPARED = 256
 """Elements beyond those of all searches of a tile that make up for the first command of each kind."""
 _LOADING = 1

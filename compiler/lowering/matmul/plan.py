@@ -26,7 +26,7 @@ from .product import Product
 from .row_blocks import EvenRows, row_blocks
 
 _SPARE = 12 << 10
-"""Scratchpad bytes for vectors and what else an epilogue needs besides blocks."""
+"""Scratchpad bytes for vectors and other data of an epilogue, besides blocks."""
 _SUMS = 8
 """Bytes of the FP32 sums of two blocks, for each element of one."""
 _MOST_ROWS, _MOST_COLUMNS = 2048, 1024
@@ -108,7 +108,7 @@ class MatmulPlan:
     stay: str
     team_loads: str
     rows: EvenRows | None = None
-    """Blocks of at most ``m`` rows, where the sizes of a run decide how many rows there are."""
+    """Blocks of at most ``m`` rows, if a run decides the number of rows."""
 
     @property
     def left_team(self) -> int:

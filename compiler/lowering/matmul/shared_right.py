@@ -41,12 +41,12 @@ from .product import Product, constant_planes
 from .result import ResultBlock, finish, sums_format
 
 WAY = "rows"
-"""The name of this way in cuts."""
+"""The name of this lowering in cuts."""
 _TURNS = (1, 2, 3, 4, 6, 8)
-"""Blocks of rows of a tile that are proposed, as far as they fit."""
+"""Numbers of blocks of rows of a tile that are proposed, as far as they fit."""
 _PROPOSED, _PROPOSED_CONSTANT = 2, 4
 _SPARE = 12 << 10
-"""Scratchpad bytes for vectors and what else an epilogue needs besides blocks."""
+"""Scratchpad bytes for vectors and other data of an epilogue, besides blocks."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ _WIDTHS = (16, 32)
 """Bits of the elements that the matrix engine transposes."""
 _FEWEST_COLUMNS = 16
 _FEWEST_ELEMENTS = 256
-"""Elements of a tile below which strided reads take less time than the matrix engine."""
+"""Least elements of a tile; with fewer, strided reads take less time than the matrix engine."""
 
 
 def _transpose_matrices(kernel: Kernel, space: Space) -> bool:

@@ -29,7 +29,7 @@ _GELU = (
 )
 """The same for other results, which are off by at most 2^-25 x (minimax)."""
 _GELU_SATURATED_16_BITS, _GELU_SATURATED = 40.0, 30.0
-"""The squares from which on P stays as it is: the polynomial turns around later."""
+"""The squares beyond which P stays constant, because the polynomial turns around later."""
 
 
 @pointwise_operator("LeakyRelu", temporaries=2, wide=True, types=FLOATS)

@@ -39,9 +39,9 @@ from .record import POINTWISE, Combine, Operand, SliceVector, known_number
 _TURNS = 4
 """Slabs of a tile that let loads, arithmetic and stores overlap."""
 _ENOUGH = 16384
-"""Elements of a slab that take longer to compute than its instructions take to issue."""
+"""Least elements of a slab that take longer to compute than its instructions take to issue."""
 _LONG_ROW = 8
-"""Repetitions of an element from which on the TDMA repeats it in less time than the DMA reads it so often."""
+"""Least repetitions of an element that the TDMA makes in less time than repeated reads of the DMA."""
 
 
 @lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))
@@ -87,7 +87,7 @@ class _ChainValue:
     unit: int = 0
     """Number of elements that repeat; 0 if the data have one for each of the slab."""
     shared: bool = False
-    """Whether other slabs use the data too, so that they must not be overwritten."""
+    """True if other slabs use the data too, so that they must not be overwritten."""
 
 
 class _Loads:

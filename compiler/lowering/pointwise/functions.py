@@ -62,7 +62,7 @@ _ERF = (
 )
 """The coefficients of P in erf(x) = tanh(x P(x^2)), the highest power first (minimax)."""
 _ERF_SATURATED = 16.0
-"""The square from which on P stays as it is: tanh is 1 in FP32."""
+"""The square beyond which P stays constant: tanh is 1 in FP32."""
 
 
 def odd_polynomial(

@@ -23,7 +23,7 @@ _ATAN = (
     1.0,
 )
 _LARGE = 2.0**60
-"""From here on 1 is nothing beside a square."""
+"""From this number on, 1 is lost in the sum with a square."""
 _FP32_MAX = 3.4028234663852886e38
 
 

@@ -34,7 +34,7 @@ class Operand:
     data: Value | None = None
     """Address of a buffer with one element for each of the slice."""
     overwritable: bool = False
-    """Whether the body may overwrite ``data``."""
+    """True if the body may overwrite ``data``."""
     number: float | None = None
     """The operand, if it is one number for all elements."""
     combine: Combine | None = None
@@ -117,16 +117,17 @@ class Pointwise:
     temporaries: int = 0
     """Number of buffers that the body makes besides its result."""
     wide: bool = False
-    """Whether the body computes in FP32 whatever the format of the data is."""
+    """True if the body computes in FP32 whatever the format of the data is."""
     instruction: str = ""
     """The instruction, if the operator is ``((a instruction b) instruction c) ...``."""
     repeating: tuple[int, ...] = ()
     """Positions of operands that may repeat, because the body uses them in ``SliceVector.apply`` only."""
     of_bytes: bool = False
-    """Whether its operands or its result are integers of 8 bits. The body has them in FP32, and may leave
-    whole numbers beyond their range: these are cut off when they are stored, or for the next operator."""
+    """True if its operands or its result are integers of 8 bits. The body has them in FP32, and may leave
+    whole numbers beyond their range; the store, or the next operator, limits these.
+    """
     alone: bool = False
-    """Whether it is in no chain with others: a stack may have it as a stage."""
+    """True if it shares no chain with others; a stack may have it as a stage."""
 
     @property
     def commutative(self) -> bool:

@@ -51,7 +51,7 @@ POOLS = {
     "GlobalAveragePool": PositionFold("mean", "avg", "sum", averages=True),
     "LargestPosition": PositionFold("largest", "max", "max", averages=False),
 }
-"""Operators that make one of all positions of each channel."""
+"""Operators that reduce all positions of each channel to one."""
 
 
 @lowering(

@@ -16,7 +16,7 @@ from compiler.lowering.rows.long_reductions import Reduction, is_long, reduce_lo
 from tx8isa.numbers.layouts import full_blocks, tail_width
 
 _LONG = 1 << 16
-"""Elements of a plane from which tiles share it, if nobody asks the timing model."""
+"""Least elements of a plane that tiles share without a search."""
 
 
 def long_pool_cuts(target: Target, work: Work) -> Iterator[Cut]:

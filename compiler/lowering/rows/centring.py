@@ -20,7 +20,7 @@ from tx8isa.numbers.layouts import aligned_channels, tail_width
 from tx8isa.numbers.rounding import rounded
 
 MOST_COLUMNS = 512
-"""Columns up to which a matrix is small enough."""
+"""Most columns of a matrix that is small enough."""
 
 
 @dataclass

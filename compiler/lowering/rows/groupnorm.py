@@ -51,7 +51,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 from .lane_normalization import centrings
 
 _FEWEST = 4
-"""Positions that are worth a tile of their own."""
+"""Least positions for which another tile pays."""
 
 
 @lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True, engines=(Engine.VECTOR,))
@@ -80,7 +80,7 @@ class _GroupNormPlan:
     """Positions of a slice."""
 
     resident: bool
-    """Whether the positions of a tile stay in its scratchpad."""
+    """True if the positions of a tile stay in its scratchpad."""
 
 
 def _plan(kernel: Kernel, work: Work) -> _GroupNormPlan:

@@ -33,9 +33,12 @@ _MOST_GROUP_ELEMENTS = 1 << 14
 _MOST_RESULTS = 1 << 14
 """Results of a tile."""
 _DEFAULT_FROM = 8192
-"""Elements of a run from which this way is taken without a search."""
+"""Least elements of a run for which this lowering is used without a search."""
 _TRIED_FROM = 1024
-"""Elements of a run from which the search tries this way; its instructions take longer than shorter runs."""
+"""Least elements of a run for which the search tries this lowering.
+
+On shorter ones its commands cost more.
+"""
 _MOST_PLANS = 3
 """Plans that the search tries."""
 IDENTITY = {"sum": 0.0, "max": -math.inf}
@@ -53,7 +56,7 @@ class ReductionPlan:
     chunk: int
     """Rows of ``inner`` elements that are loaded at a time."""
     exchange: str
-    """How tiles combine their results, one of ``WAYS``."""
+    """The way in which tiles combine their results, one of ``WAYS``."""
 
     def cut(self) -> Cut:
         """This plan as a cut, the form in which the search stores it."""

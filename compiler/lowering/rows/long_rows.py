@@ -29,11 +29,11 @@ from .long_reductions import IDENTITY, LANES, clear_after
 from .quotient import divide
 
 _DEFAULT_FROM = 4096
-"""Elements of a row from which this way is taken without a search."""
+"""Least elements of a row for which this lowering is used without a search."""
 _TRIED_FROM = 512
-"""Elements of a row from which the search tries this way, however many rows there are."""
+"""Least elements of a row for which the search tries this lowering with any number of rows."""
 _RESERVED_BYTES = 12 << 10
-"""Scratchpad bytes for what is not a segment: sums, and buffers of exchanges."""
+"""Scratchpad bytes besides segments: sums, and buffers of exchanges."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LongRowPlan:
     segment: int
     """Elements of a row that one tile has."""
     exchange: str = WAYS[1]
-    """How the tiles of a row exchange numbers, one of ``WAYS``."""
+    """The way in which the tiles of a row exchange numbers, one of ``WAYS``."""
 
     @property
     def at_once(self) -> bool:

@@ -28,7 +28,7 @@ from .lane_normalization import centrings
 _FEWEST_LANES = 8
 """The width of the steps of the matrix engine."""
 _MOST_ONES = 1 << 16
-"""Elements of the matrix of ones up to which the matrix engine gives a sum in all lanes of a plane."""
+"""Most elements of the matrix of ones for a sum in all lanes of a plane."""
 
 
 def table_bytes(channels: int, fmt: Format) -> int:

@@ -41,7 +41,7 @@ from .quotient import divide
 WAY = "planes"
 """The value of the choice ``way`` in cuts of this kind."""
 _BYTES_EACH = 28
-"""Scratchpad bytes for an element: FP32 data and factors, what is loaded and stored, all twice."""
+"""Scratchpad bytes for an element: FP32 data and factors, loaded and stored elements, all twice."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .layers import AttentionLayer, Layer, Layers, ProductLayer, QuantiseLayer
 from .mesh import Mesh, mesh_on, whole_lines, whole_planes
 
 _LONGEST = 4
-"""How many times as long as the other an axis of a mesh may be that is tried early."""
+"""Largest ratio of the axes of a mesh that is tried early."""
 
 
 def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:

@@ -113,7 +113,7 @@ class Weights:
 
     participants: Participants
     run: tuple[DdrTensor, Value, int]
-    """The tensor, the first element of this tile's mesh column, and how many elements it has."""
+    """The tensor, the first element of this tile's mesh column, and its number of elements."""
     target: Value
     shared: bool
     gather: Gather | None = None

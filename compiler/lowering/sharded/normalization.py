@@ -29,7 +29,7 @@ from .mesh import Gathered
 from .placement import gathered_format
 
 _MOST_KEPT = 512
-"""Columns up to which what sums rows stays in the scratchpad for the biases of later products."""
+"""Most columns for which the ones stay in the scratchpad for the biases of later products."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class ShareAddresses:
     division: SequenceDivision
     exchange: str
     addresses: dict[_Key, Value] = field(default_factory=dict)
-    """Of the shares, and of whole values, that do not begin at a symbol."""
+    """Addresses of the shares and whole values that do not begin at a symbol."""
     loaded: list[int] = field(default_factory=list)
     """Bytes of the shares that were loaded."""
 

@@ -9,7 +9,7 @@ from .share_layout import is_possible
 from .tile_share import TileShare
 
 _TWELFTHS = (12, 8, 6, 3)
-"""Shares are tried for so many twelfths of the tiles that an axis has elements for."""
+"""Shares are tried for these twelfths of the tiles for which an axis has elements."""
 
 
 def fewest_tiles(tiles: int) -> int:

@@ -100,7 +100,7 @@ def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Follo
 
 
 _FEWEST_UNITS = 4
-"""Units of an axis from which on some are at no end."""
+"""Least units of an axis for which some are at no end."""
 
 
 def _at(call: Call, point: int) -> Call:
@@ -149,7 +149,7 @@ def _operand_share(
 
 
 _PADDED_BY_ZEROS = ("Conv",)
-"""Operators of windows to which what is beyond an image is zero."""
+"""Operators of windows that pad images with zeros."""
 _WINDOWS = {"Conv": conv_window, "MaxPool": pool_window, "AveragePool": pool_window}
 
 

@@ -14,7 +14,7 @@ from .sliced import SLICES, division_of, exchanges_of
 from .tile_share import Needed, Undividable, specified_share
 
 _BY_NUMBER = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TopIndices")
-"""Operators of which the kernel core reads operands, which it finds in DDR alone."""
+"""Operators with operands that the kernel core reads, and only from DDR."""
 _MOST_BITS = 32
 """Bits of the widest elements that loads and stores move."""
 

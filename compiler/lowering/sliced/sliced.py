@@ -37,9 +37,10 @@ SLICES = "slices"
 """The axis of the tiles that share the values."""
 _AXIS, _PART, _WHOLE = "axis", "part", "whole"
 """In a cut: the axis of the result; the part of the free scratchpad that a stage may use; and how tiles get
-what all need: each computes it, or they compute shares and exchange them over the DTE or through DDR."""
+values that all need. Each computes them, or they exchange shares over the DTE or through DDR.
+"""
 _PARTS = (1, 2, 4)
-"""One of so many parts of the free scratchpad."""
+"""Numbers of parts of the free scratchpad, of which a stage gets one."""
 _COMPUTED = "computed"
 
 
@@ -100,7 +101,7 @@ class _Phase:
     division: SequenceDivision
     addresses: ShareAddresses
     part: int
-    """The stages use one of so many parts of the free scratchpad."""
+    """The number of parts of the free scratchpad; the stages use one."""
 
     def run(self) -> None:
         self.addresses.reserve()

@@ -106,7 +106,7 @@ class TileShare:
 
 
 Needed = TileShare | None
-"""What a tile needs or has of a value; None: all of it."""
+"""The share of a value that a tile needs or has; None: all of it."""
 
 
 def stored_share(tensor: DdrTensor, needed: Needed) -> Needed:

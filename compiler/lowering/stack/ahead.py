@@ -44,7 +44,7 @@ def load_groups(sizes: Sequence[int], capacity: int) -> list[list[int]]:
 
 
 _GROUP_CYCLES = 8000
-"""Cycles in which all tiles load a group of weights of bytes."""
+"""Cycles in which all tiles load a group of byte weights."""
 _STAGE_CYCLES = 4000
 """Cycles of a stage of bytes, mostly for instructions of the core and for exchanges."""
 

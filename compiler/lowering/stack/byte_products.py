@@ -51,7 +51,7 @@ class MapVectors:
     bias: Value | None = None
     scales: Value | None = None
     chain: ChainVectors | None = None
-    """Instead of both, what the engine's own steps to bytes need."""
+    """Instead of both, the vectors of the engine's own steps to bytes."""
 
 
 def of_bytes(stage: Stage) -> bool:

@@ -296,7 +296,7 @@ def tf32_parts(values: Array) -> list[Array] | None:
 
 
 _OPERANDS: WeakKeyDictionary[Work, Array | None] = WeakKeyDictionary()
-"""The operands of works, for one work is a stage of many stacks."""
+"""The operands of works; cached, since a work is a stage of many stacks."""
 
 
 def _right_operand(work: Work) -> Array | None:

@@ -19,17 +19,17 @@ from .stages import NeededRows, Stages, stages_of
 _BLOCKS = (1, 2, 3, 4)
 """Blocks of rows that a tile's share may be cut into."""
 _MOST_STAGES_OF_ROWS = 10
-"""Stages up to which stacks are divided by rows: of longer ones too many rows are computed twice."""
+"""Most stages of stacks that are divided by rows: in longer ones too many rows are computed twice."""
 BETWEEN = "between"
-"""The choice in a cut that says what tiles give each other between stages."""
+"""The choice in a cut that says what tiles exchange between stages."""
 GATHER, HALO = "gather", "halo"
-"""Their channels of a result, to all; rows at the edges of their bands, to the tiles beside them."""
+"""Their channels of a result, with all tiles; rows at the edges of their bands, with their neighbours."""
 AHEAD = "ahead"
 """The size in a cut that says how many steps before their use tiles send weights, if it is not one."""
 _LONG_COPY = 4000
 """Cycles of copies of weights that a step of a stack in bands may not hide: it is about as long."""
 _FAR = 2
-"""How many times as long a way of loading must take for it not to be tried."""
+"""A way of loading is not tried if it takes this many times as long as the other."""
 
 
 @dataclass(frozen=True)

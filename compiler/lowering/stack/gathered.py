@@ -87,7 +87,7 @@ class _Phase:
         self.being_read: list[Value] = []
         """Buffers from which ``starts`` are made; engines may read them until the next wait."""
         self.postponed: list[int] = []
-        """Stages with which loads ahead begin, once engines have no use any more of buffers that are free."""
+        """Stages with loads to begin, once engines no longer use freed buffers."""
         self.vectors: dict[str, MapVectors] = {}
         self.matrices: dict[str, Value] = {}
         self.targets: dict[str, Value] = {}

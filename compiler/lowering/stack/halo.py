@@ -42,7 +42,7 @@ from .values import StackBlock
 _BACKGROUND = 1
 """The worker that loads the weights of later steps; another one is left to the next phase."""
 _WORTH_GATHERING = 32768
-"""Bytes of biases of which tiles load parts for all: sixteen loads of all take DDR longer than the copies."""
+"""Least bytes of biases that tiles load in parts: sixteen loads of all take DDR longer than the copies."""
 
 
 def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
@@ -102,7 +102,7 @@ class _Phase:
     ) -> None:
         self.kernel, self.bands, self.phase, self.steps, self.sends = kernel, bands, phase, steps, sends
         self.gathered_biases = biases
-        """Biases of which each tile loads a part for all."""
+        """Biases that tiles load in parts for each other."""
         everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
         self.team = sending_to(everyone, bands.count)
         begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
@@ -112,7 +112,7 @@ class _Phase:
         self.block = StackBlock(0, begin, count, bands.size)
         self.weights: dict[int, StackWeights | None] = {}
         self.parts: dict[int, list[Gather]] = {}
-        """What this tile sends of the weights, by the step that begins with it; -1 is before the first."""
+        """This tile's sends of weights, by the step at whose begin they start; -1 is before the first."""
         self.inboxes: dict[str, _Inbox] = {}
         self.being_read: list[Value] = []
         """Buffers that engines may read until the next wait for them, though all tiles meet before."""

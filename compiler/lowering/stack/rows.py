@@ -43,7 +43,7 @@ from .stages import NeededRows, Stage, Stages, added_early, after_pools, last_pi
 from .values import Held, StackBlock, move
 
 _TOGETHER = 16
-"""The part of the scratchpad that the biases of several stages may fill which one instruction repeats."""
+"""Largest part of the scratchpad for biases of several stages that one instruction repeats."""
 
 
 @dataclass(frozen=True)

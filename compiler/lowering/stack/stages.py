@@ -253,7 +253,7 @@ def _changes(stage: Stage) -> str:
 
 
 _known: WeakKeyDictionary[Work, tuple[ConvLayer, ConvEpilogue]] = WeakKeyDictionary()
-"""The search asks for the same stages in many stacks."""
+"""Cached stages: the search asks for the same ones in many stacks."""
 
 
 def _numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:

@@ -23,11 +23,11 @@ from tx8isa.numbers.formats import Format
 from .engine_chain import MOST_WRONG
 
 ROW = 16
-"""Elements of a row: the engine takes as many at a step."""
+"""Elements of a row: the engine takes this many at a step."""
 _ZERO = -128
 """The zero point of a matrix: its numbers are 0 to 255."""
 _LARGEST = 2 * 255
-"""The largest number that an operand is multiplied by."""
+"""The largest factor of an operand."""
 _SMALLEST_UNIT = 320
 """Numbers of this size are exact enough; smaller ones are not tried."""
 _SHIFT = 3

@@ -17,15 +17,15 @@ from tx8isa.numbers.formats import Format
 from .chunk import Numbers, PackedChunk
 
 WAY = "packed"
-"""As cuts name it."""
+"""The name of this lowering in cuts."""
 
 SLOTS = 3
-"""Chunks in the scratchpad: one that is unpacked, the others on their way."""
+"""Chunks in the scratchpad: one that is being unpacked, the others in transit."""
 _LARGEST_CHUNK, _SMALLEST_CHUNK = 1 << 18, 1 << 14
 """Elements of a chunk: unpacked it must leave room for another, and its instructions take time to issue."""
 _ROWS, _PLANES = (4096, 2048, 1024, 512, 256, 128, 64), (16, 8, 4, 3, 2, 1)
 _SPARE = 32 << 10
-"""Scratchpad bytes for vectors and what else steps need besides blocks."""
+"""Scratchpad bytes for vectors and other data of steps, besides blocks."""
 _PROPOSED = 8
 
 
@@ -99,7 +99,7 @@ def _bytes(product: Product, numbers: Numbers, plan: PackedPlan) -> int:
 
 
 _PASSES, _INSTRUCTIONS = 1.25, 10
-"""How often the vector engine goes over a weight to unpack it, as if it were FP32; commands of a chunk."""
+"""Passes of the vector engine over a weight to unpack it, as if it were FP32; commands of a chunk."""
 
 
 def _cost(product: Product, numbers: Numbers, plan: PackedPlan, tiles: int, rates: Rates) -> float:

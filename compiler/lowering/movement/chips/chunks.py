@@ -26,7 +26,7 @@ from .member import GroupMember
 from .registers import SUMS, WRITTEN
 
 AtChunk = Callable[[int], None]
-"""Is called with how many places before that of the member a chunk is."""
+"""Is called with the number of places of a chunk before the member's own."""
 
 
 def whole_lines(size: int) -> int:

@@ -37,7 +37,7 @@ from .registers import SUMS
 from .routes import LinkPrice
 
 GRAIN = 64
-"""Chunks are multiples of so many elements, and so are their halves in a dual ring."""
+"""Chunks are multiples of this number of elements, and so are their halves in a dual ring."""
 _MOST_TURNS, _SMALLEST_PART = 8, 1 << 15
 """Parts of its share that a tile has one after another, and bytes of the smallest of several."""
 

@@ -23,7 +23,7 @@ from .trees import Groups, Tree, tree_of
 
 _FIXED, _PARTNER = 2, 3
 """Words of a row of the table: place in the ring and step to the next chunk; then for each partner the chip
-to send to, the chip that sends, and the upper word of addresses on the former; then what a tree says."""
+to send to, the chip that sends, and the upper word of addresses on the former; then the words of a tree."""
 
 
 def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:

@@ -15,13 +15,16 @@ from .routes import partners_of
 from .trees import Groups
 
 _SCRATCH = 0x1000
-"""Where greetings come, in the part of the scratchpad that is kept for the core; the stack is far above."""
+"""The address of greetings, in the part of the scratchpad that is kept for the core.
+
+The stack is far above.
+"""
 _TABLE = "chips.partners"
 """The symbol of the table of partners, after the prefix of the network."""
 
 
 Exchanges = Iterable[tuple[Groups, str]]
-"""Groups of chips, and in which way they exchange."""
+"""Groups of chips, and the way in which they exchange."""
 
 
 def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:

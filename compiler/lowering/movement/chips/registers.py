@@ -11,8 +11,9 @@ SUMS, ALLOWED, WRITTEN, HELLO = 60, 61, 62, 63
 """Streams: a packet for each message to be added, for each chip that allows this one to write, for each
 message that stays where it is written, and for each chip that greets."""
 INBOXES, EMPTY, MOST_INBOXES = 0, 16, 512
-"""The first of the streams whose packets are what comes into inboxes in DDR, that of the streams by which
-receivers say that an inbox is empty, and for how many inboxes these have packets."""
+"""The first of the streams that count bytes coming into inboxes in DDR; the first of the streams by which
+receivers say that an inbox is empty; and the number of inboxes for which these have packets.
+"""
 LARGEST = 0x800000
 """Bytes of the largest packet."""
 
@@ -28,7 +29,7 @@ CONFIG, BASE, READY, COUNTERS = STREAMS + 0xE8, STREAMS + 0x1F0, STREAMS + 0x7A8
 PACKETS = 32
 """Packets of a stream, one for each chip."""
 UPDATES = 0x670000
-"""Packet counter updates of other tiles; the tile's number stands from bit 23 on."""
+"""Packet counter updates of other tiles; the tile's number is from bit 23 on."""
 UPDATES_OF_CHIPS = 0x18000
 
 

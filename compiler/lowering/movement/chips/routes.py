@@ -21,17 +21,17 @@ from tx8isa.machine.description import Machine
 from .trees import Groups, is_composite, tree_of
 
 _INSTRUCTIONS = 45
-"""Of the kernel core, to send a message and to take note of one."""
+"""Instructions of the kernel core that send a message and that wait for one."""
 
 _STEPS = {RING: (1,), DUAL: (1, -1)}
-"""How many places after a member of a ring its partners are."""
+"""Distances of a member's partners after it on a ring."""
 
 
 class RoundOfMessages(NamedTuple):
     """Messages in transit at once, as shares of the tensor of a group."""
 
     busiest: float
-    """The share that the link carries which carries most."""
+    """The share on the busiest link."""
     share: float
     """The share of one message."""
     distance: int
@@ -117,7 +117,7 @@ class WayOfPairs(NamedTuple):
     """The load of links when the first chip of every pair sends a tensor to the second."""
 
     busiest: int
-    """How many of them the link carries which carries most."""
+    """Number of messages on the busiest link."""
     distance: int
     """Links on the longest way."""
 

@@ -21,7 +21,7 @@ from .collectives import GRAIN, blocks_of, member_of
 from .routes import SendPrice
 
 _PIECE = 1 << 13
-"""Bytes that a tile takes out of an inbox at a time."""
+"""Bytes that a tile copies out of an inbox at a time."""
 
 
 def _inbox_of(work: Work, tensor: DdrTensor) -> tuple[int, DdrTensor]:
