@@ -76,15 +76,17 @@ class Context:
     tiles: int
     compute: Format
     prefix: str = ""
-    """What all symbols begin with: empty unless the graph is one of several networks of an image, or one that
-    control flow executes."""
+    """The prefix of all symbols: empty unless an image has several networks, or control flow executes the
+    graph.
+    """
     is_body: bool = False
-    """Whether control flow executes the graph: its inputs and outputs are values of another one."""
+    """True if control flow executes the graph: its inputs and outputs are values of another one."""
     conditional: bool = False
-    """Whether this is the graph of a loop whose first value that it carries says whether there is a step."""
+    """True if this is the graph of a loop whose first carried value says whether there is a step."""
     step_symbol: str = ""
-    """The memory in which a loop tells this graph, which it executes, the number of the step; empty if the
-    graph does not read it."""
+    """The memory in which a loop passes the number of the step to this graph; empty if the graph does not
+    read it.
+    """
     bodies: dict[str, list[Context]] = field(default_factory=dict)
     """The contexts of the graphs that nodes of control flow execute, by the names of the nodes."""
     constants: dict[str, Array] = field(default_factory=dict)
@@ -96,14 +98,14 @@ class Context:
     data: list[Constant | Scratch] = field(default_factory=list)
     """Constants and memory in DDR that the phases use besides the values of the module."""
     used: set[str] = field(default_factory=set)
-    """Symbols that the phases refer to."""
+    """Symbols to which the phases refer."""
     patterns: PatternTrie | None = None
     """Patterns of operators that run in one phase; None: every operation has a phase of its own."""
     residency: bool = True
-    """Whether values between groups may stay in the scratchpads."""
+    """True if values between groups may stay in the scratchpads."""
     effort: Effort = EFFORTS["off"]
     plan: Plan | None = None
-    """Decisions that take the place of the search."""
+    """Decisions that replace the search."""
     search_progress: SearchProgress | None = None
     """Is called by the search before every candidate."""
     templates: list[Template] = field(default_factory=list)
@@ -113,15 +115,15 @@ class Context:
     kind_use: KindUse = field(default_factory=KindUse)
     """The kinds of commands that the groups use as phases of their own, which the search counts."""
     twin: Twin | None = None
-    """Gives the graph that the rewrites leave other constants, for a proof."""
+    """Replaces the constants of the rewritten graph, for a proof."""
     replaceable: Mapping[str, Array] = field(default_factory=dict)
-    """Inputs that are constants of the program, and what they are until a session replaces them."""
+    """Inputs that are constants of the program, with their values until a session replaces them."""
     wide: WideValues | None = None
-    """Values that the compute format cannot hold, as far as constants say it."""
+    """Values that the compute format cannot hold, as far as constants tell."""
     updates: list[StateUpdate] = field(default_factory=list)
-    """How the states of the graph get their new values."""
+    """The updates of the graph's states."""
     sequences: list[PlannedSequence] = field(default_factory=list)
-    """The sequences that were made, also those that became a part of a group that grew."""
+    """The sequences that were made, also those that became part of a grown group."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 
@@ -186,7 +188,7 @@ class RangedSource:
 
     ranges: Ranges
     graph_at: Callable[[Point], Graph]
-    """Reads the model; states that grow are what they are in it."""
+    """Reads the model at a point; states that grow have their form of the model."""
     growing: tuple[GrowingState, ...] = ()
 
     def with_room(self, graph: Graph) -> Graph:

@@ -33,7 +33,7 @@ from .base import Context, RangedContext, operations, phase_names
 from .work import symbol_of, target_of, work_of
 
 _ROUNDS = 3
-"""How often the phases are written at most: as they are, with what can come early, and with what did."""
+"""Most rounds of writing the phases: first, with possible early loads, and with the actual ones."""
 
 
 class CodegenPass:

@@ -37,7 +37,7 @@ from .graph_operations import with_constants_as_inputs
 from .report import decisions, estimated_phases
 
 RESIDENCY = ("on", "off")
-"""Whether values between groups may stay in the scratchpads."""
+"""True if values between groups may stay in the scratchpads."""
 _BARRIER_TILES = 64
 """A barrier names its tiles by the bits of one register."""
 
@@ -48,7 +48,7 @@ StageSets = Mapping[tuple[int, ...], Networks]
 Begin = Callable[..., Context]
 """Begins the compilation of a graph, as ``compiler.passes.compilation.context_of``."""
 KnownPrices = dict[tuple[Any, ...], Mapping[str, float]]
-"""Cycles by the names of nodes, by what they depend on: a part of the batch, and what chips share of it."""
+"""Cycles by the names of nodes, for each part of the batch and sharing between chips."""
 AfterPass = Callable[[str, ModuleOp], None]
 """Is called after every pass with its name and the module."""
 

@@ -48,9 +48,9 @@ class InterfaceTensor(NamedTuple):
     kind: str
     tensor: Tensor
     fmt: Format
-    """Its format in DDR."""
+    """The tensor's format in DDR."""
     symbol: str
-    """Where it begins in DDR."""
+    """The symbol of its begin in DDR."""
 
     @property
     def is_own(self) -> bool:

@@ -89,7 +89,7 @@ class _Writer:
     def __init__(self, context: Context, block: Block, bodies: Mapping[str, ControlOperation]) -> None:
         self.context, self.graph, self.block = context, context.graph, block
         self.bodies = bodies
-        """The operations of control flow that the module has so far: their graphs stay as they are."""
+        """The present operations of control flow, whose graphs stay unchanged."""
         self.values: dict[str, SSAValue] = {}
 
     def run(self) -> None:

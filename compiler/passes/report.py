@@ -125,7 +125,7 @@ class Report(msgspec.Struct, frozen=True):
     degrees: list[TriedDegrees] | UnsetType = UNSET
     """The degrees of parallelism that were tried; unset where none were looked for."""
     run: Mapping[str, Any] | None = None
-    """What ``tx8emu --report FILE.json`` writes of a run; null if there was none."""
+    """The report of a run, as ``tx8emu --report FILE.json`` writes it; null without a run."""
 
     @property
     def core_work(self) -> CoreWork | None:

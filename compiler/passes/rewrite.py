@@ -25,10 +25,10 @@ from .base import Context, RangedContext
 from .graph_operations import graph_of, put_graph
 
 NEAR = ("Int8Conv", "Int8Sum")
-"""Operators whose results may be a step away where the graph allows that."""
+"""Operators whose results may differ by one step if the graph permits it."""
 
 WRITTEN_OUT = ("Attention", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
-"""Operators of which rewrites know what they are made of: these are expanded before."""
+"""Operators whose expansions the rewrites match; they are expanded first."""
 
 
 class RewritePass:

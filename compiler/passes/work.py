@@ -301,7 +301,7 @@ def operand_positions(operation: TensorOperation) -> list[int]:
 
 
 OuterValue = Callable[[SSAValue], SSAValue | None]
-"""Maps a value inside a group to the operand of the group that it is, or to None if a member computes it."""
+"""Maps a value inside a group to the group's operand, or to None if a member computes it."""
 
 
 def call_of(context: Context, operation: NodeOperation, outer: OuterValue = lambda value: value) -> Call:

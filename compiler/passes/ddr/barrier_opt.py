@@ -41,7 +41,7 @@ def _condition(context: Context, module: ModuleOp) -> list[DdrRange]:
 
 
 Accesses = tuple[list[DdrRange], list[DdrRange]]
-"""What a phase reads and what it writes."""
+"""The ranges that a phase reads, and those that it writes."""
 
 
 def accesses_of(

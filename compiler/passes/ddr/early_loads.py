@@ -17,7 +17,7 @@ from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 _USED = 0.75
-"""What counts of the estimated time of a phase: a load that comes too late delays the whole next phase."""
+"""The part of a phase's estimated time that counts; a late load delays the whole next phase."""
 
 
 def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:

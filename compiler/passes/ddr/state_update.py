@@ -80,7 +80,7 @@ class _Updater:
         self.before: dict[TensorOperation, set[TensorOperation]] = defaultdict(set)
         self.writers: set[TensorOperation] = set()
         self.found: dict[SSAValue, list[TensorOperation]] | None = None
-        """The operations that read the memory of a value; None until they are looked for."""
+        """The operations that read the memory of a value; None until the first search."""
 
     def run(self) -> None:
         states = list(self._states())

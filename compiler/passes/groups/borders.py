@@ -58,7 +58,7 @@ class Borders:
         for each in groups:
             whole = whole.plus(self.alone(each)).plus(self.barrier)
         self.weights = RangeCycles(*(whole.middle / max(cycles, 1) for cycles in whole))
-        """What a cycle of each end counts: all groups together count the same at both ends and between."""
+        """Weights of cycles at each end: all groups together count equally at both ends and in the middle."""
 
     def apart(self, groups: Sequence[GroupOp]) -> RangeCycles:
         """Cycles of groups as phases of their own, with the barriers between them."""

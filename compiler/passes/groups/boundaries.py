@@ -21,12 +21,13 @@ from .borders import Borders
 _STEP = 4
 """The distance, in groups, of the boundaries that are tried at first."""
 _SHORT = 3
-"""Groups of a stack up to which all stacks are tried."""
+"""Largest number of groups of a stack for which all stacks are tried."""
 _LEAST_SHARE = 0.5
-"""What a sliced sequence takes of the cycles of its groups apart, at least. In the networks of the benchmarks
-few take less, and none less than 0.4 times."""
+"""The least share of its groups' separate cycles that a sliced sequence takes. In the benchmarks' networks
+few take less, and none less than 0.4 times.
+"""
 _NEAR = 3
-"""How far from the boundaries of the best stacks all others are tried, in groups."""
+"""Distance from the boundaries of the best stacks up to which all others are tried, in groups."""
 
 
 @dataclass(frozen=True)

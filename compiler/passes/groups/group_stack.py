@@ -37,7 +37,7 @@ from .views import users_of
 
 _SUM = "Int8Sum"
 _MOST_STATES = 64
-"""How many sets of taken groups the selection of stacks follows at a time."""
+"""Number of sets of taken groups that the selection of stacks follows at a time."""
 
 
 class GroupStackPass:

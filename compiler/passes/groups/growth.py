@@ -23,10 +23,10 @@ from .sequences import Joint, Sequences, can_grow, move_to_first
 from .views import state_edges, users_of
 
 _MOST_AROUND = 6
-"""Groups around a value of which all pairs are tried."""
+"""Most groups around a value for which all pairs are tried."""
 
 _UNKNOWN = 10**18
-"""The gain of a joint that has not been computed, so that it is."""
+"""The gain of an unpriced joint, high enough that it is priced next."""
 
 _Groups = tuple[GroupOp, ...]
 

@@ -19,7 +19,7 @@ from .borders import Borders, RangeCycles, range_of_trial
 from .sequences import Joint, Sequences
 
 LEAST_BARRIERS, _LEAST_WITHIN = 0.5, 1.0
-"""Barriers that groups must save as one, in cycles; more where none goes and only the overlap changes."""
+"""Least gain of a joint, in barriers; more if no barrier is saved and only the overlap changes."""
 
 _Phase = GroupOp | Joint
 
@@ -131,8 +131,8 @@ class LayerCost:
         return phase, layer
 
     def _raised(self, phase: list[int], layer: list[int], first: int) -> bool:
-        """Raise phases of the groups from ``first`` on above the layers that they wait for; True if any was too
-        low.
+        """Raise phases of the groups from ``first`` on above the layers that they wait for; True if any was
+        too low.
         """
         one, raised = len(self.groups), False
         for at in range(first, one):

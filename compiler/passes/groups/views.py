@@ -30,7 +30,7 @@ from compiler.passes.work import call_of
 from .dependences import Edges
 
 View = tuple[SSAValue, int]
-"""The value that a view is a part of, and the byte offset of the view in it."""
+"""The value that contains a view, and the byte offset of the view in it."""
 
 
 def sole_member(operation: TensorOperation, op: str) -> NodeOperation | None:

@@ -24,7 +24,7 @@ from compiler.graph import Array
 from compiler.passes.base import Context, operations
 
 _NAMES = ("node", "values")
-"""Attributes that only say what operations and values are called."""
+"""Attributes that are only names of operations and values."""
 
 _Key = tuple[object, ...]
 
@@ -49,7 +49,7 @@ class _Merger:
         self.context = context
         self.first: dict[_Key, TensorOperation] = {}
         self.left: set[LoadConstOp] = set()
-        """Constants of which some user was merged."""
+        """Constants with a merged user."""
         self._alike: dict[_Key, list[tuple[LoadConstOp, Array]]] = {}
 
     def merge(self, operation: TensorOperation) -> None:

@@ -61,7 +61,7 @@ class PatternTrie:
     following: dict[str, PatternTrie] = field(default_factory=dict)
     """The nodes that follow, by the next operator or ANY."""
     sequences: tuple[SequencePattern, ...] = ()
-    """Which groups may become sequences; only the root has them."""
+    """The groups that may become sequences; only the root has them."""
 
     def add(self, pattern: Pattern, place: int = 0) -> None:
         """Insert a pattern, from a place of its sequence on.

@@ -18,7 +18,7 @@ from compiler.lowering.stack.placement import stack_placement
 from compiler.lowering.stack.stages import STACKED, can_be_stage, stages_of
 
 ANY = "*"
-"""In place of an operator: every one."""
+"""Stands for every operator."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from compiler.passes.base import RangedContext
 from .versions import Version
 
 _MOST_RUNS = 16
-"""Stretches of points with one version up to which comparisons find the version; more need a table."""
+"""Most stretches of points with one version for which comparisons choose; more need a table."""
 
 
 @dataclass(frozen=True)

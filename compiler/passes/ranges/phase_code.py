@@ -25,9 +25,9 @@ from compiler.search.search import Template, Trial
 from compiler.search.signature import signature, template_key
 
 Parts = tuple[tuple[int, int, Cut | None], ...]
-"""Stages of a sequence from one to before another, and how they are divided; for all stages."""
+"""Parts of a sequence: stages from one to before another, and the cut of the part."""
 _LONGEST_PART = 6
-"""Stages of a part that is tried."""
+"""Most stages of a part that is tried."""
 
 
 class Way(Enum):

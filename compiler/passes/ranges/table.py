@@ -20,7 +20,7 @@ _BLOCK = "a7"
 """Holds the address of the shape block in the shape program."""
 _REGISTERS = tuple(register for register in POOL if register != _BLOCK)
 _DEEP = 6
-"""Steps of a formula from which on a part of it is a size of its own."""
+"""Least steps of a formula for which a part of it becomes a size of its own."""
 _NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "divu", "rem": "remu"}
 
 
@@ -48,7 +48,7 @@ class SizeTable:
         self._middles = [min(self.bytes, begin + _REACH) for begin in range(0, self.bytes, 2 * _REACH)]
         self._names, self._uses, self._counts = names, uses, Counter[str]()
         self._elsewhere: set[str] = set()
-        """Sizes that are computed where they are needed."""
+        """Sizes that are computed in place, without the table."""
         self.places = {text: self._place_at(at * SHAPE_WORD) for at, text in enumerate(self.sizes)}
         self._texts = {text: names.of(size) for text, size in loads.items()}
 
@@ -83,7 +83,7 @@ class SizeTable:
         yield instruction_text(form[0], f"{register}, {register}, {form[1]}") + f"  # {text}"
 
     def _is_computed_once(self, size: Size) -> bool:
-        """True if a size is needed at only one place of the code, where its operand is in the table."""
+        """True if a size is needed at only one place of the code, and its operand is in the table."""
         text = self._names.of(size)
         other = isinstance(size.left, Size) and self._names.of(size.left) in self.places
         return other and self._counts[text] == self._uses[text] == 1
@@ -155,7 +155,7 @@ class _SizeCode:
         self._out, self._places, self._names = out, places, names
         self._free = list(_REGISTERS)
         self._held: dict[str, str] = {}
-        """Registers by the text of what they hold, that first which was asked for longest ago."""
+        """Registers by the text of their contents, the least recently used first."""
         self._used: list[str] = []
         """Registers of operands that are needed next."""
 

@@ -18,9 +18,9 @@ _PURE = frozenset(
         *("and", "andi", "or", "ori", "xor", "xori", "slt"),
     )
 )
-"""Instructions that do nothing but to write the first operand."""
+"""Instructions whose only effect is the write of the first operand."""
 _LOADS = re.compile(r"l(d|w|wu) .*\((tp|ra|gp|sp)\)")
-"""Loads of what the program itself has written."""
+"""Loads of data that the program itself has written."""
 _BRANCHES = frozenset(
     ("beq", "bne", "blt", "bge", "ble", "bgt", "bltu", "bgeu", "beqz", "bnez", "blez", "bgez", "j")
 )

@@ -26,17 +26,17 @@ from tx8isa.machine.description import Machine
 from .phase_code import PhaseCode, PhaseDivision, Way, sizes_of_phase
 
 MOST_VERSIONS = 8
-"""Versions of a phase."""
+"""Most versions of a phase."""
 _FASTER, _SAVED = 1.15, 500
-"""How much faster another version has to be at an end of the ranges: by a factor and by cycles."""
+"""Least gain of another version at an end of the ranges: a factor, and cycles."""
 _LITTLE = 0.03
 """The part of the cycles at the usual sizes that may be lost for phases of one version."""
 _MUCH_SLOWER = 1.35
-"""How much slower a run may be at an end of the ranges than with the best version of each phase."""
+"""Largest slowdown of a run at an end of the ranges, against the best version of each phase."""
 _STEPS = 6
 """Points at which two versions are compared to find the border between them."""
 UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized)
-"""What code that has never seen a size raises for one."""
+"""The errors of code that cannot handle a size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
 
 
 def join(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Leave phases a single version if one for another point than the usual is right for all and hardly slower.
+    """Leave phases a single version if one for another than the usual point is right for all, hardly slower.
 
     At the usual sizes all phases together may take a little longer then; at the ends of the ranges none may
     take much longer.
