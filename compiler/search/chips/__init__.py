@@ -1,4 +1,4 @@
-"""How a graph is divided over chips: what each of them computes, and what they exchange.
+"""Divides a graph over chips: the computation of each chip, and the exchanges between them.
 
 The result is one graph that all chips compute, with operators that exchange values between them
 (``compiler/operators/domains/chips``), and the part of every constant that a chip has.

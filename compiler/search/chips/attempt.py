@@ -1,4 +1,4 @@
-"""One attempt to share the products of a graph among chips, with what earlier attempts have found out."""
+"""One attempt to share the products of a graph among chips, with the findings of earlier attempts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .stage import ChipDivision
 
 @dataclass
 class Choices:
-    """What attempts have found out, for the next one."""
+    """The findings of attempts, for the next one."""
 
     whole: set[str] = field(default_factory=set)
     """Products that every chip computes whole."""
     repeats: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Products of which several neighbours have the same columns: how many, and the heads that want it."""
+    """Products whose columns several neighbours share: the number of these, and the heads that need it."""
     states: dict[str, tuple[DividedAxis, frozenset[str]]] = field(default_factory=dict)
-    """States of which each chip has a part, and the products because of which it has."""
+    """States that chips have in parts, and the products that cause this."""
 
 
 class Attempt:
@@ -34,15 +34,15 @@ class Attempt:
         self.graph, self.groups, self.choices = graph, groups, choices
         self.parts = ChipParts(replace(graph, tensors=dict(graph.tensors)), groups.members)
         self._sources: dict[str, frozenset[str]] = {}
-        """By value that is divided: the products that have divided it."""
+        """By divided value: the products that have divided it."""
         self._rows: set[str] = set()
-        """Values of which each chip has some rows, since a sum."""
+        """Values that chips have by rows, since a sum."""
         for name, (way, sources) in choices.states.items():
             self.parts.divide(name, way)
             self._sources[name] = sources
 
     def run(self) -> ChipDivision | Exception:
-        """The divided graph, or what has hindered that; then the choices are others.
+        """The divided graph; or the error that prevented it, after which the choices have changed.
 
         GraphError for heads that the chips cannot share.
         """
@@ -60,7 +60,7 @@ class Attempt:
         return problem or ChipDivision(self.parts, tuple(self._gathered(nodes)))
 
     def _divided_or_whole(self, node: Node) -> list[Node]:
-        """A node in parts, or with what it needs whole gathered if that pays; NeedsWhole if it does not."""
+        """A node in parts, or with gathered whole operands if that pays; NeedsWhole if it does not."""
         try:
             return self._divided(node)
         except NeedsWhole as error:
@@ -70,7 +70,7 @@ class Attempt:
         return [*gathers, *self._divided(whole)]
 
     def _unlike_state(self) -> NeedsWhole | None:
-        """A state whose new value the chips do not divide as the old one."""
+        """The reason if chips divide the new value of a state differently from the old one."""
         for past, present in self.graph.states:
             old, new = self.parts.division(past), self.parts.division(present)
             if old != new and (old is not None or (new is not None and new.repeat > 1)):
@@ -82,7 +82,10 @@ class Attempt:
         return None
 
     def _blame(self, products: frozenset[str], error: Exception) -> None:
-        """Let the next attempt do without the division of some products. GraphError where heads want it."""
+        """Let the next attempt leave some products whole.
+
+        GraphError if uneven heads demand their division.
+        """
         choices, members = self.choices, self.groups.members
         if isinstance(error, UnevenHeads):
             new = products.isdisjoint(choices.repeats) and members % error.heads == 0
@@ -124,11 +127,11 @@ class Attempt:
         return [*taken, found]
 
     def _axis_of_sum(self, node: Node) -> int | None:
-        """Along which axis chips have parts of a sum; None if each has all of it."""
+        """The axis along which chips have parts of a sum; None if each has all of it."""
         return self.groups.axis_of_rows(self.parts.graph.tensors[node.outputs[0]].shape)
 
     def _with_parts(self, node: Node) -> tuple[list[Node], Node]:
-        """Parts of what all chips have, for a node that computes each element of some rows by itself."""
+        """A node that computes some rows element by element, and nodes that take the rows of operands."""
         parts, rows = self.parts, [name for name in node.inputs if name in self._rows]
         if not rows or OPERATORS[node.op].needs is not elementwise:
             return [], node
@@ -150,7 +153,7 @@ class Attempt:
         return taken, replace(node, inputs=tuple(names))
 
     def _part(self, name: str, axis: int, part: str, node: str) -> tuple[list[Node], str]:
-        """A node that takes a chip's ``part`` of a value of all, unless there is one, and that name."""
+        """A node that takes a chip's ``part`` of a whole value, unless there is one; and the part's name."""
         tensors = self.parts.graph.tensors
         assert isinstance(tensors, dict)
         if part in tensors:
@@ -163,10 +166,10 @@ class Attempt:
         return frozenset().union(*(self._sources.get(name, frozenset()) for name in node.inputs))
 
     def _gather_pays(self, node: Node, error: NeedsWhole) -> bool:
-        """Whether gathering the divided operands takes less than computing their products on every chip.
+        """True if gathering the divided operands takes less time than computing their products on every chip.
 
-        Rows of sums always are gathered: no other division would do without. Heads are not, nor is what
-        several chips have.
+        Rows of sums are always gathered, because every other division needs that too. Heads are not, nor are
+        parts that several chips have.
         """
         if self._rows.intersection(node.inputs):
             return True
@@ -210,7 +213,7 @@ class Attempt:
         return nodes
 
     def _with_whole_output(self, nodes: list[Node], tensor: Tensor, axis: int) -> list[Node]:
-        """The nodes with a gather for an output, which may be there already for another node."""
+        """The nodes with a gather for an output, unless another node has it already."""
         part, whole = f"{tensor.name}.part", f"{tensor.name}.whole"
         nodes = [_renamed(node, {tensor.name: part, whole: tensor.name}.get) for node in nodes]
         if whole not in self.parts.graph.tensors:

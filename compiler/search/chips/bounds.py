@@ -1,4 +1,4 @@
-"""What links and DDR take at least for a graph that several chips compute together."""
+"""Lower bounds on the time of links and DDR for a graph that several chips compute together."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 MOST_PRICED = 4096
-"""Cards of a mesh that is priced: the largest class of networks (spec)."""
+"""Most cards of a priced mesh: the largest class of networks (spec)."""
 
 
 class ChipBounds(NamedTuple):
     """Cycles of one chip."""
 
     ddr: float
-    """Of constants, inputs and outputs, each once."""
+    """Cycles of DDR for constants, inputs and outputs, each once."""
     links: float
-    """Of all exchanges: latencies and bytes; and the bytes that a stage sends to the next one."""
+    """Cycles of links for all exchanges (latencies and bytes), and for the bytes that a stage sends."""
 
 
 def bounds_of(local: Graph, machine: Machine, bytes_each: int, tiles: int) -> ChipBounds:
-    """The bounds of what a chip computes; floats have ``bytes_each`` bytes."""
+    """The bounds of one chip's graph; floats have ``bytes_each`` bytes."""
     tensors = [*local.inputs, *local.outputs]
     tensors += [Tensor(name, array.dtype.name, array.shape) for name, array in local.constants.items()]
     moved = sum(tensor.size * (bytes_each if tensor.is_float else 4) for tensor in tensors)
@@ -39,7 +39,7 @@ def bounds_of(local: Graph, machine: Machine, bytes_each: int, tiles: int) -> Ch
 
 
 def _on_links(local: Graph, node: Node, machine: Machine, bytes_each: int, tiles: int) -> float:
-    """What a node takes on links: an exchange, or what a stage sends, while it may compute."""
+    """Cycles of links for a node: an exchange, or the message of a stage."""
     if node.op not in COLLECTIVES or node.op == RECEIVE:
         return 0.0
     call = call_of(local, node)
@@ -51,7 +51,7 @@ def _on_links(local: Graph, node: Node, machine: Machine, bytes_each: int, tiles
 
 
 def priced_machine(machine: Machine, x: int, y: int) -> Machine:
-    """A machine with so many chips, of which only prices are wanted: the table of cards need not have room.
+    """A machine with a mesh of x by y chips, for prices only: the table of cards sets no limit.
 
     GraphError for more than ``MOST_PRICED``, and for a machine without links.
     """

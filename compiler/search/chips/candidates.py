@@ -1,4 +1,4 @@
-"""Which degrees are tried when only the number of chips is given, and what the estimates say of each."""
+"""The degrees to try when only the number of chips is given, and their estimated cycles."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class TriedDegrees(msgspec.Struct, frozen=True):
 SpreadGraphs = Mapping[str, SpreadGraph]
 """The networks of a program on several chips, by the names of its entries; a single one has an empty name."""
 Pipelines = Mapping[str, PipelinedGraph]
-"""The same as stages of pipelines."""
+"""The networks as stages of pipelines, by the names of entries."""
 
 
 @dataclass(frozen=True)
 class ChosenDegrees:
-    """The networks divided by the degrees that take the fewest cycles, and all that were tried.
+    """The networks divided by the degrees with the fewest cycles, and all tried degrees.
 
     Either ``spreads`` or ``pipelines`` has them.
     """
@@ -76,7 +76,7 @@ class ChosenDegrees:
         return first.micro.parts.count if isinstance(first, PipelinedGraph) else 1
 
     def graphs_at(self, places: Mapping[str, tuple[int, int]]) -> dict[str, Graph]:
-        """What chips with a place in each network compute."""
+        """The graphs of chips with a place in each network."""
         return {name: self.spreads[name].graph_of(place) for name, place in places.items()}
 
     @property
@@ -93,30 +93,31 @@ class ChosenDegrees:
 
 
 class Cost(NamedTuple):
-    """Estimated cycles of what chips compute, and those of exchanges among them."""
+    """Estimated cycles of chips, and those of exchanges among them."""
 
     cycles: int
     exchanges: int
     least: bool = False
-    """Whether it takes at least so many, and was not priced to the end."""
+    """True if the cycles are a lower bound, because it was not priced to the end."""
 
 
 class Prices(Protocol):
-    """Prices of a compilation: what chips take for networks that are divided."""
+    """Prices of divided networks, by compiling the parts of their chips."""
 
     def of_chip(self, local: Graph) -> Cost:
-        """What a chip takes that computes a graph."""
+        """The cost of a graph on one chip."""
 
     def in_stages(self, degrees: Degrees) -> Pipelines:
-        """The networks cut into stages that take about as long as each other."""
+        """The networks cut into stages of about equal time."""
 
     def of_pipelines(self, pipelines: Pipelines, most: float) -> Cost:
-        """What all stages of the networks take together, or ``most`` cycles or more at least."""
+        """The cost of all stages of the networks together; pricing may stop at ``most`` cycles."""
 
 
 def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
-    """The batch dealt to all chips, and to fewer with one of the other ``kinds``, whose smallest degrees come
-    first; then stages of a pipeline, which are single chips or groups that share products."""
+    """The batch divided over all chips, or over fewer with one of the other ``kinds``, smallest degrees
+    first; then stages of a pipeline, which are single chips or groups that share products.
+    """
     shared = [count for count in range(2, min(chips.count, MOST_SHARING) + 1) if chips.count % count == 0]
     both = [Degrees(**{"dp": chips.count // count, kind: count}) for kind in kinds for count in shared]
     staged = [
@@ -150,10 +151,10 @@ def choose_degrees(
     tiles: int,
     prices: Prices,
 ) -> ChosenDegrees:
-    """The degrees that are given or that a model says, or else those with the fewest estimated cycles.
+    """The given degrees, or those of a model's sharding, or else those with the fewest estimated cycles.
 
-    Of equal ones the first. The keys of ``graphs`` are names of entries. The other arguments are those of
-    ``spread_graph``. GraphError if none fits.
+    Of equal ones the first wins. The keys of ``graphs`` are names of entries. The other arguments are those
+    of ``spread_graph``. GraphError if none fits.
     """
     parallel = said_degrees(graphs, machine, parallel)
     if parallel is not None and parallel.pp > 1:

@@ -23,16 +23,16 @@ EXCHANGING = ("sp", "ep", "tp")
 """Kinds whose chips exchange parts of tensors, from the outermost groups to the innermost: those of the last
 kind are nearest to each other."""
 MOST_SHARING = 32
-"""Chips that can share products: a stream has so many packets, one for each message of an exchange."""
+"""Most chips that can share products: a stream has a packet for each message of an exchange."""
 _DEGREE = re.compile(r"\s*([a-z]+)\s*=\s*(\d+)\s*")
 
 
 @dataclass(frozen=True)
 class Degrees:
-    """Chips among which the batch is dealt (``dp``), each time as many (``tp``) share the products.
+    """Numbers of chips: ``dp`` parts of the batch, and ``tp`` chips that share the products of each part.
 
-    Among others the rows of a sequence (``sp``) and experts (``ep``) are dealt. As many (``pp``) groups of
-    these have the layers, one after another.
+    ``sp`` chips share the rows of sequences, ``ep`` the experts. ``pp`` groups of all these share the layers,
+    one group after another.
     """
 
     dp: int = 1
@@ -91,11 +91,11 @@ class Degrees:
         )
 
     def part(self, kind: str, place: int) -> int:
-        """Which part of a kind the chip with a place in its group has."""
+        """The number of the part of a kind that the chip with a place in its group has."""
         return place // self._step(kind) % int(getattr(self, kind))
 
     def _step(self, kind: str) -> int:
-        """How far the next part is in a group."""
+        """The distance of the next part of a kind in a group."""
         return math.prod(int(getattr(self, inner)) for inner in EXCHANGING[EXCHANGING.index(kind) + 1 :])
 
 
@@ -106,7 +106,7 @@ def places_in(rings: Sequence[tuple[int, ...]]) -> tuple[tuple[int, int], ...]:
 
 
 def _rectangles(chips: Chips, size: int) -> Iterator[list[tuple[int, ...]]]:
-    """The mesh as rectangles of so many chips, each in the order of its ring."""
+    """The mesh as rectangles of ``size`` chips, each in the order of its ring."""
     for columns in range(1, chips.x + 1):
         rows, rest = divmod(size, columns)
         if rest or chips.x % columns or chips.y % max(rows, 1) or not rows:
@@ -119,7 +119,7 @@ def _rectangles(chips: Chips, size: int) -> Iterator[list[tuple[int, ...]]]:
 
 
 def _load(chips: Chips, rings: list[tuple[int, ...]]) -> tuple[float, int]:
-    """The share of a tensor on the busiest link when two rings turn, and the longest way."""
+    """The share of a tensor on the busiest link when two rings turn, and the longest route."""
     if len(rings[0]) == 1:
         return 0.0, 0
     turn = rounds_of(chips, tuple(rings), ALL_GATHER, DUAL)[0]
@@ -150,7 +150,7 @@ def parsed_degrees(text: str) -> Degrees:
 
 
 def ring_order(chips: Chips, group: tuple[int, ...]) -> tuple[int, ...]:
-    """Chips in an order in which those that follow each other are as near as can be.
+    """Chips in an order where neighbours in the ring are as near as possible in the mesh.
 
     In a rectangle with an even side the ring has single links only: down the first column, and to and fro
     through the rest of the others. In other groups the order is that of the numbers.

@@ -1,4 +1,4 @@
-"""An attempt that gives each node its operands as the model wants them, and decides the rest as others do."""
+"""An attempt that follows the sharding written in a model, and decides the rest like other attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .rules import DividedAxis, NeedsWhole
 from .written import Wish
 
 _OF_THE_MODEL = " of the model"
-"""Among the products because of which a value is divided: the model wants it, so no attempt does without."""
+"""Stands among the products that divide a value for the model, whose wish no attempt drops."""
 
 
 class HonouredAttempt(Attempt):
@@ -32,7 +32,7 @@ class HonouredAttempt(Attempt):
             self._choose(node)
 
     def _choose(self, node: Node) -> None:
-        """Whether a product is computed in parts, as far as the model says it."""
+        """Decide whether a product is computed in parts, as far as the model says it."""
         weights = weights_of(self.parts, node)
         if weights is None:
             return
@@ -64,7 +64,7 @@ class HonouredAttempt(Attempt):
         return [*before, *made]
 
     def _for_weights(self, node: Node) -> tuple[list[Node], Node]:
-        """The product with its first operand as the parts of the weights need it."""
+        """The product with its first operand in the form that the parts of the weights need."""
         weights = weights_of(self.parts, node)
         wish = None if weights is None else self._operands.get((node.name, weights))
         if wish is None:
@@ -80,7 +80,7 @@ class HonouredAttempt(Attempt):
         return made, replace(node, inputs=(name, *node.inputs[1:]))
 
     def _for_result(self, node: Node) -> tuple[list[Node], Node]:
-        """A node that computes each element by itself, with the parts that its result is wanted in."""
+        """A node that computes each element separately, with operands in the parts wanted for its result."""
         wish = self._results.get(node.outputs[0])
         divided = any(name in self.parts.axes for name in node.inputs)
         if wish is None or wish.way is None or divided or OPERATORS[node.op].needs is not elementwise:
@@ -95,7 +95,7 @@ class HonouredAttempt(Attempt):
         return made, replace(node, inputs=tuple(names))
 
     def _as(self, name: str, way: DividedAxis | None, wish: Wish) -> tuple[list[Node], str]:
-        """What makes a value whole or takes a part of it, and its name then."""
+        """Nodes that make a value whole or take a part of it, and its name then."""
         have, made = self.parts.division(name), list[Node]()
         if have == way:
             return [], name
@@ -115,7 +115,10 @@ class HonouredAttempt(Attempt):
         return made, name
 
     def _axis_of_sum(self, node: Node) -> int | None:
-        """As the model wants the result; a part of rows alone can be summed, others are taken later."""
+        """The axis in which the model wants the result.
+
+        Only rows can be summed in parts, other parts are taken later.
+        """
         wish = self._results.get(node.outputs[0])
         if wish is None:
             return super()._axis_of_sum(node)
@@ -123,7 +126,7 @@ class HonouredAttempt(Attempt):
         return wish.way.axis if wish.way is not None and wish.way.axis < rows else None
 
     def _gather_pays(self, node: Node, error: NeedsWhole) -> bool:
-        """What the model wants divided is gathered where it is needed whole, whatever that costs."""
+        """True for values that the model wants divided: they are gathered at any cost if needed whole."""
         sources = self._sources_of(node)
         if sources.isdisjoint(self._fixed):
             return super()._gather_pays(node, error)
@@ -133,7 +136,7 @@ class HonouredAttempt(Attempt):
         return True
 
     def _check_constants(self, node: Node, made: Sequence[Node]) -> None:
-        """GraphError for a constant that the model wants in parts, but of which the node needs others."""
+        """GraphError for a constant that the model wants in other parts than the node needs."""
         names = [name for each in made for name in each.inputs]
         for name in node.inputs:
             wish = self._operands.get((node.name, name))

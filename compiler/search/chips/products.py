@@ -1,4 +1,4 @@
-"""Products with constant weights, divided by columns, or by rows with a sum behind them."""
+"""Products with constant weights, divided by columns, or by rows with a sum after them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tx8isa.machine.description import Machine
 from .rules import ChipParts, DividedAxis, NeedsWhole, constants_divided, with_parts_of_constants
 
 LARGE_SUM = 1 << 20
-"""Bytes of a sum from which on its rows are dealt to chips, which then normalize and add only their own."""
+"""Least bytes of a sum whose rows are divided over chips, which then normalize and add only their own."""
 PRODUCTS = ("MatMul", "Gemm")
 
 
@@ -33,7 +33,7 @@ def weights_of(parts: ChipParts, node: Node) -> str | None:
 def by_columns(parts: ChipParts, node: Node, repeat: int = 1) -> Node | None:
     """The product of each chip's own columns of the weights; None if they cannot be divided.
 
-    So many neighbours have the same columns.
+    ``repeat`` neighbours have the same columns.
     """
     shape = parts.graph.tensors[node.outputs[0]].shape
     way = DividedAxis(len(shape) - 1, repeat)
@@ -47,7 +47,7 @@ def by_columns(parts: ChipParts, node: Node, repeat: int = 1) -> Node | None:
 
 
 def sums_over(parts: ChipParts, node: Node) -> bool:
-    """Whether the divided axis of the first operand is the one over which a product sums."""
+    """True if the divided axis of the first operand is the one over which a product sums."""
     x = node.inputs[0]
     if weights_of(parts, node) is None or node.attrs.get("transA") or x not in parts.axes:
         return False
@@ -76,7 +76,7 @@ class ChipGroups:
         return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
 
     def all_gather(self, name: str, tensor: Tensor, axis: int, result: str) -> Node:
-        """The node by which all get a tensor whole, of which each chip has a part along an axis."""
+        """The node by which all get the whole of a tensor that chips have in parts along an axis."""
         attrs = {**self.attrs(ALL_GATHER, tensor.shape), "axis": axis}
         return Node(ALL_GATHER, name, (tensor.name,), (result,), attrs)
 
@@ -87,14 +87,14 @@ class ChipGroups:
         return Node(PART, name, (tensor.name,), (result,), attrs)
 
     def axis_of_rows(self, shape: Shape) -> int | None:
-        """The axis of the rows of a large sum that are dealt to chips; None if every chip has them all."""
+        """The axis along which a large sum is divided over chips by rows; None if every chip has all rows."""
         if math.prod(shape) * self.bytes_each < LARGE_SUM:
             return None
         fitting = (axis for axis, extent in enumerate(shape[:-1]) if extent % self.members == 0)
         return next(fitting, None)
 
     def price(self, op: str, shape: Shape) -> float:
-        """The cycles of such an exchange."""
+        """The cycles of an exchange in the way of the lowest price."""
         exchange = self._exchange(op, shape)
         return exchange.cycles(exchange.best())
 
@@ -146,9 +146,9 @@ def _summed(
 
 
 def both_sum_over(parts: ChipParts, node: Node) -> bool:
-    """Whether both operands of a product, at least one of them computed, are divided where it sums.
+    """True if both operands of a product, at least one of them computed, are divided along the summed axis.
 
-    A constant operand can be divided there.
+    A constant operand counts, because it can be divided there.
     """
     if node.op != "MatMul" or not any(name in parts.axes for name in node.inputs):
         return False

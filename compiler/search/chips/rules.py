@@ -1,6 +1,6 @@
-"""What becomes of a node whose operands are divided along an axis: which part of the result each chip makes.
+"""Divides a node whose operands are divided along an axis: the part of the result that each chip computes.
 
-For most operators that follows from what their records say a part of a result needs of the operands.
+For most operators it follows from their records, which say what a part of a result needs of operands.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _ALONG_AN_AXIS = (ALL_GATHER, REDUCE_SCATTER, PART)
 
 
 class NeedsWhole(Exception):
-    """A node cannot be computed in parts; the text says why."""
+    """Raised if a node cannot be computed in parts; the text says why."""
 
 
 class UnevenHeads(NeedsWhole):
-    """An axis is written as several, and the first of them, of ``heads``, cannot be divided."""
+    """Raised if an axis is reshaped into several, and the first of them, of ``heads``, cannot be divided."""
 
     def __init__(self, text: str, heads: int) -> None:
         super().__init__(text)
@@ -55,7 +55,7 @@ class UnevenHeads(NeedsWhole):
 
 
 class StateToDivide(Exception):
-    """A node could be computed in parts if each chip had its part of a state."""
+    """Raised if a node could be computed in parts if each chip had its part of a state."""
 
     def __init__(self, node: Node, name: str, way: DividedAxis) -> None:
         super().__init__(f"{node} needs a part of state '{name}'")
@@ -63,7 +63,7 @@ class StateToDivide(Exception):
 
 
 class DividedAxis(NamedTuple):
-    """An axis that is divided, and how many neighbouring places have the same part."""
+    """A divided axis, and the number of neighbouring places that have the same part."""
 
     axis: int
     repeat: int = 1
@@ -77,26 +77,26 @@ class ChipParts:
     count: int
     axes: dict[str, int] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
-    """Of some values: how many neighbouring places have the same part; of others each has its own."""
+    """The number of neighbouring places with the same part, by value; 1 for values without an entry."""
     constants: dict[str, tuple[str, DividedAxis]] = field(default_factory=dict)
-    """Constants of which every chip has a part: the whole one, and how it is divided."""
+    """Constants that chips have in parts: the name of the whole one, and its division."""
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Constants of which every chip has another one: by place."""
+    """Constants that differ between chips: their names by place."""
     literals: dict[str, Array] = field(default_factory=dict)
     """Constants that are made anew."""
 
     def divide(self, name: str, way: DividedAxis) -> None:
-        """Note that a value is divided."""
+        """Record the division of a value."""
         self.axes[name] = way.axis
         if way.repeat > 1:
             self.repeats[name] = way.repeat
 
     def division(self, name: str) -> DividedAxis | None:
-        """How a value is divided; None if every chip has it whole."""
+        """The division of a value; None if every chip has it whole."""
         return DividedAxis(self.axes[name], self.repeats.get(name, 1)) if name in self.axes else None
 
     def pieces(self, way: DividedAxis) -> int:
-        """How many different parts there are."""
+        """Number of different parts."""
         return self.count // way.repeat
 
     def box(self, shape: Shape, way: DividedAxis, number: int) -> Box:
@@ -114,7 +114,7 @@ class ChipParts:
         return (*shape[:axis], shape[axis] // self.pieces(way), *shape[axis + 1 :])
 
     def has_whole(self, name: str) -> bool:
-        """Whether each chip may take its part of a value that all have whole: of constants it may."""
+        """True if each chip may take its part of a whole value: constants allow it."""
         return name in self.graph.constants
 
     def part_of_constant(self, name: str, axis: int, repeat: int = 1) -> str:
@@ -129,9 +129,9 @@ class ChipParts:
 
 
 def divided(parts: ChipParts, node: Node) -> Node:
-    """The node as each chip computes it; ``parts`` gets the axes of its results. NeedsWhole if it cannot.
+    """The node as each chip computes it; ``parts`` gets the axes of its results. NeedsWhole if impossible.
 
-    StateToDivide if it could when the chips had parts of a state.
+    StateToDivide if it would be possible with parts of a state.
     """
     if node.op in RESHAPES:
         return _reshaped(parts, node)
@@ -163,7 +163,7 @@ def with_parts_of_constants(parts: ChipParts, node: Node, ways: Mapping[int, Div
 def _way_of(
     parts: ChipParts, node: Node, call: Call, number: int
 ) -> tuple[DividedAxis, dict[int, DividedAxis]]:
-    """How a result is divided, and how the constant operands that are."""
+    """The division of a result, and those of constant operands."""
     shape = parts.graph.tensors[node.outputs[number]].shape
     for repeat in sorted({1, *(parts.repeats.get(name, 1) for name in node.inputs)}):
         for axis, extent in enumerate(shape):
@@ -176,9 +176,9 @@ def _way_of(
 
 
 def _same_everywhere(parts: ChipParts, node: Node, call: Call, axis: int) -> bool:
-    """Whether an operator does the same everywhere on an axis of its result.
+    """True if an operator does the same everywhere on an axis of its result.
 
-    What attributes, indices or positions say of an axis is not true of a part of it.
+    False if attributes, indices or positions describe the axis, since they are wrong for a part of it.
     """
     rank = len(call.shape(0))
     if node.op == "Attention":
@@ -197,7 +197,7 @@ def _same_everywhere(parts: ChipParts, node: Node, call: Call, axis: int) -> boo
 def constants_divided(
     parts: ChipParts, node: Node, call: Call, number: int, way: DividedAxis
 ) -> dict[int, DividedAxis] | None:
-    """How the constant operands are divided, if a result can be; None if it cannot.
+    """The divisions of constant operands that make a division of the result possible; None if none do.
 
     Every part of the result must need the same part of each divided operand, along its axis, and of the other
     operands the same for all parts. StateToDivide if nothing but a state is in the way.
@@ -232,7 +232,7 @@ def constants_divided(
 
 
 def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], way: DividedAxis) -> bool:
-    """Whether the boxes of an operand are its parts along an axis."""
+    """True if the boxes of an operand are its parts along an axis."""
     shape = parts.graph.tensors[name].shape
     if shape[way.axis] % parts.pieces(way):
         return False
@@ -259,7 +259,7 @@ def _reshaped(parts: ChipParts, node: Node) -> Node:
 
 
 def _exchanged(parts: ChipParts, node: Node) -> Node:
-    """An exchange of another division: each chip's part takes part in it, unless along the same axis."""
+    """An exchange of another division on each chip's part; NeedsWhole if both divide the same axis."""
     way = parts.division(node.inputs[0])
     assert way is not None
     if node.op in _ALONG_AN_AXIS and node.attrs["axis"] == way.axis:

@@ -1,8 +1,8 @@
 """Products whose columns are split afterwards become one product for each piece.
 
 Exporters and authors put the weights of queries, keys and values side by side in one product. Its columns
-cannot be dealt to chips by heads: a chip would get queries only. What lies between the product and the split
-and does the same to each piece moves behind it.
+cannot be divided over chips by heads: a chip would get queries only. Operators between the product and the
+split that do the same to each piece are moved after the split.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from compiler.operators.types import axis_from_front
 
 
 def with_split_products(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
-    """The graph in which no product with constant weights is split by columns afterwards, but for the nodes
-    that are ``kept``."""
+    """The graph in which no product with constant weights is split by columns afterwards, except the ``kept``
+    nodes.
+    """
     while True:
         for node in graph.nodes:
             if node.op == "Split" and (found := _Pieces(graph, kept).of(node)) is not None:
@@ -32,7 +33,7 @@ def with_split_products(graph: Graph, kept: frozenset[str] = frozenset()) -> Gra
 
 
 class _Unsplit(Exception):
-    """A value is made in a way that is not the same for each piece."""
+    """Raised if a value is computed in a way that is not the same for each piece."""
 
 
 class _Pieces:
@@ -45,10 +46,10 @@ class _Pieces:
         self.uses.update(tensor.name for tensor in graph.outputs)
         self.tensors, self.constants = dict(graph.tensors), dict(graph.constants)
         self.replaced: dict[str, list[Node]] = {}
-        """By name of a node of the graph: those that take its place."""
+        """By name of a node of the graph: the nodes that replace it."""
 
     def of(self, split: Node) -> Graph | None:
-        """The graph with the pieces of a split made one by one; None if they cannot be."""
+        """The graph with the pieces of a split computed one by one; None if that is impossible."""
         if split.name in self.kept:
             return None
         source = self.graph.tensors[split.inputs[0]]
@@ -65,7 +66,7 @@ class _Pieces:
         return replace(self.graph, nodes=nodes, tensors=self.tensors, constants=self.constants)
 
     def _make(self, value: str, piece: str, axis: int, begin: int, end: int) -> None:
-        """Write what makes a piece of a value, from ``begin`` to ``end`` of an axis, under a name."""
+        """Write nodes that compute a piece of a value, ``begin`` to ``end`` of an axis, under a name."""
         node, whole = self.makers.get(value), self.graph.tensors[value]
         if node is None or node.name in self.kept or self.uses[value] > 1 or len(node.outputs) != 1:
             raise _Unsplit
@@ -89,7 +90,7 @@ class _Pieces:
         made.append(replace(of_piece, inputs=inputs))
 
     def _source(self, node: Node, axis: int) -> tuple[str, int]:
-        """The operand of a node of which a piece is needed for one of its result, and along which axis."""
+        """The operand whose piece a node needs for a piece of its result, and the axis in it."""
         source, result = (self.graph.tensors[name] for name in (node.inputs[0], node.outputs[0]))
         others = [self.graph.tensors[name] for name in node.inputs[1:] if name]
         if node.op == "Transpose":

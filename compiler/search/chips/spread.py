@@ -1,4 +1,4 @@
-"""A graph as what each of several chips computes, with the exchanges between chips."""
+"""A graph spread over chips: the graph of each chip, with the exchanges between chips."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .stage import ChipDivision
 from .written import Arrangement, Wish, arrangement, wishes_of
 
 _DEALT = {"sp": rows_dealt, "ep": experts_dealt}
-"""What divides a graph among groups of chips that share something else than products, by kind."""
+"""The functions that divide a graph by something else than products, by kind."""
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,26 @@ class SpreadGraph:
         return {self.places[chips[0]]: tuple(chips) for chips in found.values()}
 
     def constants_at(self, place: tuple[int, int]) -> tuple[int, ...]:
-        """Which parts of constants a place has; places with the same parts have the same constants."""
+        """The numbers of the parts of constants at a place; equal numbers mean equal constants."""
         return tuple(self._part(kind, place) for kind, each in self.divisions.items() if not each.alike)
 
     def _part(self, kind: str, place: tuple[int, int]) -> int:
-        """Which part of a kind a place has."""
+        """The number of the part of a kind at a place."""
         return place[0] if kind == "dp" else self.degrees.part(kind, place[1])
 
     def graph_of(self, place: tuple[int, int]) -> Graph:
-        """What chips with a place compute."""
+        """The graph of chips with a place."""
         return self.divided(self.split, place, ("dp", *EXCHANGING))
 
     def divided(self, local: Graph, place: tuple[int, int], kinds: Sequence[str]) -> Graph:
-        """What chips with a place compute of a graph like that which ``kinds`` have divided."""
+        """A chip's version of a graph like the one that ``kinds`` have divided."""
         for kind, division in self.divisions.items():
             if kind in kinds:
                 local = division.graph_of(local, self._part(kind, place))
         return local
 
     def ways_of(self, name: str) -> list[tuple[ChipParts, DividedAxis]]:
-        """How an input or output is divided, by one kind after another."""
+        """The divisions of an input or output, by one kind after another."""
         each = (division.parts for division in self.divisions.values())
         return [(parts, way) for parts in each if (way := parts.division(name)) is not None]
 
@@ -95,7 +95,7 @@ class SpreadGraph:
     def joined(self, outputs: Mapping[str, Array], names: Iterable[str] | None = None) -> dict[str, Array]:
         """Values of the whole graph from those of the chips, by default its outputs.
 
-        Of chips that have the same the first one gives it.
+        If several chips have the same part, the first one's is taken.
         """
         chips = [chip for chip, _ in sorted(enumerate(self.places), key=lambda pair: pair[1])]
         names = [tensor.name for tensor in self.graph.outputs] if names is None else names
@@ -137,7 +137,7 @@ def spread_arranged(
 ) -> SpreadGraph:
     """The graph on chips that are arranged; as ``spread_graph``.
 
-    ``part_of`` gives that part of what a pipeline computes of which its chips share the work.
+    ``part_of`` returns the part of a pipeline's graph whose work the chips share.
     """
     degrees = arranged.degrees
     _check_graph(graph)
@@ -158,7 +158,7 @@ def spread_arranged(
 
 
 def _check_graph(graph: Graph) -> None:
-    """GraphError for what only one chip can compute."""
+    """GraphError for a graph that only one chip can compute."""
     if graph.replaceable:
         raise GraphError(["--parallel: programs with replaceable constants are for one chip"])
     flow = next((node for node in graph.nodes if node.bodies), None)
@@ -171,7 +171,7 @@ def _check_graph(graph: Graph) -> None:
 def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -> ChipDivision:
     """The batch in ``count`` parts; chips exchange nothing.
 
-    Inputs without a batch, and those that are to be ``whole``, are those of all chips.
+    All chips get inputs without a batch, and the ``whole`` ones, undivided.
     """
     parts = ChipParts(graph, count)
     common = [t for t in graph.inputs if t.name in whole or not t.shape or t.shape[0] == 1]
@@ -198,10 +198,10 @@ def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -
 
 
 def _products_shared(graph: Graph, groups: ChipGroups, wishes: Sequence[Wish]) -> ChipDivision:
-    """Products in ``groups.members`` parts, as many as can be; the others are computed by every chip.
+    """As many products as possible in ``groups.members`` parts; every chip computes the others whole.
 
-    What needs a divided value whole gets it gathered if that takes less than to compute it everywhere. What
-    the model of the graph wants is done in any case.
+    A divided value that is needed whole is gathered if that takes less time than computing it everywhere. The
+    sharding written in the model is followed in any case.
     """
     choices, first = Choices(), ""
 

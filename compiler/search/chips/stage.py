@@ -20,11 +20,11 @@ class ChipDivision:
 
     @property
     def alike(self) -> bool:
-        """Whether all chips have the same constants."""
+        """True if all chips have the same constants."""
         return not self.parts.constants and not self.parts.chosen
 
     def graph_of(self, graph: Graph, place: int) -> Graph:
-        """What the chip with a place computes of a graph like that which was divided."""
+        """The version of a graph, like the divided one, for the chip with a place."""
         inputs = tuple(replace(tensor, shape=self.parts.local(tensor.name)) for tensor in graph.inputs)
         constants = self._constants(graph.constants, place, {tensor.name for tensor in graph.outputs})
         tensors = {tensor.name: tensor for tensor in inputs}

@@ -1,7 +1,7 @@
-"""The sharding that a model is written with: which degrees of parallelism it is, and what each chip has.
+"""The sharding written in a model, as degrees of parallelism and as parts of tensors for each chip.
 
-Device n of the model is chip n. An input that is sharded along its first axis deals the batch; all other
-shards are those of the chips that share products, and stages are those of a pipeline.
+Device n of the model is chip n. A sharding of inputs along the first axis divides the batch. All other shards
+are those of chips that share products, and stages are those of a pipeline.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rings = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Which chips work together, and what the model of a graph says about it; ``sharding`` may be empty."""
+    """The groups of chips, and the sharding that the model of a graph says; ``sharding`` may be empty."""
 
     sharding: Sharding
     degrees: Degrees
@@ -36,7 +36,7 @@ class Arrangement:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """The nodes of the graph whose tensors the model says something of."""
+        """The nodes of the graph with tensors that the model shards."""
         return frozenset(part for node in self.sharding.nodes if node.tensors for part in node.parts)
 
     @property
@@ -48,7 +48,7 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class Wish:
-    """What the model wants of a tensor at a node: how the chips of a group divide it; None for whole."""
+    """The model's wish for a tensor at a node: its division over the chips of a group; None for whole."""
 
     node: NodeSharding
     tensor: str
@@ -63,7 +63,7 @@ class Wish:
 def arrangement(graph: Graph, machine: Machine, degrees: Degrees) -> Arrangement:
     """The chips of a machine, arranged for degrees, as the model of the graph says it if it says something.
 
-    GraphError as of ``said_degrees``, and for a machine that has not so many chips.
+    GraphError as from ``said_degrees``, and for a machine with fewer chips.
     """
     chips = machine.chips
     if chips is UNSET:
@@ -74,7 +74,7 @@ def arrangement(graph: Graph, machine: Machine, degrees: Degrees) -> Arrangement
 
 
 def said_degrees(graphs: Mapping[str, Graph], machine: Machine, parallel: Degrees | None) -> Degrees | None:
-    """The degrees that are given, or else those that the model of a graph says; None where nobody says any.
+    """The given degrees, or else those that the model of a graph says; None if there are neither.
 
     The keys of ``graphs`` are names of entries. GraphError for a model that says nothing about that number of
     chips, or contradicts itself or ``parallel``, and for several graphs one of which has a sharding.
@@ -89,7 +89,7 @@ def said_degrees(graphs: Mapping[str, Graph], machine: Machine, parallel: Degree
 
 
 def _written(graph: Graph, machine: Machine, parallel: Degrees | None) -> Arrangement | None:
-    """What the model of a graph says; None if it says nothing, and for one chip."""
+    """The arrangement that the model of a graph says; None if it says nothing, and for one chip."""
     chips = machine.chips
     if chips is UNSET or chips.count == 1 or not graph.shardings:
         return None
@@ -106,7 +106,7 @@ def _written(graph: Graph, machine: Machine, parallel: Degrees | None) -> Arrang
 
 
 class _Reader:
-    """Finds out which degrees a configuration is."""
+    """Derives the degrees from a configuration."""
 
     def __init__(self, graph: Graph, sharding: Sharding, chips: Chips) -> None:
         self.graph, self.sharding, self.chips = graph, sharding, chips
@@ -139,7 +139,7 @@ class _Reader:
                 raise _wrong(node, spec, spec.problem)
 
     def _batches(self, most: int) -> list[tuple[NodeSharding, TensorSharding]]:
-        """Where inputs are cut along their first axis, which is the batch, and along no other."""
+        """The shardings of inputs that cut only the first axis, which is the batch."""
         found: list[tuple[NodeSharding, TensorSharding]] = []
         for node, spec in self._each():
             if spec.tensor not in self.inputs or spec.shards[:1] in ((), (1,)):
@@ -155,7 +155,7 @@ class _Reader:
         return found
 
     def _common(self, dealt: set[str]) -> frozenset[str]:
-        """Inputs that are whole at every node that says something of them."""
+        """Inputs that are whole at every node with a sharding of them."""
         return frozenset(s.tensor for _, s in self._each() if s.tensor in self.inputs - dealt)
 
     # -- groups that share products ----------------------------------------------------------------------
@@ -227,7 +227,7 @@ class _Reader:
 
 
 def _devices(spec: TensorSharding) -> tuple[int, ...]:
-    """The devices that have something of a tensor, in the order of its shards."""
+    """The devices that have parts of a tensor, in the order of its shards."""
     return tuple(device for group in spec.devices for device in group)
 
 
@@ -239,9 +239,9 @@ def _wrong(node: NodeSharding, spec: TensorSharding, text: str) -> GraphError:
 
 
 def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipDivision | None) -> list[Wish]:
-    """What the model wants the chips of a group to have of each tensor.
+    """The model's wishes for each tensor: its division over the chips of a group.
 
-    ``batch`` is how the batch is dealt. GraphError for shards that chips do not have so.
+    ``batch`` is the division of the batch. GraphError for shards that chips cannot have.
     """
     places, found = places_in(arranged.rings), []
     read = {node.name: {*node.inputs, *node.outputs} for node in graph.nodes}
@@ -261,7 +261,7 @@ def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipDivision | None) -
 def _wanted(
     node: NodeSharding, spec: TensorSharding, degrees: Degrees, batch: DividedAxis | None
 ) -> DividedAxis | None:
-    """How a group divides a tensor of which each has its part of the batch."""
+    """The division within a group of a tensor that is already divided by batch."""
     rest = [*spec.shards]
     if batch is not None:
         if rest[batch.axis] % degrees.dp:
@@ -286,7 +286,7 @@ def _check_places(
     places: Sequence[tuple[int, int]],
     batch: DividedAxis | None,
 ) -> None:
-    """GraphError for a shard on a device that has another one of other tensors."""
+    """GraphError for a shard on a device whose place has another shard of other tensors."""
     numbers = {device: at for at, group in enumerate(spec.devices) for device in group}
     dealt = len({pipe for pipe, _ in places})
     for device, found in sorted(numbers.items()):

@@ -1,7 +1,7 @@
 """Divides the rows of sequences, and experts, among chips; products are shared elsewhere.
 
-Unlike where products are shared, every operand may become whole here, and a chip may take its part of what is
-whole.
+Unlike in the sharing of products, every operand may become whole here, and a chip may take its part of a
+whole value.
 """
 
 from .experts import experts_dealt, has_experts

@@ -1,6 +1,6 @@
-"""Branches that are alike and added up, as experts are that a model computes one by one.
+"""Equal branches whose results are added up, such as experts that a model computes one by one.
 
-They have the same operators on the same values, each with constants of its own, and a piece each of some
+They have the same operators on the same values. Each has constants of its own, and its own piece of some
 values, such as its column of the routing.
 """
 
@@ -26,12 +26,12 @@ Names = tuple[str, ...]
 
 
 class _Unlike(Exception):
-    """Branches differ in more than constants and pieces."""
+    """Raised if branches differ in more than constants and pieces."""
 
 
 @dataclass
 class Branches:
-    """Branches of which the sum, with that of ``others``, is the value ``total``."""
+    """Branches whose sum, plus that of ``others``, is the value ``total``."""
 
     total: str
     terms: Names
@@ -81,7 +81,7 @@ class _Search:
             self.above |= dict.fromkeys(node.outputs, above)
 
     def addends(self, total: str, inner: set[str]) -> Iterator[str]:
-        """What is added up to a value; the sums on the way are noted."""
+        """The addends of a value; the sums in between are recorded."""
         shape = self.graph.tensors[total].shape
         for name in self.makers[total].inputs:
             maker = self.makers.get(name)
@@ -110,7 +110,10 @@ class _Search:
             return None
 
     def _form(self, name: str, shared: int, known: dict[str, Hashable]) -> Hashable:
-        """What is the same of all terms that may be alike; nodes are ``shared`` by terms, or one's own."""
+        """A form that is equal for terms that may be alike.
+
+        Nodes are ``shared`` by terms, or a term's own.
+        """
         if name in known:
             return known[name]
         maker, is_shared = self.makers.get(name), self.own.get(name, 0) & shared
@@ -133,7 +136,7 @@ class _Match:
         self.graph, self.makers = search.graph, search.makers
         self.found = Branches(total, terms, others)
         self._owner: dict[tuple[int, str], Names] = {}
-        """By branch and value: those that it was compared with."""
+        """By branch and value: the names with which it was compared."""
 
     def branches(self) -> Branches:
         """The branches in the order of their pieces."""
@@ -192,7 +195,7 @@ class _Match:
                     raise _Unlike
 
     def _interval(self, piece: str, axis: int) -> tuple[int, int]:
-        """Where a piece begins and ends in its source."""
+        """The begin and the end of a piece in its source."""
         return self._box(piece).intervals[axis]
 
     def _box(self, piece: str) -> Box:
@@ -206,7 +209,7 @@ class _Match:
         return box
 
     def _axis_of_pieces(self, names: Names, source: str) -> int:
-        """The axis of the source which the pieces divide evenly, and of all of which there are some."""
+        """The axis of the source that the pieces divide evenly and completely."""
         shape, sizes = self.graph.tensors[source].shape, {self.graph.tensors[name].size for name in names}
         op, count = self.makers[names[0]].op, len(names)
         for axis, extent in enumerate(shape):

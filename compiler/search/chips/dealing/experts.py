@@ -1,4 +1,4 @@
-"""Expert parallelism: every chip has some of the experts, and makes its part of the sum over them.
+"""Expert parallelism: every chip has some of the experts, and computes its part of the sum over them.
 
 Experts are a leading axis of constant weights, ``[experts, rows, columns]``, whose products are added up
 afterwards, or branches that are alike, each with weights of its own. All chips compute the routing.
@@ -26,7 +26,7 @@ _NONE = "no experts: expected weights [experts, rows, columns], or a sum of bran
 
 
 def experts_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
-    """The experts in ``groups.members`` parts; GraphError for a graph without so many."""
+    """The experts in ``groups.members`` parts; GraphError for a graph with fewer experts."""
     walk = _ExpertWalk(graph, ExchangedParts(graph, groups, "ep", divides_constants=True))
     branches = branches_of(graph)
     for node in graph.nodes:
@@ -42,12 +42,12 @@ def experts_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
 
 
 def has_experts(graph: Graph) -> bool:
-    """Whether there are weights of several experts, or branches that may be experts."""
+    """True if there are weights of several experts, or branches that may be experts."""
     return any(_are_experts(graph, node) for node in graph.nodes) or bool(branches_of(graph))
 
 
 def _are_experts(graph: Graph, node: Node) -> bool:
-    """Whether a node is a product with weights ``[experts, rows, columns]``, or of more axes."""
+    """True if a node is a product with weights ``[experts, rows, columns]``, or of more axes."""
     if node.op != "MatMul" or node.inputs[1] not in graph.constants or node.inputs[0] in graph.constants:
         return False
     weights = graph.tensors[node.inputs[1]]
@@ -59,12 +59,12 @@ class _ExpertWalk(Walk):
 
     parts: ExchangedParts
     dealt = False
-    """Whether there are experts."""
+    """True if there are experts."""
     uneven = ""
-    """Which experts are not as many as the chips can share."""
+    """The experts whose number the chips cannot share evenly, for a message."""
 
     def add(self, node: Node) -> bool:
-        """Add a node; of sums over experts each chip makes its part."""
+        """Add a node; for a sum over experts, each chip computes its part."""
         if self._begins(node):
             self.dealt = True
             return True
@@ -92,7 +92,10 @@ class _ExpertWalk(Walk):
         return True
 
     def _summed(self, node: Node) -> Sequence[Node]:
-        """A sum over the divided axis as the sum of each chip's part, and that over the chips; or nothing."""
+        """A sum over the divided axis: each chip's part of it, then the sum over chips.
+
+        Empty for other nodes.
+        """
         parts = self.parts
         axis = parts.axes.get(node.inputs[0]) if node.inputs else None
         if node.op == "ReduceSum" and axis in reduced_axes(call_of(parts.graph, node)):
@@ -106,7 +109,7 @@ class _ExpertWalk(Walk):
         return added_up(parts, candidate, parts.groups) if both_sum_over(parts, candidate) else ()
 
     def _rows_of_sum(self, node: Node, at: int) -> str:
-        """A chip's part of an operand that all have, if the other is divided along what is summed."""
+        """A chip's part of a whole operand, if the other operand is divided along the summed axis."""
         other, own = (self.parts.graph.tensors[node.inputs[number]] for number in (1 - at, at))
         summed = (own.rank - 1, other.rank - 2) if at == 0 else (own.rank - 2, other.rank - 1)
         if min(own.rank, other.rank) < 2 or self.parts.axes[other.name] != summed[1]:
@@ -114,7 +117,7 @@ class _ExpertWalk(Walk):
         return self.parts.part_of(own.name, summed[0])
 
     def add_branches(self, branches: Branches) -> bool:
-        """Add a sum of branches, of which each chip has as many; whether they can be shared."""
+        """Add a sum of branches, equally many for each chip; False if they cannot be shared."""
         count, found = self.parts.count, len(branches.terms)
         if found % count:
             node = self.parts.makers[branches.total]
@@ -126,7 +129,7 @@ class _ExpertWalk(Walk):
         return True
 
     def _branch(self, branches: Branches, at: int) -> str:
-        """Add one branch of each chip; the name of what it adds."""
+        """Add one branch of each chip; returns the name of its result."""
         parts, known = self.parts, dict[str, str]()
         for names in branches.constants:
             known[names[at]] = self._constant(names, at)
@@ -142,9 +145,9 @@ class _ExpertWalk(Walk):
         return known[branches.terms[at]]
 
     def _constant(self, names: Names, at: int) -> str:
-        """A constant of a branch, which has another one on every chip.
+        """The constant of a branch, which is a different one on every chip.
 
-        Integers are chosen while the program runs, for code may depend on them.
+        Integers are chosen while the program runs, because code may depend on them.
         """
         parts, own = self.parts, f"{names[at]}.ep"
         tensor, values = parts.graph.tensors[names[at]], [parts.graph.constants[name] for name in names]
@@ -162,7 +165,7 @@ class _ExpertWalk(Walk):
         return self._piece(own, parts.part_of(stacked, 0), 0, at, tensor)
 
     def _piece(self, name: str, part: str, axis: int, at: int, like: Tensor) -> str:
-        """Add what takes a branch's piece of a chip's part of what there is a piece of for each branch."""
+        """Add a node that takes a branch's piece from a chip's part of all branches' pieces."""
         parts, known = self.parts, self.parts.graph.tensors
         self.nodes += parts.take()
         if name in known:
@@ -179,7 +182,7 @@ class _ExpertWalk(Walk):
         return name
 
     def _add_up(self, terms: Names | Sequence[str], branches: Branches) -> None:
-        """Add the sum of a chip's branches, that over the chips, and what is added to that."""
+        """Add the sum of a chip's branches, the sum over chips, and the sum with the other addends."""
         total, parts = branches.total, self.parts
         partial = terms[0]
         for at, term in enumerate(terms[1:]):

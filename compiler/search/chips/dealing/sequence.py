@@ -1,7 +1,7 @@
 """Sequence parallelism: every chip has some rows of the sequences, and all weights.
 
-What computes rows by themselves does so with a chip's own; attention gathers the keys and values of all rows.
-Of what all chips have, such as masks and tables of positions, a chip takes its rows.
+Operators that compute each row separately work on a chip's own rows; attention gathers the keys and values of
+all rows. From values that all chips have, such as masks and tables of positions, a chip takes its rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def rows_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
             [f"sp={count}: state {'='.join(graph.states[0])} has rows of other steps; try tp or dp"]
         )
     common: set[str] = set()
-    """Inputs of integers of which some node needs all rows."""
+    """Inputs of integers whose rows some node needs all."""
     while True:
         try:
             return _dealt(graph, groups, common)
@@ -36,7 +36,7 @@ def _dealt(graph: Graph, groups: ChipGroups, common: set[str]) -> ChipDivision:
     parts = ExchangedParts(graph, groups, "sp", divides_constants=False)
     walk = Walk(graph, parts)
     own: dict[str, str] = {}
-    """Of inputs that are common: the rows of a chip."""
+    """The rows of a chip by common input."""
     for tensor in _with_rows(graph, groups.members):
         axis = _rows(tensor)
         if tensor.name in common:
@@ -61,7 +61,7 @@ def _rows(tensor: Tensor) -> int:
 
 
 def _with_rows(graph: Graph, count: int) -> list[Tensor]:
-    """The inputs whose rows can be dealt to chips; GraphError if there are none."""
+    """The inputs whose rows can be divided over chips; GraphError if there are none."""
     having = [tensor for tensor in graph.inputs if _rows(tensor) >= 0 and tensor.shape[_rows(tensor)] > 1]
     found = [tensor for tensor in having if tensor.shape[_rows(tensor)] % count == 0]
     if not found and not having:

@@ -1,7 +1,7 @@
-"""What divides a graph node by node where every operand may become whole, and all that is whole a part.
+"""Divides a graph node by node; every operand may become whole, and every whole value a part.
 
-A value in parts that a node needs whole is gathered. What only moves elements is done after that, for a
-gather before it is no larger, and attention finds the heads as it does on one chip.
+A value in parts that a node needs whole is gathered. The gather comes before operators that only move
+elements: it is no larger there, and attention finds the heads as on one chip.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from compiler.search.chips.stage import ChipDivision
 _MOVES = (*RESHAPES, "Transpose", "Expand", "Identity")
 """Operators that move or repeat elements."""
 _WRITTEN_OUT = ("Attention", "Einsum", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
-"""Operators that are divided as what they are made of."""
+"""Operators that are divided in the form of their expansions."""
 
 
 def written_out(graph: Graph) -> Graph:
-    """The graph without operators that are divided as what they are made of."""
+    """The graph with operators expanded that are divided in the form of their expansions."""
     if not any(node.op in _WRITTEN_OUT for node in graph.nodes):
         return graph
     return expand_graph(graph, _WRITTEN_OUT)
 
 
 class ExchangedParts(ChipParts):
-    """Values in parts. A chip takes its part of what all have while the program runs.
+    """Values in parts. A chip takes its part of a whole value while the program runs.
 
-    ``suffix`` is in the names of parts. Of constants a chip has only its part if ``divides_constants``.
+    ``suffix`` is in the names of parts. If ``divides_constants``, a chip stores only its part of a constant.
     """
 
     def __init__(self, graph: Graph, groups: ChipGroups, suffix: str, divides_constants: bool) -> None:
@@ -50,7 +50,7 @@ class ExchangedParts(ChipParts):
         return name not in self.axes
 
     def take(self) -> list[Node]:
-        """The nodes that take the parts which were asked for since the last call."""
+        """The nodes for parts requested since the last call."""
         taken, self.taken = self.taken, []
         return taken
 
@@ -60,11 +60,11 @@ class ExchangedParts(ChipParts):
         return self.part_of(name, axis)
 
     def literal(self, name: str, value: Array) -> str:
-        # A division before may have made one for the same node, which it still needs whole.
+        # An earlier division may have made one for the same node, which still needs it whole.
         return super().literal(f"{name}.{self.suffix}", value)
 
     def part_of(self, name: str, axis: int) -> str:
-        """The name of a chip's part of what all have, along an axis."""
+        """The name of a chip's part of a whole value, along an axis."""
         part = f"{name}.{self.suffix}{axis}"
         if part not in self.graph.tensors:
             self.named(part, name)
@@ -73,7 +73,7 @@ class ExchangedParts(ChipParts):
         return part
 
     def _taking(self, name: str, axis: int, part: str) -> Node:
-        """The node that makes a part. What is repeated along the axis is repeated less often."""
+        """The node that makes a part; in place of an Expand along the axis, a shorter Expand."""
         maker, tensor = self.makers.get(name), self.graph.tensors[name]
         if maker is not None and maker.op == "Expand":
             source = self.graph.tensors[maker.inputs[0]]
@@ -84,11 +84,11 @@ class ExchangedParts(ChipParts):
         return self.groups.part(f"{part}.part", tensor, axis, part)
 
     def named(self, name: str, like: str) -> None:
-        """Know a value that is like another one."""
+        """Record a value that has the type and shape of another one."""
         self.define(replace(self.graph.tensors[like], name=name))
 
     def define(self, tensor: Tensor) -> None:
-        """Know a value."""
+        """Record a value with its type and shape."""
         assert isinstance(self.graph.tensors, dict)
         self.graph.tensors[tensor.name] = tensor
 
@@ -100,9 +100,9 @@ class Walk:
         self.graph, self.parts = graph, parts
         self.nodes: list[Node] = []
         self.whole: dict[str, str] = {}
-        """Names of the whole values, by those of what chips have parts of."""
+        """Names of the whole values, by the names of the values in parts."""
         self.problem: NeedsWhole | None = None
-        """Why the first value was gathered."""
+        """The reason why the first value was gathered."""
 
     def division(self) -> ChipDivision:
         """The division, without nodes that no output needs."""
@@ -110,7 +110,7 @@ class Walk:
         return ChipDivision(self.parts, tuple(nodes))
 
     def add(self, node: Node) -> bool:
-        """Add a node as each chip computes it; whether it computes a part of the results."""
+        """Add a node as each chip computes it; True if it computes a part of the results."""
         operands = [name for name in dict.fromkeys(node.inputs) if name in self.parts.axes]
         for kept in self._kept(node, operands):
             gone = {name: self._whole_name(name) for name in operands if name not in kept}
@@ -129,10 +129,10 @@ class Walk:
         return False
 
     def _kept(self, node: Node, operands: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Which operands may stay in parts, the best choice first: at last one of them.
+        """Choices of the operands that stay in parts, the best first; the last ones keep a single operand.
 
-        Of a product the rows of the first operand are those of the result; of others the largest operand
-        is that of which most would have to be sent.
+        In a product the rows of the first operand are those of the result. In other nodes the largest operand
+        would cost most to send.
         """
         if operands:
             yield operands
@@ -142,7 +142,7 @@ class Walk:
             yield from ([name] for name in (operands if node.op in PRODUCTS else by_size))
 
     def _whole_name(self, name: str) -> str:
-        """The name that a value has when it is whole, which it need not be yet."""
+        """The name of a value when whole; it need not be gathered yet."""
         whole = self.whole.get(name, f"{name}.{self.parts.suffix}.whole")
         if whole not in self.parts.graph.tensors:
             self.parts.named(whole, name)
@@ -153,7 +153,10 @@ class Walk:
             self.gather(name)
 
     def gather(self, name: str) -> str:
-        """The whole value of which chips have parts; the nodes that make it are added once."""
+        """Gather a value that chips have in parts.
+
+        Its nodes are added once. Returns the name of the whole.
+        """
         if name not in self.parts.axes or name in self.whole:
             return self.whole.get(name, name)
         maker, tensor = self.parts.makers.get(name), self.parts.graph.tensors[name]
@@ -172,7 +175,7 @@ class Walk:
         return whole
 
     def _of_integers(self, name: str) -> bool:
-        """Whether a value in parts is computed from integers, element by element, as masks are."""
+        """True if a value in parts is computed from integers, element by element, as masks are."""
         if name not in self.parts.axes or not self.parts.graph.tensors[name].is_float:
             return True
         maker = self.parts.makers.get(name)
@@ -182,7 +185,7 @@ class Walk:
 
 
 class WholeInput(Exception):
-    """An input of integers is needed whole; they are not sent."""
+    """Raised if an input of integers is needed whole; integers are not sent."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -1,6 +1,6 @@
-"""A graph as stages of a pipeline: where it is cut, and what the chips of each stage compute.
+"""A graph as stages of a pipeline: its cuts, and the graphs of each stage's chips.
 
-What the chips of a stage share among themselves is decided before, as if there were no stages.
+The sharing among the chips of a stage is decided before, as if there were no stages.
 """
 
 from .alike import stage_form

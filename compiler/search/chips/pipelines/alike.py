@@ -1,7 +1,7 @@
-"""Which stages are alike: their code takes the same time, so that one of them is priced for all.
+"""Finds stages that are alike: their code takes the same time, so that one is priced for all.
 
 Stages are alike if they differ only in names, in the values of large constants, and in the numbers of chips
-whose messages take the same ways.
+whose messages take equivalent routes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine
 
 _SMALL = 64
-"""Elements of a constant whose values may be attributes of the code, such as shapes and axes."""
+"""Most elements of a constant whose values may be attributes of the code, such as shapes and axes."""
 
 
 def stage_form(graph: Graph, machine: Machine) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ def _node(node: Node, numbers: dict[str, int], precise: bool, chips: Any) -> tup
 
 
 def _ways(node: Node, chips: Chips) -> tuple[Any, ...]:
-    """How far the messages of a node go, and what they share the links with."""
+    """The distances of a node's messages, and the loads of the links that they share."""
     numbers, members = node.attrs["chips"], node.attrs["members"]
     assert isinstance(numbers, tuple) and isinstance(members, int)
     groups = tuple(

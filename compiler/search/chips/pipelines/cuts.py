@@ -1,4 +1,4 @@
-"""Where a graph is cut into stages that take about as long as each other."""
+"""Cuts of a graph into stages of about equal time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compiler.graph import Graph, GraphError, Node
 def crossing(graph: Graph, at: int) -> list[str]:
     """The values that nodes before a cut compute and nodes after it read, and that are sent.
 
-    Each stage computes for itself what are no floats and follows from inputs alone, such as positions.
+    Values that are no floats and follow from inputs alone, such as positions, are computed by each stage.
     """
     own = _of_inputs(graph)
     before = {name for node in graph.nodes[:at] for name in node.outputs if name and name not in own}
@@ -21,7 +21,7 @@ def crossing(graph: Graph, at: int) -> list[str]:
 
 
 def stage_nodes(graph: Graph, begin: int, end: int) -> tuple[Node, ...]:
-    """The nodes of a stage, and those before it that every stage computes for itself, if it needs them."""
+    """The nodes of a stage, and those before it that it needs and every stage computes for itself."""
     own, found = _of_inputs(graph), [*graph.nodes[begin:end]]
     needed = {name for node in found for name in node.inputs}
     for node in reversed(graph.nodes[:begin]):
@@ -84,12 +84,12 @@ def balanced_cuts(
     owners: Mapping[str, int] | None = None,
     background: bool = True,
 ) -> list[int]:
-    """The first node of each stage, and the end: the longest stage is as short as can be.
+    """The first node of each stage, and the end, such that the longest stage is as short as possible.
 
     ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends,
-    ``owners`` the stages that have some states. No state is of two stages. What a stage gets comes while it
-    computes, and what it sends goes meanwhile, if that is in the ``background``; else both take time of it.
-    GraphError for a graph that has not so many stages.
+    ``owners`` the stages that have some states. No state is of two stages. In the ``background`` a stage
+    receives and sends while it computes; otherwise both take time of the stage. GraphError for a graph that
+    cannot be cut into as many stages.
     """
     costs = [prices.get(node.name, 0.0) for node in graph.nodes]
     places, fits = _places(graph), _Fits(_spans(graph), owners or {})
@@ -100,7 +100,7 @@ def balanced_cuts(
         computed, *sent = sums[end] - sums[begin], sends.get(begin, 0.0), sends.get(end, 0.0)
         return max(computed, *sent) if background else computed + sum(sent)
 
-    # best[end]: the longest stage of those up to there, what is sent between them, and where they begin
+    # best[end]: the longest stage up to there, the elements sent between stages, and the stages' begins
     best: dict[int, tuple[float, float, list[int]]] = {0: (0.0, 0.0, [])}
     for number in range(1, stages + 1):
         ends: Sequence[int] = places if number < stages else [len(costs)]
@@ -119,14 +119,14 @@ def balanced_cuts(
 
 
 def _places(graph: Graph) -> list[int]:
-    """Where a stage can begin: before nodes to which floats are sent, and not between those of a state."""
+    """Places where a stage can begin: only floats are sent there, and no state is used on both sides."""
     kept = {at for first, last in _spans(graph).values() for at in range(first + 1, last + 1)}
     return [at for at in range(1, len(graph.nodes)) if at not in kept and _floats(graph, at)]
 
 
 @dataclass(frozen=True)
 class _Fits:
-    """Says whether a stage may have the nodes from one to before another: it has the states of its own."""
+    """Tells whether a stage may have the nodes from one to before another, by the states that it owns."""
 
     spans: Mapping[str, tuple[int, int]]
     owners: Mapping[str, int]
@@ -139,14 +139,14 @@ class _Fits:
 
 
 def _too_few(graph: Graph, places: int, stages: int) -> str:
-    """Why there are not so many stages."""
+    """The reason why a graph cannot be cut into as many stages."""
     if places < stages:
         return f"graph '{graph.name}' has only {places} places for a stage to begin"
     return "no stages have the states that those of another entry have; give the layers one order"
 
 
 def _floats(graph: Graph, at: int) -> bool:
-    """Whether all that crosses a cut are floats, which chips send, and there is something."""
+    """True if at least one value crosses a cut, and all that do are floats, which chips can send."""
     values = [graph.tensors[name] for name in crossing(graph, at)]
     return bool(values) and all(value.is_float for value in values)
 

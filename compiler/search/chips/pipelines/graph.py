@@ -1,4 +1,4 @@
-"""Pipeline parallelism: layers on some chips after others, and a batch in parts that follow each other.
+"""Pipeline parallelism: each stage of layers has its chips, and parts of the batch pass through the stages.
 
 Each chip, or each group of chips that share products, rows or experts, is a stage. It receives a part of the
 batch from the one before, computes its layers and sends the result on; while it does, the one before computes
@@ -24,7 +24,7 @@ from .cuts import balanced_cuts, in_stages, stage_cuts, stage_of_states
 from .stages import StagePlan, StageWriter
 
 _PARTS = 2
-"""Parts of the batch for each stage, at most: then a chip waits a third of the time or less."""
+"""Most parts of the batch for each stage; with as many, a chip waits at most a third of the time."""
 
 Prices = Callable[[Graph], Mapping[str, float]]
 """Cycles by the names of nodes."""
@@ -35,8 +35,9 @@ class PipelinedGraph:
     """A graph on several chips, each of which is in a stage of a pipeline."""
 
     spread: SpreadGraph
-    """How the batch is dealt to pipelines, what the chips of a stage share, and the places of chips: the
-    pipeline, and the place in it, one stage after another."""
+    """The division of the batch over pipelines, the sharing in a stage, and the places of chips: the
+    pipeline, and the place in it, one stage after another.
+    """
     micro: ChipDivision
     """The parts of the batch of a pipeline."""
     cuts: tuple[int, ...]
@@ -56,7 +57,7 @@ class PipelinedGraph:
 
     @cached_property
     def pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """By stage: which chips send something to which ones of the next."""
+        """By stage: the pairs of a sending chip and a receiving chip of the next stage."""
         chips, each = {place: chip for chip, place in enumerate(self.spread.places)}, self._each
         return tuple(
             tuple(
@@ -91,16 +92,16 @@ class PipelinedGraph:
         return stage_of_states(self.part_graph((0, 0), 0), self.cuts)
 
     def part_graph(self, place: tuple[int, int], number: int) -> Graph:
-        """What chips with a place in each stage compute of a part of the batch, in all stages."""
+        """The graph of all stages, as chips with a place in each compute it for a part of the batch."""
         dealt = self.spread.divided(self.spread.split, place, ("dp",))
         return self.spread.divided(self.micro.graph_of(dealt, number), place, EXCHANGING)
 
     def first_graph(self, stage: int) -> Graph:
-        """What the first chip of a stage computes."""
+        """The graph of the first chip of a stage."""
         return self.stage_graph(next(iter(self.parts[stage].values())))
 
     def stage_graph(self, place: tuple[int, int]) -> Graph:
-        """What a chip with a place computes."""
+        """The graph of a chip with a place."""
         stage = self.stage_at(place)
         begin, end = self.cuts[stage : stage + 2]
         before, after = ((), *self.pairs, ())[stage : stage + 2]
@@ -121,7 +122,7 @@ class PipelinedGraph:
         return StageWriter(plan).graph()
 
     def _interface(self) -> Graph:
-        """The whole graph with inputs and outputs as a chip has them."""
+        """The whole graph with the inputs and outputs of one chip."""
         graph = self.graph
         shapes = {tensor.name: tensor.shape for tensor in (*graph.inputs, *graph.outputs)}
         for name in shapes:
@@ -134,7 +135,7 @@ class PipelinedGraph:
         return replace(graph, inputs=inputs, outputs=outputs)
 
     def _is_of_a_part(self, name: str) -> bool:
-        """Whether a constant is another one for each part of the batch."""
+        """True if a constant is a different one for each part of the batch."""
         for kind in reversed(EXCHANGING):
             division = self.spread.divisions.get(kind)
             if division is not None and name in division.parts.constants:
@@ -159,7 +160,7 @@ class PipelinedGraph:
         }
 
     def _of_stage(self, name: str, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """A value as if the chips of each stage had what those of its own have."""
+        """A value as if every chip had it, from the chip at the same place in the value's own stage."""
         stage, chips = self._stage_of(name), {place: chip for chip, place in enumerate(self.spread.places)}
         return {
             f"chip{chip}.{name}": outputs[f"chip{chips[batch, stage * self._each + at % self._each]}.{name}"]
@@ -187,7 +188,7 @@ def pipelined_graph(
     prices: Prices,
     owners: Mapping[str, int] | None = None,
 ) -> PipelinedGraph:
-    """The graph as stages on the chips of a machine; GraphError for one that has not so many.
+    """The graph as stages on the chips of a machine; GraphError for one that cannot have as many.
 
     Floats have ``bytes_each`` bytes. ``prices`` of nodes decide where stages begin, unless the model of the
     graph says it; ``owners`` are the stages that have some states.
@@ -220,7 +221,10 @@ def uncut_pipeline(
 def _in_parts(
     graph: Graph, machine: Machine, arranged: Arrangement, bytes_each: int, tiles: int
 ) -> tuple[SpreadGraph, ChipDivision]:
-    """The graph on its chips, and the batch in as many parts as can be; one where chips divide that, too."""
+    """The graph on its chips, and the batch in as many parts as possible.
+
+    One if chips divide the batch too.
+    """
     for most in (_PARTS * arranged.degrees.pp, 1):
         micro: list[ChipDivision] = []
 
@@ -238,7 +242,7 @@ def _in_parts(
 
 
 def _batch_in_parts(graph: Graph, most: int) -> ChipDivision:
-    """The batch in as many parts as can be, up to ``most``; one if it, or a state, cannot be divided."""
+    """The batch in as many parts as possible, up to ``most``; one if it, or a state, cannot be divided."""
     for count in range(most, 1, -1):
         try:
             found = batch_dealt(graph, count)

@@ -1,4 +1,4 @@
-"""The graph of a stage of a pipeline: for each part of the batch what comes, the nodes, and what goes."""
+"""The graph of a stage of a pipeline: for each part of the batch its receives, its nodes and its sends."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from compiler.search.chips.rules import ChipParts
 from .cuts import crossing, stage_nodes
 
 SENT = "chips.sent"
-"""The result of a stage that says that all is sent; it is no output of the program."""
+"""The result of a stage that marks the end of all sends; it is no output of the program."""
 
 _JOIN = ".join"
 _INBOXES = 2
-"""Inboxes of a value that is sent: the next part of the batch can come while one is still in its inbox."""
+"""Inboxes of a sent value: the next part of the batch can arrive while one is still in its inbox."""
 
 Pairs = Sequence[tuple[int, int]]
-"""Which chips send something to which ones of the next stage."""
+"""Pairs of a sending chip and a receiving chip of the next stage."""
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a chip of a stage has to do, from which its graph is written."""
+    """The work of a chip of a stage, from which its graph is written."""
 
     interface: Graph
     """The inputs, outputs and states of the chip, with all of its part of the batch."""
@@ -35,12 +35,12 @@ class StagePlan:
     micro: ChipParts
     """How the batch is divided into parts."""
     own: frozenset[str]
-    """Constants that are another one for each part of the batch."""
+    """Constants that differ between parts of the batch."""
     begin: int
     end: int
-    """Its nodes."""
+    """The end of its nodes."""
     before: Pairs
-    """Who receives something here; nobody in the first stage."""
+    """The pairs whose receivers are in this stage; empty in the first stage."""
     after: Pairs
     chips: frozenset[int]
     """The chips of the stage, of all pipelines."""
@@ -63,11 +63,11 @@ class StageWriter:
         self.states = [(past, new) for past, new in self.interface.states if new in made]
         self.constants: dict[str, Array] = {}
         self._alone = not any(node.op in COLLECTIVES for node in self.nodes)
-        """Whether its nodes exchange nothing, so that channels may be busy while they are computed."""
+        """True if its nodes exchange nothing, so that channels may be busy while they are computed."""
         self._under_way: dict[int, str] = {}
         """The result of the Send whose copy a channel carries, by the number of the channel."""
         self._sent = self._received = self._done = ""
-        """The last that was sent and received, and a value that is there when a part of the batch is done."""
+        """The last Send and Receive, and a value that exists when a part of the batch is done."""
         self.made: list[Node] = []
         self.tensors: dict[str, Tensor] = {}
 
@@ -101,8 +101,8 @@ class StageWriter:
     def _with_ends_as_they_are(self) -> set[str]:
         """The nodes that take parts of inputs and join outputs in FP32, by name.
 
-        So each part is cast by itself: neither the first part waits for a cast of all, nor the end. States
-        are kept as they are computed.
+        So each part is cast separately: neither the first part nor the end waits for a cast of all. States
+        keep their format.
         """
         states = {name for pair in self.states for name in pair}
         ends = [tensor for name, tensor in self.inputs.items() if name in self.micro.axes]
@@ -122,9 +122,9 @@ class StageWriter:
             self.tensors[own] = Tensor(own, array.dtype.name, array.shape)
 
     def _named(self, name: str, number: int) -> str:
-        """The name of a value of a part of the batch; values of all parts keep theirs.
+        """The name of a value of a part of the batch; values common to all parts keep theirs.
 
-        So does the new value of a state in a step of one part, which is written where the old one was.
+        The new value of a state also keeps its name in a step of one part, which overwrites the old value.
         """
         common = name in self.inputs and name not in self.micro.axes
         alike = name in self.plan.parts[0].constants and name not in self.plan.own
@@ -136,7 +136,7 @@ class StageWriter:
             yield self._take(name, number)
         for at, name in enumerate(self.coming):
             tensor = part.tensors[name]
-            # Without any operand, rather than with omitted ones: a node on constants would become one.
+            # Without any operand, rather than with omitted ones: a node on constants alone would be folded.
             before = (self._received, self._done) if self._received else ()
             self._received = own = self._named(name, number)
             attrs = {**_attrs(self.plan.before), "shape": tensor.shape, "dtype": tensor.dtype}
@@ -171,19 +171,19 @@ class StageWriter:
         return Node(SEND, f"{own}.send", (own, last, before), (self._sent,), attrs)
 
     def _with_own_groups(self, attrs: Mapping[str, AttrValue]) -> Mapping[str, AttrValue]:
-        """The attributes of a node, of an exchange with the groups of this stage alone."""
+        """The attributes of a node; an exchange has only the groups of this stage."""
         chips = attrs.get("chips")
         if not isinstance(chips, tuple):
             return attrs
         return {**attrs, "chips": tuple(int(chip) for chip in chips if chip in self.plan.chips)}
 
     def _end_of(self, number: int) -> str:
-        """A value that is there when all of a part of the batch is computed, as far as there is one."""
+        """A value that exists only when a part of the batch is computed completely, if there is one."""
         floats = [tensor.name for tensor in self.own if tensor.is_float]
         return self._sent or (self._named(floats[-1], number) if floats else self._done)
 
     def _take(self, name: str, number: int) -> Node:
-        """The part of an input; its batch is the first axis."""
+        """Take a part of an input, whose batch is the first axis."""
         way = self.micro.division(name)
         assert way is not None
         assert way.axis == 0
@@ -192,7 +192,7 @@ class StageWriter:
         return Node(TAKE, f"{own}.take", (name, self._done), (own,), {"begin": begin, "end": end})
 
     def _join(self, name: str) -> None:
-        """An output from its parts."""
+        """Join an output from its parts."""
         parts, way = (
             [self._named(name, number) for number in range(self.micro.count)],
             self.micro.division(name),

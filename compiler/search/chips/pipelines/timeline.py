@@ -1,4 +1,4 @@
-"""When the stages of a pipeline compute, send and wait, from the cycles of their phases and the links.
+"""The timeline of a pipeline: when stages compute, send and wait, from cycles of their phases and links.
 
 The phases of a stage come one after another. One that receives waits until the bytes are in its inbox. One
 that sends waits until the inbox is empty and its channel free; in the background its copy then goes on while
@@ -19,24 +19,24 @@ from tx8isa.machine.description import Machine
 
 
 class Sending(msgspec.Struct, frozen=True):
-    """What a phase sends: ``size`` bytes to an inbox of each receiver of ``pairs``, through a channel."""
+    """The message of a phase: ``size`` bytes to an inbox of each receiver of ``pairs``, through a channel."""
 
     inbox: int
     channel: int
     size: int
     pairs: Groups
     full: bool
-    """Whether the inbox may have something that the receiver has not taken yet."""
+    """True if the inbox may hold a message that the receiver has not taken yet."""
     background: bool
-    """Whether the phase ends before all is sent."""
+    """True if the phase ends before everything is sent."""
     after: bool
-    """Whether the channel may still carry something."""
+    """True if the channel may still be busy."""
 
 
 class Receiving(msgspec.Struct, frozen=True):
-    """What a phase takes out of an inbox of each receiver of ``pairs``.
+    """A phase that empties an inbox of each receiver of ``pairs``.
 
-    ``again``: the sender waits until that is empty.
+    ``again``: the sender waits until the inbox is empty.
     """
 
     inbox: int
@@ -47,7 +47,7 @@ class Receiving(msgspec.Struct, frozen=True):
 class EstimatedPhase(msgspec.Struct, frozen=True):
     """A phase that was only priced. ``exchange``: chips exchange values in it.
 
-    ``message``: what it sends to another stage of a pipeline, or receives.
+    ``message``: the one that it sends to another stage of a pipeline, or receives.
     """
 
     name: str
@@ -58,51 +58,51 @@ class EstimatedPhase(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PipelineTimes:
-    """When stages are busy, in cycles from the start of all."""
+    """The times when stages are busy, in cycles from the common start."""
 
     begins: tuple[float, ...]
-    """By stage: when the first message is in its inbox, 0 for one that receives nothing."""
+    """By stage: the time at which the first message is in its inbox; 0 without messages."""
     ends: tuple[float, ...]
     works: tuple[int, ...]
     """Cycles of the phases of each stage; it waits for others in the rest of the time."""
 
     @property
     def cycles(self) -> int:
-        """Until the last stage has ended."""
+        """Cycles until the last stage has ended."""
         return round(max(self.ends))
 
     @property
     def longest(self) -> int:
-        """The stage that has most to do; of equal ones the first."""
+        """The stage with the most work; of equal ones the first."""
         return self.works.index(max(self.works))
 
     @property
     def fill(self) -> int:
-        """Until the last stage can begin."""
+        """Cycles until the last stage can begin."""
         return round(max(self.begins))
 
     @property
     def drain(self) -> int:
-        """After the first stage has ended, or after the last one could begin if that is later."""
+        """Cycles after the first stage has ended, or after the last one could begin if that is later."""
         return self.cycles - max(round(self.ends[0]), self.fill)
 
 
 @dataclass
 class _Stage:
-    """A stage on its way: the next phase, and the times that others wait for."""
+    """The state of a stage: its next phase, and the times that other stages wait for."""
 
     phases: Sequence[EstimatedPhase]
     at: int = 0
     now: float = 0.0
     begin: float | None = None
     links: float = 0.0
-    """When the links have carried all that it has sent."""
+    """The time at which the links have carried everything that it has sent."""
     channels: dict[int, float] = field(default_factory=dict)
-    """When the last copy of each channel is done, as the sender knows it."""
+    """The times at which the sender knows that the last copy of each channel is done."""
     arrived: defaultdict[int, deque[float]] = field(default_factory=lambda: defaultdict(deque))
-    """By inbox: when a message is in it."""
+    """By inbox: the times at which messages are in it."""
     emptied: defaultdict[int, deque[float]] = field(default_factory=lambda: defaultdict(deque))
-    """By inbox: when the sender knows that it is empty."""
+    """By inbox: the times at which the sender knows that it is empty."""
 
     @property
     def done(self) -> bool:
@@ -112,7 +112,7 @@ class _Stage:
 def timeline(stages: Sequence[Sequence[EstimatedPhase]], machine: Machine) -> PipelineTimes:
     """The times of stages with these phases on a machine; each sends only to the one after it.
 
-    RuntimeError for stages that wait for each other, which no program has.
+    RuntimeError for a deadlock of stages, which no program has.
     """
     each = [_Stage(phases) for phases in stages]
     before: list[int] = []
@@ -129,7 +129,7 @@ def timeline(stages: Sequence[Sequence[EstimatedPhase]], machine: Machine) -> Pi
 
 
 def _happens(stage: _Stage, before: _Stage, after: _Stage, machine: Machine) -> bool:
-    """Let the next phase of a stage happen; False if it waits for what has not happened yet."""
+    """Let the next phase of a stage happen; False if it waits for an event that has not happened yet."""
     phase = stage.phases[stage.at]
     message = phase.message
     if isinstance(message, Receiving):
