@@ -1,8 +1,8 @@
 """The search for the division of a group's work that takes the fewest cycles.
 
 Equal groups are one template, which is searched once. The cycles are those of the estimate
-(``search.cost``), at the values of the machine's figures and at both ends of their ranges. How many
-candidates are tried does not depend on time, so that the same graph always gives the same program.
+(``search.cost``), at the values of the machine's figures and at both ends of their ranges. The number of
+candidates does not depend on time, so that the same graph always gives the same program.
 """
 
 from .effort import EFFORTS, Effort

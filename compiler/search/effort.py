@@ -1,4 +1,4 @@
-"""How much the search tries, in numbers of candidates and not in seconds."""
+"""Efforts of the search, in numbers of candidates and not in seconds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 class Effort:
     """Bounds of a search.
 
-    A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but not
-    more than one for every ``cycles_per_candidate`` that its groups take: there is little to gain where
-    little time is spent. Of a stack, which the total does not count, up to ``stack`` candidates that fit are
-    tried. Possible stacks of together up to ``stacked`` groups are all tried; of more, those with some
-    boundaries, and then those near the best. Of groups that may grow together, ``grown`` are tried.
+    A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but at most
+    one for every ``cycles_per_candidate`` that its groups take, since short groups have little to gain. For a
+    stack, which the total does not count, up to ``stack`` candidates that fit are tried. If all possible
+    stacks have at most ``stacked`` groups together, all are tried; otherwise those with some boundaries, and
+    then those near the best. Of groups that may grow together, ``grown`` are tried.
     """
 
     total: int

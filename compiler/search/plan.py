@@ -1,7 +1,7 @@
 """Plans: the decisions of a compilation as a file. A program made from a plan needs no search.
 
-A plan says what was decided and not what it costs. Cycles are estimated again where a program depends on
-them; the estimate of the same code is the same.
+A plan has the decisions and not their costs. Cycles are estimated again where a program depends on them; the
+estimate of the same code is the same.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from compiler.lowering.record import Cut
 FORMAT = 2
 """The version of this layout."""
 OTHER = "it was made for another graph or other options"
-"""Why a plan does not fit."""
+"""The reason why a plan does not fit."""
 
 Runs = list[tuple[int, int]]
 """Numbers in ascending order: those from the first of each pair to before the second."""
 
 
 class PlanMisfit(GraphError):
-    """A plan does not fit what is compiled."""
+    """Raised if a plan does not fit the compilation."""
 
 
 class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -40,7 +40,7 @@ class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class PlannedTemplate(msgspec.Struct, forbid_unknown_fields=True):
-    """How the groups of a template are divided: a cut, or None for the lowering's own rule.
+    """The division of the groups of a template: a cut, or None for the lowering's own rule.
 
     ``node`` is a node of one of them, for the reader.
     """
@@ -53,8 +53,8 @@ class PlannedSequence(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     """Groups that became one, by their names, in order.
 
     A group has the name of its phase before there are sequences, and a sequence that of its first group.
-    ``kind`` is the table of the patterns that allows it. ``grown``: others may need what is between its
-    groups, and it is at the place of the first of them.
+    ``kind`` is the table of the patterns that allows it. ``grown``: other groups may need its intermediate
+    values, and it is at the place of the first group.
     """
 
     kind: str
@@ -73,10 +73,11 @@ class PlannedPart(msgspec.Struct, forbid_unknown_fields=True):
 class PlannedVersion(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Code of a phase for some sizes of a range.
 
-    ``number`` is what its symbols are told apart by, ``at`` the sizes that it is made for. ``way`` says who
-    divides it: the group's own cut (decided), another ``cut`` (together, searched), ``parts`` of a sequence,
-    or the lowering (rule). ``right_for`` are the combinations of sizes, by number, for which its code has to
-    be right, and ``used_for`` those for which it is chosen; None: for all, and for all for which it is right.
+    ``number`` distinguishes its symbols, ``at`` are the sizes for which it is made. ``way`` is the origin of
+    its division: the group's own cut (decided), another ``cut`` (together, searched), ``parts`` of a
+    sequence, or the lowering (rule). ``right_for`` are the combinations of sizes, by number, for which its
+    code has to be right; None for all. ``used_for`` are those for which it is chosen; None for all of
+    ``right_for``.
     """
 
     number: int
@@ -95,8 +96,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_on
     cycles were estimated. ``sequences`` are in the order in which they were made. ``versions`` are those of
     each phase of a range of sizes, by name, and ``sizes`` those that the program computes, in the order of
     its table. ``bodies`` are the plans of the graphs of a node. ``parallel`` are the degrees by which chips
-    share the graph; where these are stages of a pipeline, ``cuts`` are the first node of each and the end,
-    and ``stages`` their plans.
+    share the graph. With stages of a pipeline, ``cuts`` are the first node of each stage and the end, and
+    ``stages`` their plans.
     """
 
     format: int | UnsetType = UNSET
@@ -111,19 +112,19 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_on
     stages: list[Plan] = []
 
     def decision(self, key: str, node: str) -> PlannedTemplate:
-        """The decision for a template; GraphError when the plan has none, with the name of a node of it."""
+        """The decision for a template; if the plan has none, GraphError with the name of one of its nodes."""
         if key not in self.templates:
             raise PlanMisfit([f"the plan has no entry for node '{node}': {OTHER}"])
         return self.templates[key]
 
     def of_body(self, node: str, number: int) -> Plan:
-        """The plan of a graph that a node executes; empty where there is none, as of a node that goes."""
+        """The plan of a graph that a node executes; empty if there is none."""
         found = self.bodies.get(node, [])
         return found[number] if number < len(found) else Plan(templates={})
 
 
 class _Head(msgspec.Struct):
-    """What every layout of a plan has."""
+    """The fields that every layout of a plan has."""
 
     format: int
 
@@ -134,7 +135,7 @@ def planned(cut: Cut | None) -> PlannedCut | None:
 
 
 def cut_of_plan(cut: PlannedCut | None) -> Cut | None:
-    """A cut that a plan has."""
+    """The cut of a plan, in the form that lowerings take."""
     return None if cut is None else cut.cut()
 
 

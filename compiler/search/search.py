@@ -1,4 +1,4 @@
-"""The search itself: each candidate of a template is made into code, placed in the scratchpad and priced."""
+"""The search itself: it generates code for each candidate, places its buffers and prices it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Estimator = Callable[[Kernel], int]
 """Estimates the cycles that the code of a phase takes."""
 
 RangeEstimator = Callable[[Kernel], tuple[int, int]]
-"""Estimates the same where figures of the machine have the ends of their ranges: the least, the most."""
+"""Estimates the cycles with the machine's figures at the ends of their ranges: least and most."""
 
 CONTENDS = 1.2
 """A candidate that takes more than this many times the best so far is not priced at the ends."""
@@ -39,7 +39,7 @@ before."""
 
 @dataclass(frozen=True)
 class Template:
-    """Groups that are equal except for names: the work of one of them, and how many there are."""
+    """Groups that are equal except for names: the work of one of them, and their number."""
 
     key: str
     work: Work
@@ -49,11 +49,11 @@ class Template:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why.
+    """A tried candidate. ``cycles`` is None when it did not fit; ``problem`` then says why.
 
     ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
-    ``ahead``: of a stack, the cycles that a phase before it may hide. ``kinds``: the shares of the price of
-    each kind of command that are in its cycles.
+    ``ahead``: in a stack, the cycles that a phase before it may hide. ``kinds``: the shares of the price of
+    each kind of command that its cycles include.
     """
 
     cut: Cut | None
@@ -105,7 +105,7 @@ class Search:
         self.at_ends, self.ahead, self.kinds, self.use = at_ends, ahead, kinds, use
         self._done = self._all = self._tried = 0
         self.unfinished = 0
-        """Templates of which not all candidates were tried because time was up."""
+        """Templates whose candidates were not all tried because time was up."""
 
     def run(self, templates: Sequence[Template]) -> list[SearchResult]:
         """The best candidate of each template; CapacityError for a template of which none fits."""
@@ -136,7 +136,7 @@ class Search:
         return results
 
     def count_kinds(self, templates: Sequence[Template]) -> list[set[str]]:
-        """Find out which kinds of commands the program uses, unless that is known; those of each template."""
+        """Count the kinds of commands that the program uses, once; returns those of each template."""
         if self.use is None or self.use.users:
             return []
         found = []
@@ -188,7 +188,7 @@ class Search:
         return SearchResult(result.key, best, trials)
 
     def trial(self, template: Template, cut: Cut | None, best: int | None = None) -> Trial:
-        """Generate the code for a cut and estimate its cycles; None as cut is the lowering's own rule.
+        """Generate the code for a cut and estimate its cycles; a cut of None is the lowering's own rule.
 
         ``best`` are the cycles of the best candidate so far, None for the first.
         """
@@ -198,11 +198,11 @@ class Search:
         return self._at_ends(trial, kernel)
 
     def decided(self, template: Template, cut: Cut | None) -> SearchResult:
-        """What the search says of a cut that an earlier one chose; CapacityError if it does not fit."""
+        """The search result for a cut that an earlier search chose; CapacityError if it does not fit."""
         return _best(template, [self.trial(template, cut)])
 
     def priced(self, template: Template, cut: Cut | None) -> Trial:
-        """The cycles of a cut that was decided; what ``generate`` raises if it does not fit."""
+        """The cycles of a decided cut; raises the errors of ``generate`` if it does not fit."""
         return self._priced(template, cut)[0]
 
     def _at_ends(self, trial: Trial, kernel: Kernel) -> Trial:
@@ -264,5 +264,5 @@ def _best(template: Template, trials: list[Trial]) -> SearchResult:
 
 
 def _informative(cut: Cut | None) -> bool:
-    """Whether a cut tells the reader of a plan or a report more than the sizes of slices."""
+    """True if a cut tells the reader of a plan or a report more than the sizes of slices."""
     return cut is not None and bool(cut.tiles or cut.choices)

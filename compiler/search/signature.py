@@ -1,8 +1,8 @@
 """Signatures of works: two works with the same signature are the same template.
 
-A signature has everything that the speed of the code depends on: the operators with their attributes, shapes
-and formats, which operands are constants, and the values that are not tensors at run time. It has neither
-names nor the values of constants, and of factors only whether they are 1.
+A signature has everything that decides the speed of the code: the operators with their attributes, shapes and
+formats, which operands are constants, and the values that are not tensors at run time. It has neither names
+nor the values of constants; of factors it has only whether they are 1.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Signature = tuple[Any, ...]
 def signature(work: Work, target: Target) -> Signature:
     """A value that is equal for works that differ only in names and values of constants.
 
-    It consists of plain values, so that its text says all of it.
+    It consists of plain values, so that its text is complete.
     """
     return (*_work(work, {}), (target.tiles, target.spm_bytes, target.compute.token))
 
 
 _CALLS: WeakKeyDictionary[Work, tuple[Signature, ...]] = WeakKeyDictionary()
-"""The signatures of the calls of a work and of its steps, for one work is a stage of many stacks."""
+"""The signatures of the calls of a work and of its steps; cached, since a work is a stage of many stacks."""
 
 
 def _calls(work: Work) -> tuple[Signature, ...]:
@@ -126,7 +126,7 @@ def _call(call: Call | None, tensors: tuple[DdrTensor | None, ...]) -> Signature
 
 
 def _plain(value: Any) -> Any:
-    """A value in a form whose ``repr`` says all of it."""
+    """A value in a form whose ``repr`` is complete."""
     if isinstance(value, np.ndarray):
         return (value.dtype.name, value.shape, value.tobytes().hex())
     if isinstance(value, Call):

@@ -1,4 +1,4 @@
-"""What one engine instruction needs whatever the machine: bytes and runs of DDR, bytes of the scratchpad."""
+"""The demand of one engine instruction on any machine: bytes and runs of DDR, bytes of the scratchpad."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COPY_OPERANDS = (
 )
 _WORD_BYTES = 4
 _MOST = 1 << 16
-"""Demands that are kept."""
+"""Most demands in the cache."""
 
 _Values = Sequence[int]
 Evaluator = Callable[[_Values], int]
@@ -30,12 +30,12 @@ Evaluator = Callable[[_Values], int]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Demand:
-    """What one instruction needs; equal only to itself, so that it is looked up quickly.
+    """The demand of one instruction; equal only to itself, so that it is looked up quickly.
 
-    ``values`` are those of the operands in the order of the record, 0 for those that nothing depends on.
-    ``ddr_bytes`` in ``ddr_runs`` contiguous runs go from and to DDR, ``link_bytes`` leave the tile by the
-    mesh, ``target_bytes`` for each of the tiles that they go to. ``lengths`` has the bytes of the scratchpad
-    that each address operand touches.
+    ``values`` are those of the operands in the order of the record, 0 for operands without influence.
+    ``ddr_bytes`` in ``ddr_runs`` contiguous runs go from and to DDR. ``link_bytes`` leave the tile by the
+    mesh, ``target_bytes`` for each receiving tile. ``lengths`` has the bytes of the scratchpad that each
+    address operand touches.
     """
 
     mnemonic: str
@@ -51,9 +51,9 @@ class Demand:
 class Form:
     """Properties that all instructions of a mnemonic share.
 
-    ``needed`` are the indices of the operands that costs and extents depend on, by their names; ``defaults``
-    has the values of operands that the text does not name. ``in_scratchpad`` are the operands that are
-    addresses there, and ``lengths`` computes their extents in bytes.
+    ``needed`` are the indices of the operands that decide costs and extents, by their names; ``defaults`` has
+    the values of operands that the text omits. ``in_scratchpad`` are the operands that are addresses there,
+    and ``lengths`` computes their extents in bytes.
     """
 
     record: Instruction
@@ -65,7 +65,7 @@ class Form:
     moved: Evaluator | None
     runs: Evaluator | None
     size: int
-    """Bytes of its code."""
+    """Bytes of the instruction's code."""
 
 
 @cache
@@ -92,7 +92,7 @@ def form_of(mnemonic: str) -> Form:
 
 
 def _default(operand: Operand, format_code: int) -> int:
-    """The value of an operand that the text does not name."""
+    """The value of an operand that the text omits."""
     given = format_code if operand.name == "format" else operand.default
     return choice(operand, given, format_code) if isinstance(given, str) else given or 0
 
@@ -107,7 +107,7 @@ def _function(term: Term | None, record: Instruction) -> Evaluator | None:
 
 
 def _lengths(record: Instruction) -> Iterator[Evaluator]:
-    """For each address in the scratchpad the function that gives the bytes from there on."""
+    """For each address in the scratchpad, the function that computes its extent in bytes."""
     for operand in record.operands:
         if operand.memory == "spm" and operand.extent is not None:
             yield _length(operand.extent, record)
@@ -129,14 +129,14 @@ def _needed(record: Instruction, of_record: Cost) -> dict[str, int]:
 
 
 def _names(arguments: Sequence[object]) -> set[str]:
-    """The operands that arguments of a term or an extent refer to."""
+    """The operands to which arguments of a term or an extent refer."""
     found = {text.removeprefix("@").partition(".")[0] for text in arguments if isinstance(text, str)}
     return found | ({"format"} if any(isinstance(a, tuple) for a in arguments) else set())
 
 
 @lru_cache(maxsize=_MOST)
 def demand_of(mnemonic: str, from_ddr: bool, values: tuple[int, ...]) -> Demand:
-    """What an instruction with these values of its needed operands needs.
+    """The demand of an instruction with these values of its needed operands.
 
     ``from_ddr``: whether a copy between tiles reads DDR.
     """
@@ -152,7 +152,7 @@ def demand_of(mnemonic: str, from_ddr: bool, values: tuple[int, ...]) -> Demand:
 
 
 def _sent(record: Instruction, values: _Values) -> tuple[int, int]:
-    """Bytes that a copy between tiles sends to each of its targets, and how many these are."""
+    """Bytes that a copy between tiles sends to each of its targets, and the number of targets."""
     named = {operand.name: value for operand, value in zip(record.operands, values, strict=True)}
     count = named.get("n", 0)
     for name, value in named.items():

@@ -18,7 +18,7 @@ from .timeline import Timeline
 from .trace import Trace, trace_of
 
 _RECENT = 8
-"""Traces that are kept: those of the candidates for a stack are priced again after all have been compared."""
+"""Traces in the cache: those of the candidates for a stack are priced again after all have been compared."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Estimate:
 
     cycles: int
     ahead: int
-    """Cycles of them before the tiles meet for the first time, if until then only constants are loaded."""
+    """Cycles before the tiles meet for the first time, if until then only constants are loaded."""
     engines: dict[str, int]
     ddr_bytes: int
     tiles: int
@@ -67,7 +67,7 @@ def _timeline(phases: Sequence[tuple[Trace, Shares]], pricing: Pricing, alone: b
 
 @lru_cache(maxsize=8)
 def _at_ends(machine: Machine) -> tuple[Pricing, Pricing]:
-    """The prices at both ends of the ranges; the same where there are none."""
+    """The prices at both ends of the ranges; equal if there are none."""
     return pricing_of(at_end(machine, End.LEAST)), pricing_of(at_end(machine, End.MOST))
 
 
@@ -91,7 +91,7 @@ class Estimates:
 
     @property
     def has_range(self) -> bool:
-        """Whether the ends differ."""
+        """True if the ends differ."""
         return self._least is not self._most
 
     def cycles(self, kernel: Kernel) -> int:
@@ -99,7 +99,7 @@ class Estimates:
         return self._estimate(kernel).cycles
 
     def ahead(self, kernel: Kernel) -> int:
-        """The cycles of them that a phase before may hide."""
+        """The part of the cycles that a phase before may hide."""
         return self._estimate(kernel).ahead
 
     def _estimate(self, kernel: Kernel) -> Estimate:
@@ -123,7 +123,7 @@ class Estimates:
         return NOTHING if self._use is None else self._use.shares(trace.kinds, self._groups)
 
     def in_a_row(self, phases: Sequence[tuple[Trace, Shares]]) -> tuple[int, int, int]:
-        """Cycles of phases without a barrier between them: the least, those at the values, and the most."""
+        """Cycles of phases without a barrier between them: least, at the figures' values, and most."""
         prices = self._least, self._middle, self._most
         least, middle, most = (_timeline(phases, pricing).now // TICKS for pricing in prices)
         return least, middle, most

@@ -1,4 +1,4 @@
-"""The events of a phase on one tile, and what each does to the time of the tile."""
+"""The events of a phase on one tile, and the effect of each on the tile's time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Command(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy to other tiles. ``senders`` of them send to the same few; None if teams send to themselves."""
+    """A copy to other tiles. ``senders`` tiles send to the same few; None if teams send to themselves."""
 
     demand: Demand
     senders: int | None
@@ -75,7 +75,7 @@ class NewKind(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The core waits for what ``action`` says; ``worker`` is the one of a wait for engines."""
+    """The core waits as ``action`` says; ``worker`` is the one of a wait for engines."""
 
     action: Action
     worker: int
@@ -106,7 +106,7 @@ class EndOfConstants(NamedTuple):
 
 
 class TurnBegin(NamedTuple):
-    """The turn begins that stands for those that are not walked."""
+    """The begin of the turn that stands for those that are not walked."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
         timeline.mark()

@@ -1,7 +1,7 @@
-"""What a phase pays of the first command of each kind, which a tile pays once in a program.
+"""Shares of phases in the cost of the first command of each kind, which a tile pays once in a program.
 
-The groups of a program that use a kind pay equal shares, so that the shares of all add up to the price. Of a
-sequence they pay together what they would pay alone.
+The groups of a program that use a kind pay equal shares, so that the shares of all add up to the price. In a
+sequence they pay together the sum of their separate shares.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 Shares = Mapping[str, float]
-"""The share in the price of each kind."""
+"""Shares in the price of each kind."""
 
 NOTHING: Shares = MappingProxyType({})
-"""Of a phase that is not priced as a part of a program."""
+"""The shares of a phase that is not priced as a part of a program."""
 
 
 @dataclass(frozen=True)
 class KindUse:
-    """How many groups of a program use each kind of command; empty before they were counted."""
+    """Counts the groups of a program that use each kind of command; empty before they were counted."""
 
     users: Counter[str] = field(default_factory=Counter)
 
@@ -32,8 +32,8 @@ class KindUse:
     def shares(self, kinds: Iterable[str], alone: Shares = NOTHING) -> Shares:
         """The shares of a phase in the ``kinds`` that it uses.
 
-        ``alone``: those of the groups that are one in it, added up. Of a kind that none of them uses it has
-        the share of a group.
+        ``alone``: the sum of the shares of the groups that the phase joins. If none of them uses a kind, the
+        phase has the share of one group.
         """
         return {kind: alone.get(kind) or 1 / max(self.users[kind], 1) for kind in kinds}
 

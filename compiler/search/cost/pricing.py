@@ -13,14 +13,14 @@ from tx8isa.records.record import Engine
 from .demand import Demand, form_of
 
 _MOST = 1 << 16
-"""Prices that are kept."""
+"""Most prices in the cache."""
 
 
 class Price(NamedTuple):
-    """The price of one instruction: ticks of its engine, DDR traffic, and what leaves the tile by the mesh.
+    """The price of one instruction: ticks of its engine, DDR traffic, and bytes that leave by the mesh.
 
-    ``ddr_ticks`` are those of the card's DDR for its bytes and runs. ``target_bytes``: what of ``link_bytes``
-    goes to each tile.
+    ``ddr_ticks`` are those of the card's DDR for its bytes and runs. ``target_bytes``: the part of
+    ``link_bytes`` that goes to each tile.
     """
 
     ticks: int

@@ -1,8 +1,8 @@
-"""The engines of one tile in time: which instructions run at once, given the queues and their dependencies.
+"""The timeline of a tile's engines: overlaps of instructions, given the queues and the dependences.
 
 The core issues instructions in order, and each engine executes its queue in order. An instruction waits for
-older ones that write what it reads, or that touch what it writes. All tiles that have work share DDR evenly,
-so a transfer takes as long as its engine needs, or as long as its share of DDR needs if that is longer.
+older ones that write what it reads, or that touch what it writes. All tiles that have work share DDR evenly.
+So a transfer takes as long as its engine needs, or as its share of DDR needs if that is longer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Access(NamedTuple):
     writes: bool
 
     def conflicts(self, reads: list[ByteRange], writes: list[ByteRange]) -> bool:
-        """Whether a younger instruction with these ranges has to wait for the end of this access.
+        """True if a younger instruction with these ranges has to wait for the end of this access.
 
         The emulator has the same rule in compiled code, ``share_bytes`` in ``emulator/engines/queues.py``,
         which the compiler may not import; a test compares both.
@@ -68,15 +68,15 @@ class Timeline:
 
     machine: Machine
     sharing: float
-    """How many tiles use DDR at the same time, on average."""
+    """Number of tiles that use DDR at the same time, on average."""
     core: int = 0
     """Time at which the core is free."""
     worked: int = 0
-    """How long it has done anything but wait."""
+    """Time that the core has worked, not waited."""
     ddr: int = 0
     """Time from which on DDR is free for this tile."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """When it is free before: a load need not wait for a store that is issued earlier and begins later."""
+    """Earlier times at which DDR is free: loads need not wait for stores issued before that begin later."""
     link: int = 0
     """Time at which the link to the mesh is free."""
     sent: int = 0
@@ -84,7 +84,7 @@ class Timeline:
     free: dict[Engine, int] = field(default_factory=dict)
     """Time at which each engine is free."""
     busy: dict[Engine, int] = field(default_factory=dict)
-    """How long each engine was busy."""
+    """Busy time of each engine."""
     complete: dict[int, int] = field(default_factory=dict)
     """Time at which the instructions of each worker are complete."""
     accesses: list[_Access] = field(default_factory=list)
@@ -96,9 +96,9 @@ class Timeline:
     ahead: int = 0
     """Time of the first barrier, if the tile only loads constants before."""
     kinds: Shares = field(default_factory=dict)
-    """What the phase pays of the first command of each kind, as shares of its price."""
+    """The phase's shares in the price of the first command of each kind."""
     first: int = 0
-    """How much longer the first copy to another tile takes, if no phase before has copied."""
+    """Extra time of the first copy to another tile, if no phase before has copied."""
     _marks: list[_Mark] = field(default_factory=list)
     """The beginnings of the turns that are repeated."""
 
@@ -122,7 +122,7 @@ class Timeline:
         return max(self.core, self.sent, *self.free.values(), 0)
 
     def _work(self, ticks: int) -> None:
-        """Let the core do something; what it waits for a full queue or for engines is no work."""
+        """Let the core work; waits for a full queue or for engines are not counted as work."""
         self.core += ticks
         self.worked += ticks
 
@@ -173,7 +173,7 @@ class Timeline:
         """Copy to other tiles: complete when the bytes have left by the link, and have been read from DDR if
         they come from there.
 
-        ``senders``: how many tiles send to the same few targets; None if each team sends to itself.
+        ``senders``: number of tiles that send to the same few targets; None if each team sends to itself.
         """
         self._work(self._send)
         start = max(self.core, self.link)
@@ -190,7 +190,7 @@ class Timeline:
         self.sent = max(self.sent, end)
 
     def _moved(self, start: int, ticks: int) -> int:
-        """When ``ticks`` of DDR are over that begin at ``start`` or later."""
+        """The end of a transfer that begins at ``start`` or later and takes ``ticks`` of DDR."""
         begin = max(self.ddr, start)
         idle = [*self.gaps, (self.ddr, begin + ticks)]
         self.gaps, end = [], start
@@ -219,14 +219,14 @@ class Timeline:
         self._work(self._barrier)
 
     def mark(self) -> None:
-        """Note where the turn of a loop begins that ``repeat`` ends."""
+        """Record the begin of the turn of a loop that ``repeat`` ends."""
         self._marks.append(_Mark(self.now, self.worked, dict(self.busy), self.ddr_bytes))
 
     def repeat(self, turns: int, like: int) -> None:
         """Move on as if ``turns`` more turns had been executed like the ``like`` ones since the last mark.
 
-        A turn is at least as long as the core and each engine work for it, also where another engine still
-        does what came before the loop.
+        A turn is at least as long as the core and each engine work in it, even if another engine is still
+        busy with instructions before the loop.
         """
         begin = self._marks.pop()
         more = {

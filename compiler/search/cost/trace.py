@@ -1,7 +1,7 @@
-"""What one tile does in a phase, in order, whatever the figures of the machine.
+"""The trace of a phase: the events of one tile, in order, independent of the machine's figures.
 
 The tree of a phase is walked once, for its busiest tile; the trace can then be priced on several machines.
-Of a long loop only some turns are walked, and the trace says how many are like the last of the first ones.
+Only some turns of a long loop are walked; the trace says how many are like the last of the first ones.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MOVING = (Engine.RDMA, Engine.WDMA)
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average.
+    """The events of the busiest tile, the number of tiles with work, and of those that share DDR on average.
 
     ``kinds`` are the kinds of commands that it issues, ``links`` the cycles that links between chips take.
     """
@@ -87,7 +87,7 @@ def kinds_of(items: list[Item]) -> Iterator[str]:
 
 
 def tiles_at_work(kernel: Kernel) -> int:
-    """How many tiles have work; they are those with the lowest numbers."""
+    """Number of tiles with work, which are those with the lowest numbers."""
     low, high = 1, kernel.target.tiles
     while low < high:
         middle = (low + high + 1) // 2
@@ -99,7 +99,7 @@ def tiles_at_work(kernel: Kernel) -> int:
 
 
 class _Block(NamedTuple):
-    """A conditional block, and what of it depends on the tile."""
+    """A conditional block, and its properties that depend on the tile."""
 
     loop: Loop
     items: list[Let | Loop | _Block]
@@ -195,7 +195,7 @@ class _Operands:
         ]
 
     def demand(self, registers: Registers) -> Demand:
-        """What the instruction needs for these values of the registers."""
+        """The demand of the instruction for these values of the registers."""
         values = self.values
         for index, value in self.unknown:
             values[index] = value_of(value, registers)
@@ -224,13 +224,13 @@ class _PhaseWalk:
         self.registers: Registers = {TILE: kernel.busiest}
         self.events: list[Event] = []
         self.began = False
-        """Whether the tiles have met, or something that is not constant has been loaded."""
+        """True if the tiles have met, or a value that is not constant has been loaded."""
         self._operands: dict[int, _Operands] = {}
         """Operands, keyed by the identity of the instructions of the tree."""
         self.kinds: dict[str, None] = {}
         """The kinds of the commands so far, in their order."""
         self._met: set[int] = set()
-        """What of the tree was executed before, by its identity."""
+        """Identities of the parts of the tree that were executed before."""
 
     def items(self, items: list[Item]) -> None:
         for item in items:
@@ -271,17 +271,17 @@ class _PhaseWalk:
         self.events.append(Command(issue.record.engine, demand, reads, writes, issue.worker))
 
     def _senders(self, issue: Issue) -> int | None:
-        """All tiles, where each sends to the same few, so that these get more than a tile sends."""
+        """The number of all tiles if each sends to the same few, which then get more than a tile sends."""
         targets = issue.arguments.get("tiles")
         return self.tiles if isinstance(targets, int) and targets.bit_count() < self.tiles else None
 
     def _is_constant(self, issue: Issue) -> bool:
-        """Whether what a load reads is constant."""
+        """True if a load reads a constant."""
         source = issue.arguments.get("src")
         return isinstance(source, Expr) and self.constants.issuperset(symbols_of(source))
 
     def _meet(self, item: Issue | Loop, size: int) -> None:
-        """Code of ``size`` bytes, which is new when the tile comes to it first."""
+        """Execute code of ``size`` bytes, which is new when the tile comes to it first."""
         if id(item) not in self._met:
             self._met.add(id(item))
             self.events.append(NewCode(size))
@@ -313,7 +313,7 @@ class _PhaseWalk:
         self._turn(loop, len(turns) - 1, turns[-1])
 
     def _block(self, loop: Loop, start: int) -> None:
-        """A conditional block that not all tiles execute that share DDR elsewhere."""
+        """A conditional block; only some of the tiles that share DDR elsewhere execute it."""
         before, self.sharing = self.sharing, min(self.sharing, self.entered[id(loop)])
         self.events.append(Sharing(self.sharing))
         self._turn(loop, 0, start)
