@@ -1,4 +1,4 @@
-"""What lowerings are written in: phases of code, index expressions, registers, scratchpad buffers.
+"""The vocabulary of lowerings: phases of code, index expressions, registers, scratchpad buffers.
 
 It knows engine instructions and no operator of a graph.
 """

@@ -1,4 +1,4 @@
-"""Gaps between the bytes that are taken: the smallest, for best-fit allocation, and the first."""
+"""Gaps between taken bytes: the smallest, for best-fit allocation, and the first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def first_gap(taken: Iterable[tuple[int, int]], size: int, capacity: int) -> int
 
 
 def _gaps(taken: Iterable[tuple[int, int]], size: int, capacity: float) -> Iterator[tuple[int, float]]:
-    """The gaps that hold ``size`` bytes, by rising address: the first address, and how many bytes."""
+    """The gaps that hold ``size`` bytes, by rising address: the first address, and the number of bytes."""
     cursor = 0
     for begin, end in sorted(taken):
         if begin - cursor >= size:

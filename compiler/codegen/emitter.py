@@ -12,8 +12,8 @@ from tx8isa.tools.command_line import one_line
 class Emitter:
     """Lines of one part of a program.
 
-    A line that is an object becomes text when ``lines`` is asked for: the search generates code for many
-    candidates, and reads the text of none.
+    A line that is an object becomes text when ``lines`` is read, since the search generates code for many
+    candidates without reading its text.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Emitter:
 
     @property
     def lines(self) -> list[str]:
-        """The text so far; lines that are appended to it belong to it."""
+        """The text so far; lines may be appended to it."""
         if self._written < len(self._lines):
             self._lines[self._written :] = map(str, self._lines[self._written :])
             self._written = len(self._lines)
@@ -52,14 +52,14 @@ class Emitter:
         self.add(ScalarLine(mnemonic, operands))
 
     def shorten(self, line: int, mnemonic: str, label: str, removed: int) -> None:
-        """Let a branch have another mnemonic and label; of the lines after it some are empty then."""
+        """Give a branch another mnemonic and label, and empty the ``removed`` lines after it."""
         branch = self._lines[line]
         assert isinstance(branch, ScalarLine)
         self._lines[line] = ScalarLine(mnemonic, (*branch.operands[:-1], label))
         self._lines[line + 1 : line + 1 + removed] = [""] * removed
 
     def erase(self, first: int, end: int) -> None:
-        """Let the lines from ``first`` to before ``end`` be empty."""
+        """Empty the lines from ``first`` to before ``end``."""
         self._lines[first:end] = [""] * (end - first)
 
     def since(self, line: int) -> list[object]:
@@ -67,7 +67,7 @@ class Emitter:
         return self._lines[line:]
 
     def add(self, line: object) -> None:
-        """An instruction whose text is ``str(line)``."""
+        """Append an instruction whose text is ``str(line)``."""
         self.instructions += 1
         self._lines.append(line)
 

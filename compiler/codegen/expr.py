@@ -1,8 +1,8 @@
 """Integer expressions over values that the kernel core has in registers when the program runs.
 
-An expression knows the range of its value, and is simplified accordingly: constants are folded, a minimum of
-which one side is never larger is that side, an index below its divisor has the quotient 0. The remaining
-expression is compiled to RISC-V by ``codegen.registers``; its results are those of Python's integers.
+An expression knows the range of its value, and is simplified accordingly: constants are folded, a minimum
+becomes one side if that is never larger, an index below its divisor has the quotient 0. The remaining
+expression is compiled to RISC-V by ``codegen.registers``, with the results of Python's integers.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Expr:
 
 
 Value = int | Expr | Size
-"""What an instruction computes with. A size is known when the program runs, and is the same all the time."""
+"""An operand of an instruction. A size is known when the program runs, and stays constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,15 +158,15 @@ def symbols_of(value: Value) -> Iterator[str]:
 
 
 class Key(NamedTuple):
-    """What an expression computes: equal for expressions with the same value at one place of the code."""
+    """Key of an expression's value: equal for expressions with the same value at one place of the code."""
 
     parts: tuple[object, ...]
     variables: frozenset[Variable]
-    """The variables of which it is computed."""
+    """The variables from which it is computed."""
 
 
 def key_of(value: Value) -> Key:
-    """The key of an expression. A size is the same all the time, and its domain keeps it alive."""
+    """The key of an expression. A size stays constant, and its domain keeps it alive."""
     if isinstance(value, Operation):
         left, right = key_of(value.left), key_of(value.right)
         return Key((value.op, left, right), left.variables | right.variables)

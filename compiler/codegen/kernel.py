@@ -41,8 +41,8 @@ class Kernel:
     """Collects the code of one phase.
 
     ``prefix`` begins all its symbols. ``budget`` are the scratchpad bytes that the slices of the lowering
-    together should not exceed. ``synchronized``: the phase uses what other tiles wrote, so it must wait for
-    them (``await_earlier_phases``). ``settled`` are the symbols of operands that were complete at the
+    together should not exceed. ``synchronized``: the phase uses data that other tiles wrote, so it must wait
+    for them (``await_earlier_phases``). ``settled`` are the symbols of operands that were complete at the
     barrier before that, and can be read earlier. ``busiest`` is a tile that has as much work as any other;
     the estimated time of the phase is that of this tile. ``spills`` says which values are in the stack.
     ``worker`` gets the instructions. ``reordering``: slices may be loaded and stored in long runs and
@@ -73,17 +73,17 @@ class Kernel:
     received: set[SpmBuffer] = field(default_factory=set)
     """Buffers that other tiles write to."""
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
-    reordered: bool = False  # whether any slice is
+    reordered: bool = False  # whether any slice is reordered
     node: str = ""
     """The graph node being computed, in a phase of several; empty if unknown."""
     on_core: bool = False  # whether the kernel core computes elements of tensors (``slices/scalar.py``)
     maintained: int = 0  # places where the core cleans or invalidates its whole cache
     links: int = 0  # cycles that links between chips take
-    early: int = 0  # bytes of weights that the phase begins with; more can be loaded before it
+    early: int = 0  # bytes of weights with which the phase begins; more can be loaded before it
     scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
-    copies: Copies | None = None  # which buffers have second ones, if that is decided
-    again: Callable[[Copies], Kernel] | None = None  # generates the code once more when it is decided
+    copies: Copies | None = None  # the buffers with second copies, if that is decided
+    again: Callable[[Copies], Kernel] | None = None  # generates the code again when copies are decided
     _parity: Variable | None = None
     """The variable that chooses between two copies of buffers at the current position."""
     count: int = 0  # engine instructions so far
@@ -123,7 +123,7 @@ class Kernel:
     def lazy_constant(
         self, name: str, fmt: Format, size: int, make: Callable[[], Array], origin: Origin | None = None
     ) -> Address:
-        """The address of ``size`` elements, which ``make`` computes if a program is kept, once an origin."""
+        """The address of ``size`` elements; ``make`` computes them once an origin."""
         symbol = self._unique(name)
         self.constants.append(Constant(symbol, fmt, size, make, origin))
         return Address(symbol)
@@ -169,7 +169,7 @@ class Kernel:
         return since
 
     def _operands(self, syntax: Syntax, arguments: dict[str, Argument]) -> dict[str, Argument]:
-        """The operands with registers for what is computed before the instruction."""
+        """The operands, with registers for values that the core computes before the instruction."""
         found = dict(arguments)
         for name, value in arguments.items():
             if isinstance(value, int | str | float):
@@ -206,7 +206,7 @@ class Kernel:
     def keep_alive(self, value: Value) -> None:
         """Extend the live ranges of the buffers of an address to here.
 
-        For bytes that other tiles or the DTE access, which no instruction of this tile shows.
+        For bytes that other tiles or the DTE access, invisibly to this tile's instructions.
         """
         self._record_uses(value)
 
@@ -216,7 +216,7 @@ class Kernel:
         self.received |= set(buffers_of(value))
 
     def let(self, value: Value) -> Value:
-        """The value in a register of its own to the end of the scope; constants and variables as they are."""
+        """The value in a register of its own to the end of the scope; constants and variables unchanged."""
         if isinstance(value, int | Variable):
             return value
         self._record_uses(value)
@@ -261,7 +261,7 @@ class Kernel:
 
     @contextmanager
     def if_below(self, index: Value, below: Value) -> Iterator[None]:
-        """The code of the body runs if ``index`` < ``below``; without a branch where that is known."""
+        """Run the body if ``index`` < ``below``; without a branch where that is known."""
         is_below = self.registers.forms.is_below(index, below)
         if is_below or always(bounds(index)[1] < bounds(below)[0]):
             with self.registers.scope():
@@ -285,11 +285,11 @@ class Kernel:
         self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:
-        """The code of the body runs if ``value``, which is not negative, is 0."""
+        """Run the body if ``value``, which is not negative, is 0."""
         return self.if_below(value, 1)
 
     def unless_zero(self, value: Value) -> AbstractContextManager[None]:
-        """The code of the body runs if ``value``, which is not negative, is not 0."""
+        """Run the body if ``value``, which is not negative, is not 0."""
         return self.if_below(0, value)
 
     @contextmanager
@@ -320,7 +320,7 @@ class Kernel:
             yield item
 
     def await_earlier_phases(self) -> None:
-        """Wait, if the phase has to, until all tiles have written what earlier phases compute.
+        """Wait, if the phase has to, until all tiles have written the results of earlier phases.
 
         A lowering that is registered with ``prefetch`` calls it before it uses any such data, and may load
         constants earlier.
@@ -339,7 +339,7 @@ class Kernel:
     def on_worker(self, worker: int) -> Iterator[None]:
         """The engine instructions inside are issued to another worker of the engines.
 
-        Nothing orders them with those of other workers but ``await_worker``.
+        Only ``await_worker`` orders them with those of other workers.
         """
         before, self.worker = self.worker, worker
         self.workers |= {worker} - {0}
@@ -348,7 +348,7 @@ class Kernel:
 
     @contextmanager
     def computing(self, node: str) -> Iterator[None]:
-        """The instructions inside compute a graph node, and the buffers are for it: reports name it."""
+        """Mark the instructions and buffers inside as those of a graph node, for reports."""
         before, self.node = self.node, node
         yield
         self.node = before
@@ -361,7 +361,7 @@ class Kernel:
             self.emit("ncc.wait")
 
     def meet(self) -> None:
-        """All tiles meet; their engines and copies must be complete, but for those of other workers."""
+        """All tiles meet; their engines and copies must be complete, except those of other workers."""
         if self.target.tiles > 1:
             self.emit("ncc.barrier", tiles=(1 << self.target.tiles) - 1)
         self._synchronized_at = self.count
@@ -372,7 +372,7 @@ class Kernel:
             self.synchronize()
 
     def more_spills(self) -> frozenset[int]:
-        """The values to spill besides; OutOfRegisters if none helps or the stack is too small."""
+        """Further values to spill; OutOfRegisters if none helps or the stack is too small."""
         return self.registers.more_spills(self.target.stack_bytes)
 
     def place_buffers(self) -> None:

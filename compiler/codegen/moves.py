@@ -24,7 +24,7 @@ _LEVELS = 3
 def within_scratchpad(
     mnemonic: str, arguments: dict[str, Argument], kept: Mapping[Variable, Value]
 ) -> tuple[str, dict[str, Argument]]:
-    """A load or store between two places of the scratchpad as a move; anything else as it is.
+    """Turn a load or store between two places of the scratchpad into a move; others stay unchanged.
 
     ``kept`` are the values of variables. SpmOverflow if a move cannot have so many bytes or blocks: smaller
     slices have fewer.
@@ -55,7 +55,7 @@ def within_scratchpad(
 
 
 def _in_buffer(value: Value, kept: Mapping[Variable, Value]) -> bool:
-    """Whether an address is in a buffer of the scratchpad."""
+    """True if an address is in a buffer of the scratchpad."""
     if isinstance(value, Operation):
         return _in_buffer(value.left, kept) or _in_buffer(value.right, kept)
     if isinstance(value, Variable) and value in kept:

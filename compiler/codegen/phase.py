@@ -21,11 +21,11 @@ def _tx81() -> Machine:
 
 @dataclass(frozen=True)
 class Target:
-    """What code is generated for: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip.
+    """The target of code: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip.
 
-    ``compact``: the kernel core computes nothing again that a register still holds. ``smallest``: besides,
-    it computes each value in the way that takes the fewest instructions, which takes the compiler longer.
-    ``ranged``: one program runs a range of sizes, so a division should suit many of them.
+    ``compact``: the kernel core reuses values that a register still holds. ``smallest``: it also computes
+    each value with the fewest instructions, which takes the compiler longer. ``ranged``: one program runs a
+    range of sizes, so a division should suit many of them.
     """
 
     tiles: int
@@ -43,19 +43,19 @@ class Target:
 
 
 Source = tuple[object, ...]
-"""A key of constant data: the memory of the array of which they are made, and how.
+"""A key of constant data: the memory of the source array, and the transformation.
 
 It is valid while the array lives.
 """
 
 
 def source_key(array: Array, fmt: Format, *way: object) -> Source:
-    """The key of data in a format that are made of an array in a certain way."""
+    """The key of data in a format that are made from an array in a certain way."""
     return array.ctypes.data, array.shape, array.strides, array.dtype.str, fmt, *way
 
 
 class Origin(NamedTuple):
-    """The array of which constant data are made, and how: all that is made of it in that way is the same."""
+    """Identity of constant data: source array plus transformation. Equal identities mean equal data."""
 
     source: Array
     way: tuple[object, ...]
@@ -88,7 +88,7 @@ class Constant:
 class Scratch:
     """DDR bytes for intermediate results of a phase.
 
-    ``shared``: several phases and networks have them, each as many as it needs.
+    ``shared``: several phases and networks use the same bytes, each as many as it needs.
     """
 
     symbol: str

@@ -46,9 +46,9 @@ class Data:
     _bytes: GrowingBytes = field(default_factory=GrowingBytes)
     """The bytes of the constants' file."""
     _known: dict[tuple[Format, bytes], list[tuple[str, int]]] = field(default_factory=dict)
-    """Symbols and places in the file of constants that are perhaps equal."""
+    """Symbols and file offsets of constants by a key that equal ones share."""
     _sources: dict[Source, str] = field(default_factory=dict)
-    """Symbols of constants that were made of known data in a known way."""
+    """Symbols of constants by the identity of their data."""
     _shared: dict[str, int] = field(default_factory=dict)
     """Bytes of the memory that several phases and networks have, by its symbol."""
 
@@ -65,11 +65,14 @@ class Data:
         self.out.directive(f".space {size}")
 
     def share(self, symbol: str, size: int) -> None:
-        """DDR that several phases and networks have, as much as one of them needs; ``shared_spaces``."""
+        """DDR that several phases and networks share, for the largest of them.
+
+        ``shared_spaces`` writes it.
+        """
         self._shared[symbol] = max(self._shared.get(symbol, 0), size)
 
     def shared_spaces(self) -> None:
-        """Write what was shared."""
+        """Write the directives of the shared memory."""
         for symbol, size in self._shared.items():
             self.space(symbol, size)
 
@@ -78,9 +81,9 @@ class Data:
         self.out.directive(f".equ {symbol}, {base}{offset:+#x}")
 
     def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array, own: bool = False) -> None:
-        """Constant data, appended to the constants' file unless it has them already, or in any case (own).
+        """Append constant data to the constants' file unless it has them already; with ``own``, in any case.
 
-        The assembler puts them at the same place in the section .ddr as they have in the file.
+        The assembler puts them at the same offset in the section .ddr as in the file.
         """
         alike = [] if own else self._known.setdefault((fmt, sample(data)), [])
         first = next((other for other, begin in alike if self._has(begin, data)), None)
@@ -108,7 +111,7 @@ class Data:
         self.constant(symbol, fmt, data.shape, data)
 
     def _has(self, begin: int, data: Array) -> bool:
-        """Whether the file has these elements at a place; no view of it stays, or it could not grow."""
+        """True if the file has these elements at a place; no view of it is kept, or it could not grow."""
         return same_bits(self._bytes.view(begin, data.nbytes).view(data.dtype), data)
 
 
@@ -119,7 +122,7 @@ def checksums(constants: Bytes) -> list[str]:
 
 _SAMPLES = 64
 _COMPARED = 1 << 20
-"""Elements that are compared at a time, so that what differs early is found early."""
+"""Elements that are compared at a time, so that an early difference is found early."""
 
 
 def sample(data: Array) -> bytes:
@@ -130,11 +133,11 @@ def sample(data: Array) -> bytes:
 
 
 def same_bits(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same elements bit by bit; their shapes do not matter."""
+    """True if two arrays have the same elements bit by bit; their shapes do not matter."""
     if one.dtype != other.dtype or one.size != other.size:
         return False
     if one.shape == other.shape and one.strides == other.strides and one.ctypes.data == other.ctypes.data:
-        return True  # the same memory, as constants have that several networks read from one file
+        return True  # the same memory: several networks read a constant from one file
     bits = np.dtype(f"u{one.dtype.itemsize}")
     flat = [np.ascontiguousarray(array).reshape(-1).view(bits) for array in (one, other)]
     return all(

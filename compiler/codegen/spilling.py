@@ -1,9 +1,9 @@
-"""Which values of a phase leave the registers of the kernel core when these do not suffice.
+"""Spilling: chooses the values of a phase that leave the kernel core's registers if these do not suffice.
 
 A phase is first generated as if there were any number of registers. Where more values are alive than there
 are registers, some of those that are kept to the end of a scope are chosen, and the phase is generated again
-with these in the stack, or computed anew at every use if that takes no more instructions than a load and a
-store would. A reload needs a register for a moment, so this may take a few rounds.
+with these in the stack, or recomputed at every use if that takes no more instructions than a load and a
+store. A reload needs a register for a moment, so this may take a few rounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tx8isa.numbers.division import round_up
 from .expr import Address, Operation, Slot, Value
 
 TURNS = 8
-"""How many turns a loop is assumed to have when the uses of values are weighed."""
+"""Assumed number of turns of a loop when the uses of values are weighed."""
 CHEAP = 2
-"""Instructions up to which a value is computed again rather than loaded from the stack."""
+"""Most instructions for recomputing a value instead of loading it from the stack."""
 WORD = 8
 """Bytes of a value in the stack."""
 LARGEST_FRAME = 2032
@@ -29,7 +29,7 @@ LARGEST_FRAME = 2032
 
 
 class OutOfRegisters(Tx8Error):
-    """More values are alive at once than the core has registers, and what is kept cannot be spilled."""
+    """Raised if more values are alive than the core has registers, and kept values cannot be spilled."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Shortage:
 
 @dataclass
 class Spills:
-    """The values that leave the registers of a phase, and what decides about others.
+    """The values that leave the registers of a phase, and the shortages that decide about others.
 
     Values that are kept are numbered in the order of the code, which is the same in every round.
     """
@@ -54,7 +54,7 @@ class Spills:
     chosen: frozenset[int] = frozenset()
     shortages: list[Shortage] = field(default_factory=list)
     weights: Counter[int] = field(default_factory=Counter)
-    """The uses of each kept value, those in loops for their turns."""
+    """The uses of each kept value; uses in loops are weighted by turns."""
 
     def more(self) -> frozenset[int]:
         """Values to be spilled as well, none if there is no shortage; OutOfRegisters if none would help."""
@@ -64,7 +64,7 @@ class Spills:
         return frozenset(added)
 
     def _chosen_for(self, shortage: Shortage, added: set[int]) -> set[int]:
-        """The values with the fewest uses that end a shortage, beside those that were added already."""
+        """The values with the fewest uses that end a shortage, in addition to those already added."""
         missing = shortage.excess - len(added & set(shortage.kept))
         others = sorted(set(shortage.kept) - added, key=lambda number: (self.weights[number], number))
         if len(others) < missing:
@@ -76,12 +76,12 @@ class Spills:
 
 
 def is_cheap(value: Value) -> bool:
-    """Whether a value is computed again with no more than ``CHEAP`` instructions."""
+    """True if a value can be recomputed with at most ``CHEAP`` instructions."""
     return _instructions(value) <= CHEAP
 
 
 def _instructions(value: Value) -> int:
-    """About how many instructions of the core compute a value."""
+    """Rough number of the core's instructions that compute a value."""
     if isinstance(value, Operation):
         operands = [part for part in (value.left, value.right) if not isinstance(part, int)]
         return sum(map(_instructions, operands)) + (4 if value.op in ("min", "max") else 1)
@@ -108,8 +108,8 @@ Code = TypeVar("Code", bound=Spillable)
 def fitting(make: Callable[[Spills], Code], spilling: bool = True) -> Code:
     """The code that ``make`` generates, with the values in the stack for which there are no registers.
 
-    ``make`` has to generate the same code every time but for these. OutOfRegisters if nothing may be spilled,
-    or if that is not enough; what ``make`` raises.
+    ``make`` has to generate the same code every time except for these. OutOfRegisters if nothing may be
+    spilled, or if that is not enough; errors of ``make`` are passed on.
     """
     chosen: frozenset[int] = frozenset()
     while True:

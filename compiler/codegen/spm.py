@@ -19,11 +19,11 @@ from .best_fit import best_gap
 _SMALL_GRAIN = 4096
 """The core makes a multiple of this in one instruction, another address in two."""
 RESERVED_BYTES = 8192
-"""Bytes that lowerings leave beside their slices for small buffers and for lines that are not filled."""
+"""Bytes that lowerings leave beside their slices for small buffers and for partly filled lines."""
 
 
 class SpmOverflow(Tx8Error):
-    """The buffers of one phase do not fit the scratchpad; the lowering must take smaller slices."""
+    """Raised if the buffers of one phase do not fit the scratchpad; the lowering must take smaller slices."""
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class SpmBuffer:
     """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to lines.
 
     ``first`` and ``last`` number the first and the last instruction that use it. ``scope`` are the loops in
-    which it was declared: in a loop inside of them it is alive from the loop's beginning to its end.
+    which it was declared; in an inner loop it is alive from the loop's beginning to its end.
     ``node``: the graph node for which it was declared, if the phase says so.
     ``turning`` numbers the loop that can use two copies in turns, if there is one; ``second`` is the address
     of the second copy if there was room for it.
@@ -53,7 +53,7 @@ class SpmBuffer:
 
     @property
     def doubled(self) -> bool:
-        """Whether a loop can use two copies of it in turns."""
+        """True if a loop can use two copies of it in turns."""
         return self.turning >= 0
 
     @property
@@ -98,7 +98,7 @@ class SpmAllocator:
             original.second = copy.address
 
     def place_apart(self, buffers: Sequence[SpmBuffer], doubled: Sequence[SpmBuffer]) -> None:
-        """The same with one distance from each first copy to the second."""
+        """Place buffers with one distance from each first copy to the second."""
         originals = [buffer for buffer in doubled if buffer.first >= 0]
         alone = SpmAllocator(inf, grain=self.grain)
         alone.place(originals)
@@ -128,7 +128,7 @@ class SpmAllocator:
 
     @property
     def end(self) -> int:
-        """The first multiple of the grain behind all buffers."""
+        """The first multiple of the grain after all buffers."""
         ends = (round_up(buffer.address + buffer.span, self.grain) for buffer in self.placed)
         return max(ends, default=0)
 
@@ -162,9 +162,9 @@ NONE_FIXED = FixedBuffers({})
 
 @dataclass(frozen=True)
 class Copies:
-    """Which buffers of a phase have second copies, by their symbols, and the loops that use them in turns.
+    """The buffers of a phase with second copies, by their symbols, and the loops that use them in turns.
 
-    ``reuse``: bytes are used again in a loop. ``apart``: the symbol of the distance that all of them have.
+    ``reuse``: buffers in a loop may share bytes. ``apart``: the symbol of the common distance of all copies.
     """
 
     doubled: frozenset[str]
@@ -177,7 +177,7 @@ class Copies:
 class PhaseBuffers:
     """The buffers of a phase, and the instructions and loops that use them.
 
-    ``copies``: which of them have second ones, if that is decided. ``grain``: addresses are multiples of it
+    ``copies``: the buffers with second copies, if that is decided. ``grain``: addresses are multiples of it
     where there is room.
     """
 
@@ -191,7 +191,7 @@ class PhaseBuffers:
     _fixed: Collection[SpmBuffer] = ()
 
     def settle(self, copies: Copies | None, small: bool) -> None:
-        """Which buffers have second copies, if that is decided, and whether the code is to be small."""
+        """Decide the buffers with second copies, if that is given, and whether the code should be small."""
         self.copies, self.grain = copies, _SMALL_GRAIN if small else LINE_BYTES
 
     def use(self, buffer: SpmBuffer, instruction: int, scope: tuple[int, ...]) -> None:
@@ -218,7 +218,7 @@ class PhaseBuffers:
         raise problem
 
     def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
-        """Whether bytes are used again in a loop, and the buffers with second copies; the best way first."""
+        """Ways to place, the best first: if buffers of a loop share bytes, and those with second copies."""
         doubled = [buffer for buffer in self.buffers if buffer.doubled]
         if self.copies is not None:
             yield self.copies.reuse, doubled
@@ -291,7 +291,7 @@ class PhaseBuffers:
         return lines
 
     def found_copies(self) -> Copies:
-        """Which buffers have second copies as they are placed."""
+        """The buffers with second copies in the present placement."""
         doubled = [buffer for buffer in self.placed if buffer.second >= 0]
         symbols, loops = {buffer.symbol for buffer in doubled}, {buffer.turning for buffer in doubled}
         return Copies(frozenset(symbols), frozenset(loops), self._reuse)

@@ -23,7 +23,7 @@ _CORE_BYTES, _CONSTANT_BYTES, _WIDE_BYTES = 4, 8, 32
 """The most bytes of an instruction of the kernel core: of one that loads no constant, of one that loads an
 address or a number of 32 bits, and of one that loads a number of 64 bits."""
 _BATCHES = ("lb", "rb", "shape", "dst_shape")
-"""Operands with the number of batches of aligned tensors; a shape has it first."""
+"""Operands with the number of batches of aligned tensors, which is first in a shape."""
 STEP_OF_CONDITION = 1 << 60
 """Step that makes a condition a loop of at most one iteration."""
 
@@ -39,8 +39,8 @@ class Issue(NamedTuple):
     """An engine instruction. ``core``: instructions of the kernel core between the previous item and it.
 
     ``lines`` are its own and those that compute its operands, which nothing else uses. ``number`` counts the
-    engine instructions of the phase, ``worker`` is the one that it is given to, ``node`` the graph node that
-    it computes, if the phase says so.
+    engine instructions of the phase, ``worker`` is the one that gets it, ``node`` the graph node that it
+    computes, if the phase says so.
     """
 
     record: Instruction
@@ -79,7 +79,7 @@ class Loop:
 
     @property
     def condition(self) -> bool:
-        """Whether it is a condition, not a loop."""
+        """True if it is a condition, not a loop."""
         return self.step == STEP_OF_CONDITION
 
 
@@ -114,7 +114,7 @@ def issues(items: Iterable[Item]) -> Iterator[Issue]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Syntax:
-    """How an instruction is written: its record, and the operands that the text names."""
+    """The syntax of an instruction: its record, and the operands that the text names."""
 
     record: Instruction
     operands: dict[str, Operand]
@@ -200,7 +200,7 @@ def _text(operand: Operand, value: Argument) -> str:
 
 @cache
 def syntax_of(mnemonic: str) -> Syntax:
-    """How instructions of a full mnemonic are written; ValueError if there is none."""
+    """The syntax of instructions with a full mnemonic; ValueError if there are none."""
     found = find(mnemonic)
     if found is None:
         raise ValueError(f"no instruction {mnemonic}")

@@ -25,9 +25,9 @@ def exit_unless(registers: Registers, index: Value, limit: Value, end: str) -> i
 
 
 def shorten_exit(registers: Registers, branch: int | None, end: str, is_reached: bool = True) -> None:
-    """Let the branch of ``exit_unless`` go to its ``end``, which is here, if code is to be small.
+    """Let the branch of ``exit_unless`` go directly to its ``end``, which is here, for small code.
 
-    Code between them that is never reached is not there.
+    Code in between that is never reached is omitted.
     """
     if branch is not None and not is_reached:
         registers.out.erase(branch, registers.out.count - 1)
@@ -38,12 +38,12 @@ def shorten_exit(registers: Registers, branch: int | None, end: str, is_reached:
 def shorten_turn(registers: Registers, branch: int, begin: str, first: int) -> None:
     """Let the branch of ``exit_unless`` at the end of a loop go to its ``begin``, without a jump after it.
 
-    That is after line ``first``; the end of the loop is here.
+    ``begin`` is after line ``first``; the end of the loop is here.
     """
     if _reaches(registers, first):
         registers.out.shorten(branch, "blt", begin, 3)
 
 
 def _reaches(registers: Registers, line: int) -> bool:
-    """Whether code is to be small, and a branch reaches from a line to here."""
+    """True if code should be small, and a branch reaches from a line to here."""
     return registers.contents is not None and most_bytes(registers.out.since(line)) <= _REACH

@@ -1,4 +1,4 @@
-"""What the registers of the kernel core hold, so that it is not computed again."""
+"""The contents of the kernel core's registers, for reuse."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .names import ORDER
 
 
 class RegisterContents:
-    """Which values registers hold. At a label that others write everything is forgotten."""
+    """Tracks the values that registers hold. At a label from elsewhere everything is forgotten."""
 
     def __init__(self, out: Emitter) -> None:
         self._out = out
         self._labels = out.labels
         self._places: dict[Key, str] = {}
-        """Registers by what they hold, the one first that was asked for longest ago."""
+        """Registers by their contents, the least recently used first."""
         self._lines: dict[str, int] = {}
-        """For each register the line that computes what it holds."""
+        """For each register the line that computes its content."""
         self.reused: set[int] = set()
         """Lines whose results were found later."""
 
@@ -43,25 +43,25 @@ class RegisterContents:
         return register
 
     def holds(self, key: Key) -> bool:
-        """Whether a register holds a value."""
+        """True if a register holds a value."""
         return key in self._current()
 
     def note(self, register: str, key: Key) -> None:
-        """A value has just been computed into a register."""
+        """Record a value that has just been computed into a register."""
         if register in ORDER:
             self._current()[key] = register
             self._lines[register] = self._out.count - 1
 
     def drop(self, register: str) -> None:
-        """A register gets another content."""
+        """Forget the content of a register, which is about to change."""
         self._places = {key: place for key, place in self._places.items() if place != register}
 
     def forget(self, variable: Variable) -> None:
-        """A variable changes, and with it what is computed of it."""
+        """Forget a variable that changes, and values computed from it."""
         self._places = {key: place for key, place in self._places.items() if variable not in key.variables}
 
     def least_needed(self, free: Sequence[str]) -> int:
-        """The number of a register that holds nothing, or what was asked for longest ago; it is taken."""
+        """Take a register that holds nothing, or else the least recently used value; returns its number."""
         held = list(self._current().values())
         at = next((at for at, register in enumerate(free) if register not in held), None)
         if at is None:
@@ -70,13 +70,13 @@ class RegisterContents:
         return at
 
     def label(self, name: str, unless: Collection[str] = ()) -> None:
-        """A label behind which registers hold what they hold here, except for some."""
+        """A label. The register contents known here stay valid after it, except some."""
         places = {key: place for key, place in self._current().items() if place not in unless}
         self._out.label(name)
         self._labels, self._places = self._out.labels, places
 
     def state(self) -> dict[Key, str]:
-        """What registers hold here."""
+        """The present register contents."""
         return dict(self._current())
 
     def join(self, name: str, other: Mapping[Key, str]) -> None:

@@ -1,4 +1,4 @@
-"""The forms in which expressions are computed: here as they are (``sums.py`` has shorter ones)."""
+"""The forms in which expressions are computed: here unchanged (``sums.py`` has shorter ones)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from compiler.codegen.expr import Value, Variable
 
 
 class Forms:
-    """Chooses how expressions are computed, and tells what is known of their values."""
+    """Chooses the forms in which expressions are computed, and knows facts about their values."""
 
     def simplest(self, value: Value) -> Value:
-        """An expression with the same value that takes the fewest bytes where it is computed now."""
+        """An expression with the same value that takes the fewest bytes at this place."""
         return value
 
     def define(self, variable: Variable, value: Value) -> None:
-        """A variable has a value as long as it is in use."""
+        """Record the value that a variable has as long as it is in use."""
 
     def forget(self, variable: Variable) -> None:
-        """A variable gets another value: that of others is not known from it any more."""
+        """Forget a variable that gets another value, and values of others known from it."""
 
     @property
     def mark(self) -> int:
@@ -24,7 +24,7 @@ class Forms:
         return 0
 
     def forget_since(self, mark: int) -> None:
-        """The variables that have become known since then are not in use any more."""
+        """Forget the variables recorded since ``mark``, which are no longer in use."""
 
     def number(self, value: Value) -> int | None:
         """The number that a value always is, None if it is not known."""
@@ -36,5 +36,5 @@ class Forms:
         return value if number is None else number
 
     def is_below(self, value: Value, other: Value) -> bool | None:
-        """Whether a value is always below another one, or never; None if neither is known."""
+        """True if a value is always below another one, False if never; None if neither is known."""
         return None

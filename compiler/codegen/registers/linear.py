@@ -1,4 +1,4 @@
-"""Sums of products of what the program computes with numbers, and expressions that have their values."""
+"""Linear sums: values of the program times numbers; and expressions with their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST_SHIFT = 16
 """The largest power of two that is taken out of a sum."""
 
 Number = int | Size
-"""What does not change in a run of the program."""
+"""A number or size, constant in a run of the program."""
 Terms = Mapping[Key, tuple[Value, Number]]
 """Atoms with their factors, by the keys of the atoms."""
 
@@ -33,7 +33,7 @@ def _within(one: Number, another: Any, factor: Number) -> Any:
 
 @dataclass(frozen=True)
 class LinearSum:
-    """Atoms with their factors, and a number. Atoms are no sums, products with numbers, numbers."""
+    """Atoms with their factors, and a number. An atom is no sum, product with a number, or number."""
 
     terms: Terms
     number: Number
@@ -49,7 +49,7 @@ class LinearSum:
 
     @property
     def atom(self) -> Value | None:
-        """The atom that it is alone; None if it is not one."""
+        """The atom, if the sum is a single one; None otherwise."""
         terms = list(self.terms.values())
         if len(terms) != 1 or not isinstance(self.number, int) or self.number:
             return None
@@ -61,7 +61,7 @@ class LinearSum:
         return LinearSum({each: term for each, term in self.terms.items() if each != key}, self.number)
 
     def least(self) -> Any:
-        """The least value that atoms let it have; ValueError where a factor has no known sign."""
+        """The lower bound by the ranges of atoms; ValueError where a factor has no known sign."""
         low: Any = self.number
         for atom, factor in self.terms.values():
             lowest, most = bounds(atom)
@@ -74,7 +74,7 @@ class LinearSum:
 
 
 def forms_of(total: LinearSum) -> Iterator[Value]:
-    """Expressions that are a sum."""
+    """Expressions with the value of a sum."""
     places = [
         atom
         for atom, factor in total.terms.values()
@@ -95,7 +95,7 @@ def forms_of(total: LinearSum) -> Iterator[Value]:
 
 
 def _is_place(atom: Value) -> bool:
-    """Whether an atom is an address, or the distance of a second copy from it."""
+    """True if an atom is an address, or the distance of a second copy from it."""
     return isinstance(atom, Address | Slot)
 
 
@@ -111,7 +111,7 @@ def _common_shift(terms: Terms, number: Number) -> int:
 
 
 def _is_multiple(number: Number, divisor: int) -> bool:
-    """Whether a number is a multiple of another one at all points that are left; of sizes those from 0 on."""
+    """True if a number is a multiple of another one at all points left; sizes must also be at least 0."""
     if isinstance(number, int):
         return number % divisor == 0
     values = number.values[number.domain.alive]

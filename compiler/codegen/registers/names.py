@@ -1,4 +1,4 @@
-"""The names of the kernel core's integer registers, and what its instructions contain in their place."""
+"""The names of the kernel core's integer registers, and the immediates that instructions may contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STACK = "sp"
 """Holds the address of the tile's stack, which is in the part of its scratchpad that is kept for the core."""
 
 POOL = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
-"""The registers that values of a phase are in."""
+"""The registers for the values of a phase."""
 ORDER = {register: at for at, register in enumerate(POOL)}
 """The number of each of them."""
 IMMEDIATES = range(-2048, 2048)

@@ -1,8 +1,8 @@
-"""Expressions as sums of products, for code that is to be small.
+"""Expressions as sums of products, for small code.
 
-What does not change in a phase is one number of such a sum, a size that the program computes at its start
-if it depends on the sizes of a run. So ``(row * width + column) * 2 + address``, or numbers of 16 bits in one
-word, take as few instructions as there are variables.
+All constant parts of such a sum are a single number; if it depends on the sizes of a run, the program
+computes it at its start. So ``(row * width + column) * 2 + address``, or numbers of 16 bits in one word, take
+as few instructions as there are variables.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _CONSTANT = 8
 _CHOICE = 12
 """Bytes of the instructions of a minimum or maximum."""
 _DEEPEST = 4
-"""Minima and maxima in one another of which both sides are looked at."""
+"""Most nested minima and maxima whose two sides are examined."""
 
 
 class Sums(Forms):
-    """Chooses how expressions are computed, by what registers hold.
+    """Chooses the forms of expressions by the contents of registers.
 
-    ``copies`` says whether all copies of buffers have one distance: then the variables that choose between
-    two copies are that distance.
+    ``copies`` says whether all copies of buffers have one distance. Then the variables that choose between
+    two copies have that distance as value.
     """
 
     def __init__(self, contents: RegisterContents, copies: Copies | None) -> None:
@@ -47,9 +47,9 @@ class Sums(Forms):
         self._alive: list[Variable] = []
         """Variables whose values are known, in the order in which they have become known."""
         self._known: dict[Variable, LinearSum] = {}
-        """Their values as sums of other atoms."""
+        """The values of these variables as sums of other atoms."""
         self._choices: dict[Variable, Operation] = {}
-        """Those that are a minimum or maximum."""
+        """Variables with a minimum or maximum as value."""
         self._variables: dict[Key, Variable] = {}
         """The variable that has the value of an operation that is no sum."""
 
@@ -73,7 +73,7 @@ class Sums(Forms):
             yield from forms_of(rooted)
 
     def _with_turns(self, value: Value) -> Value:
-        """The expression with variables in place of the distances of second copies that they are."""
+        """The expression with variables in place of the distances of second copies."""
         if isinstance(value, Slot) and self._apart:
             return value.parity
         if isinstance(value, Operation):
@@ -89,7 +89,7 @@ class Sums(Forms):
             self._note_loads(value.right)
 
     def _bytes(self, value: Value) -> int:
-        """About how many bytes of instructions compute a value here."""
+        """Rough number of bytes of instructions that compute a value here."""
         if isinstance(value, int):
             return min(load_constant(value & _WORD).size, _CONSTANT) if value else 0
         if isinstance(value, Variable) and not isinstance(value, SpilledVariable):
@@ -159,7 +159,7 @@ class Sums(Forms):
         return None
 
     def _is_least(self, left: LinearSum, right: LinearSum) -> bool | None:
-        """Whether a sum is never above another one, or never below it; None if neither is known."""
+        """True if a sum is never above another one, False if never below it; None if neither is known."""
         apart = right.plus(left, -1)
         if always(self._least(apart) >= 0):
             return True
@@ -183,7 +183,7 @@ class Sums(Forms):
     # --- expressions as sums ------------------------------------------------------------------------------
 
     def _sum(self, value: Value, rooted: bool = False) -> LinearSum:
-        """The sum that an expression is; ``rooted``: with what is known of variables in their place.
+        """The sum equal to an expression; ``rooted``: with the known values of variables in their place.
 
         ValueError or OverflowError where a number leaves 64 bits.
         """
@@ -198,7 +198,7 @@ class Sums(Forms):
         left, right = self._sum(value.left, rooted), self._sum(value.right, rooted)
         if value.op in ("add", "sub"):
             return left.plus(right, 1 if value.op == "add" else -1)
-        if value.op == "or":  # of numbers of 16 bits in one word: none has bits where another one has some
+        if value.op == "or":  # numbers of 16 bits in one word: their bits do not overlap
             return left.plus(right)
         if value.op in ("mul", "shl") and not right.terms:
             factor = right.number if value.op == "mul" else 1 << int(right.number)
@@ -211,7 +211,7 @@ class Sums(Forms):
     def _known_result(
         self, value: Operation, left: LinearSum, right: LinearSum, rooted: bool
     ) -> LinearSum | None:
-        """The result of an operation where it is known what that is a sum of."""
+        """The result of an operation as a sum, where that is known."""
         with suppress(ValueError, OverflowError):
             if value.op in ("min", "max"):
                 ends = (left, right) if rooted else [self._sum(v, True) for v in (value.left, value.right)]
@@ -222,7 +222,7 @@ class Sums(Forms):
         return None
 
     def _part(self, op: str, left: LinearSum, divisor: int) -> LinearSum | None:
-        """The quotient or remainder where the divisor is a factor of all that is not less than it."""
+        """The quotient or remainder if all terms are multiples of the divisor and the rest is less."""
         if not isinstance(left.number, int):
             return None
         whole, parts = LinearSum({}, left.number // divisor), LinearSum({}, left.number % divisor)
@@ -237,7 +237,7 @@ class Sums(Forms):
         return whole if op == "div" else parts
 
     def _atom(self, value: Operation, left: LinearSum, right: LinearSum, rooted: bool) -> LinearSum:
-        """An operation that is no sum, of the operands in their shortest forms, or in one form everywhere."""
+        """An operation as an atom, with the operands in their shortest forms, or in one form everywhere."""
         if rooted:
             one, other = next(forms_of(left)), next(forms_of(right))
         else:
@@ -248,7 +248,7 @@ class Sums(Forms):
 
 
 class Proofs(Sums):
-    """Knows which values are below others, but computes each as it is written and erases no code."""
+    """Knows which values are below others, but computes each value unchanged and erases no code."""
 
     def __init__(self) -> None:
         super().__init__(RegisterContents(Emitter()), None)
@@ -261,5 +261,5 @@ class Proofs(Sums):
 
 
 def _is_made(value: Value) -> bool:
-    """Whether a value is computed of others."""
+    """True if a value is computed from others."""
     return isinstance(value, Operation)

@@ -14,11 +14,11 @@ from .sums import Sums
 from .values import Registers
 
 _FAR = 1 << 40
-"""The distance of two copies of a buffer is less."""
+"""Upper bound of the distance of two copies of a buffer."""
 
 
 def registers_for(target: Target, out: Emitter, spills: Spills, copies: Copies | None) -> Registers:
-    """The registers of a phase of which the code is as small as the target wants it."""
+    """The registers of a phase, with code as small as the target wants it."""
     if not target.compact:
         return Registers(out, spills)
     contents = RegisterContents(out)
@@ -26,7 +26,7 @@ def registers_for(target: Target, out: Emitter, spills: Spills, copies: Copies |
 
 
 class Turns:
-    """The variables of the loops of a phase; ``copies``: the buffers that have second ones, if decided."""
+    """The variables of the loops of a phase; ``copies``: the buffers with second copies, if decided."""
 
     def __init__(self, registers: Registers, copies: Copies | None) -> None:
         self._registers, self._copies = registers, copies
@@ -46,12 +46,12 @@ class Turns:
         return variable
 
     def change(self, variable: Variable | None) -> None:
-        """Let a loop that has such a variable use the other copies."""
+        """Let a loop with such a variable switch to the other copies."""
         if variable is not None:
             self._registers.invert(variable, self._distance)
 
     def of(self, symbol: str, variable: Variable | None) -> tuple[Variable | None, int]:
-        """What chooses the copy of a buffer where loops have a variable, and the number of the loop.
+        """The variable that chooses the copy of a buffer, if loops have one, and the number of the loop.
 
         None for a buffer that has no second copy.
         """

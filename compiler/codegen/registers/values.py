@@ -36,19 +36,18 @@ from .names import IMMEDIATES, ORDER, POOL, STACK, ZERO, with_immediate
 from .size_load import SizeLoad
 
 _State = tuple[list[str], int, int, int, dict[str, int], int]
-"""Free registers, how many are missing, spilled values that are alive, how many values are kept, how many
-more uses registers have, and of how many variables the values are known."""
+"""Free registers, the number of missing ones, live spilled values, the number of kept values, further uses of
+registers, and the number of variables with known values."""
 
 
 class Registers:
     """The free registers; values are computed into the first of them.
 
-    Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Where there
-    is no free register a shortage is noted in ``spills``, and the code is of no use.
+    Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Without a
+    free register, ``spills`` records a shortage, and the code is discarded.
 
-    ``contents``: an operand that a register still holds is not computed again. That takes fewer
-    instructions, and registers that are in use as little as otherwise: a free one may be taken at any time.
-    ``forms`` chooses how values are computed.
+    ``contents``: operands that a register still holds are reused. That takes fewer instructions and no more
+    registers, because a free one may be taken at any time. ``forms`` chooses how values are computed.
     """
 
     def __init__(
@@ -62,16 +61,16 @@ class Registers:
         self._free = list(POOL)
         self.spills = spills
         self.contents = contents
-        """What registers hold; None if that is not remembered."""
+        """Contents of registers; None if they are not remembered."""
         self.forms = Forms() if forms is None else forms
         self._uses: dict[str, int] = {}
-        """How many more uses than one a register has, whose value was found in it."""
+        """The number of uses beyond the first of registers with reused values."""
         self.depth = 0
         """Loops around the current position."""
         self.frame = 0
-        """Bytes of stack that the spilled values need."""
+        """Bytes of stack for the spilled values."""
         self._missing = 0
-        """How many more registers are in use than there are."""
+        """Number of registers in use beyond the existing ones."""
         self._words = 0
         """Spilled values that are alive."""
         self._kept: list[int] = []
@@ -85,11 +84,11 @@ class Registers:
         return tuple(self._free)
 
     def limit(self, free: tuple[str, ...]) -> None:
-        """Use only some registers; none holds a value as yet."""
+        """Use only some registers; none may hold a value yet."""
         self._free = list(free)
 
     def take(self) -> str:
-        """Allocate a free register; one that does not exist if there is none."""
+        """Allocate a free register, or one that does not exist if none is free."""
         if self._free:
             at = 0 if self.contents is None else self.contents.least_needed(self._free)
             return self._free.pop(at)
@@ -125,10 +124,10 @@ class Registers:
     # --- values that are kept to the end of a scope ------------------------------------------------------
 
     def keep(self, value: Value, once: bool = False) -> Value:
-        """The value in a register to the end of the scope; variables as they are.
+        """The value in a register to the end of the scope; variables unchanged.
 
-        A value that is spilled is in the stack; one that is cheap, or is used but ``once``, is returned as it
-        is, to be computed where it is used.
+        A spilled value is in the stack. A spilled value that is cheap, or used only ``once``, is returned
+        unchanged, to be computed at its use.
         """
         if isinstance(value, Variable):
             return value
@@ -154,7 +153,7 @@ class Registers:
         return self._store(register, low, high) if spilled else self._keep(Variable(register, low, high))
 
     def hold(self, register: str, low: int, high: int) -> Variable:
-        """A variable that has the content of a register, which is not changed any more."""
+        """A variable with the content of a register, which does not change any more."""
         if self._is_spilled():
             return self._store(register, low, high)
         return self._keep(Variable(register, low, high))
@@ -199,18 +198,18 @@ class Registers:
         self.forms.forget(variable)
 
     def _is_spilled(self) -> bool:
-        """Whether the next value that is kept leaves the registers."""
+        """True if the next kept value leaves the registers."""
         self._count += 1
         return self._count in self.spills.chosen
 
     def _keep(self, variable: Variable) -> Variable:
-        """Note that a variable is in a register to the end of the scope."""
+        """Record that a variable is in a register to the end of the scope."""
         self._numbers[variable] = self._count
         self._kept.append(self._count)
         return variable
 
     def _store(self, register: str, low: int, high: int) -> SpilledVariable:
-        """A variable in the next free word of the stack, with what a register held, which is released."""
+        """Store a register to the next free word of the stack and release it; returns the variable."""
         variable = SpilledVariable(f"{self._words * WORD}({STACK})", low, high)
         self.out.instruction("sd", register, variable.register)
         self.release(register)
@@ -219,7 +218,7 @@ class Registers:
         return variable
 
     def more_spills(self, stack: int) -> frozenset[int]:
-        """The values to spill besides; OutOfRegisters if none helps or the stack is too small."""
+        """Further values to spill; OutOfRegisters if none helps or the stack is too small."""
         room = min(stack, LARGEST_FRAME)
         if self.frame > room:
             found = f"{self.frame} bytes; allowed are {room}"
@@ -236,41 +235,41 @@ class Registers:
         code.instruction("addi", STACK, STACK, str(self.frame))
         return code.lines
 
-    # --- labels, where control comes from elsewhere ------------------------------------------------------
+    # --- labels that are reached from elsewhere ----------------------------------------------------------
 
     def label_after_jump(self, name: str) -> None:
-        """A label that is reached from the branch before the last instruction alone, or from a branch past
-        instructions that change but a register that is being computed."""
+        """A label that is reached only from the branch before the last instruction, or from a branch past
+        instructions that change only a register that is being computed."""
         if self.contents is None:
             self.out.label(name)
         else:
             self.contents.label(name)
 
     def label_of_loop(self, name: str) -> None:
-        """A label at the beginning or the end of a loop: what is in use there is not changed in the loop."""
+        """A label at the beginning or the end of a loop; the loop does not change values in use there."""
         if self.contents is None:
             self.out.label(name)
         else:
             self.contents.label(name, unless=self._free)
 
     def state(self) -> dict[Key, str]:
-        """What registers hold here, as far as that is remembered."""
+        """The present register contents, as far as they are remembered."""
         return {} if self.contents is None else self.contents.state()
 
     def join(self, name: str, other: Mapping[Key, str]) -> None:
-        """A label that is also reached from a place of which ``other`` was the ``state``."""
+        """A label that is also reached from a place whose ``state`` was ``other``."""
         if self.contents is None:
             self.out.label(name)
         else:
             self.contents.join(name, other)
 
     def forget_all(self) -> None:
-        """Remember nothing of what registers hold."""
+        """Forget all register contents."""
         if self.contents is not None:
             self.contents.clear()
 
     def is_reused(self, line: int) -> bool:
-        """Whether what a line computes has been found in its register later."""
+        """True if the result of a line was reused later."""
         return self.contents is not None and line in self.contents.reused
 
     # --- values that are used in the next instruction ----------------------------------------------------
@@ -349,7 +348,7 @@ class Registers:
     def _target(self, operand: Value, register: str, same: bool = False) -> str:
         """A register for the result: that of a temporary operand, or a new one if it is a variable.
 
-        Where contents are remembered it is a new one too if there is any, unless the ``same`` is better.
+        Where contents are remembered, it is also a new one if any is free, unless the ``same`` is better.
         """
         if _is_kept(operand):
             return self.take()
@@ -393,7 +392,7 @@ class _Scope(AbstractContextManager[None]):
 
 
 def _is_kept(operand: Value) -> bool:
-    """Whether the register of an operand holds a value that is needed later."""
+    """True if the register of an operand holds a value that is needed later."""
     return isinstance(operand, Variable) and not isinstance(operand, SpilledVariable)
 
 

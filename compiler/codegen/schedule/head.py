@@ -3,7 +3,7 @@
 An instruction belongs to the head if it reads only constants and what the head has written, and writes only
 buffers that no other instruction has used before. Another worker of the engines executes it while
 worker 0 executes the phase before; the phase waits for that worker before it uses a buffer of the head. It
-waits for the whole head: so of what the phase needs later, the head has only little.
+waits for the whole head, so the head has only little of the data that the phase needs later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENGINES = (Engine.RDMA, Engine.TDMA, Engine.CT, Engine.NE)
 """The engines of the instructions of a head."""
 
 _MOST_FOR_LATER = 32768
-"""Bytes of buffers that are loaded for what comes after the phase has begun to wait for its head."""
+"""Most bytes of buffers that a head loads for uses after the phase's wait for it."""
 
 Condition = tuple[Value, Value]
 """An instruction is executed if the first value is below the second."""
@@ -83,7 +83,7 @@ class _Search:
     most: int
     head: Head = field(default_factory=Head)
     used: bool = False
-    """Whether an instruction outside of the head has used a buffer of the head."""
+    """True if an instruction outside of the head has used a buffer of the head."""
     for_later: int = 0
     """Bytes of the buffers that the head has loaded since then."""
     values: dict[int, Value] = field(default_factory=dict)
@@ -103,7 +103,10 @@ class _Search:
             self._loop(item, conditions)
 
     def _loop(self, loop: Loop, conditions: tuple[Condition, ...]) -> None:
-        """A loop of at most one turn is a condition; of others no instruction belongs to the head."""
+        """A loop of at most one turn is a condition.
+
+        Instructions of other loops do not belong to the head.
+        """
         start, count = self._of_tile(loop.start), self._of_tile(loop.count)
         once = loop.condition or always(highest(loop.count) - _lowest(loop.start) <= loop.step)
         if once and start is not None and count is not None:
@@ -123,7 +126,7 @@ class _Search:
                 self._touch_all(item.body)
 
     def _hold(self, item: Let) -> None:
-        """Note the addresses that a variable is computed of."""
+        """Record the addresses from which a variable is computed."""
         self.held[id(item.variable)] = frozenset(_buffers([item.value], self.held))
 
     def _issue(self, issue: Issue, conditions: tuple[Condition, ...]) -> None:

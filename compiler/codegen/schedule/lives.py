@@ -1,4 +1,4 @@
-"""Directives that say in the assembly what each scratchpad buffer of a phase is for and where it is alive."""
+"""Directives in the assembly for each scratchpad buffer of a phase: its role and its live range."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _Moves = Sequence[tuple[set[SpmBuffer], set[SpmBuffer]]]
 
 @dataclass
 class BufferUses:
-    """What the instructions of a phase do with its buffers.
+    """The uses of a phase's buffers by its instructions.
 
     ``constant`` and ``loaded``: buffers with constants, and with other data, from DDR; ``stored``: those
-    whose bytes go to DDR. Each of them directly, or by moves on the chip. ``filled`` and ``changed``: those
-    that get bytes of no source, as a table of ones does, and that get others. ``computed`` and ``read``:
-    buffers that the vector and the matrix engine write and read. ``exchanged``: those that other tiles
-    write, and that are sent to them. ``nodes``: the graph nodes of which it is known that their instructions
-    use a buffer.
+    whose bytes go to DDR. Each of them directly, or by moves on the chip. ``filled``: those with bytes from
+    no source, such as a table of ones; ``changed``: those that get other bytes. ``computed`` and ``read``:
+    buffers that the vector and the matrix engine write and read. ``exchanged``: those that other tiles write,
+    and that are sent to them. ``nodes``: the graph nodes whose instructions are known to use a buffer.
     """
 
     constant: set[SpmBuffer] = field(default_factory=set)
@@ -102,7 +101,7 @@ def _kept_values(items: Sequence[Item]) -> Iterator[tuple[int, Value]]:
 
 
 def _accessed(issue: Issue, role: str, values: dict[int, Value]) -> _AccessedMemory:
-    """What an instruction reads, or what it writes."""
+    """The memory that an instruction reads, or that it writes."""
     buffers, symbols = set[SpmBuffer](), set[str]()
     for operand in issue.record.operands:
         value = issue.arguments.get(operand.name)
@@ -116,7 +115,7 @@ def _accessed(issue: Issue, role: str, values: dict[int, Value]) -> _AccessedMem
 
 
 def _parts(value: Value, values: dict[int, Value]) -> Iterator[Value]:
-    """The terms of an expression; of variables the values that they were given."""
+    """The terms of an expression, with the values of variables in their place."""
     if isinstance(value, Operation):
         yield from _parts(value.left, values)
         yield from _parts(value.right, values)
@@ -127,7 +126,7 @@ def _parts(value: Value, values: dict[int, Value]) -> Iterator[Value]:
 
 
 def _spread(chosen: set[SpmBuffer], moves: _Moves, kept_out: Set[SpmBuffer]) -> None:
-    """Add what is moved from a chosen buffer, and from there on, but for ``kept_out``."""
+    """Add the targets of moves from chosen buffers, transitively, except ``kept_out``."""
     count = -1
     while count != len(chosen):
         count = len(chosen)
@@ -138,7 +137,7 @@ def _spread(chosen: set[SpmBuffer], moves: _Moves, kept_out: Set[SpmBuffer]) -> 
 
 @dataclass(frozen=True)
 class LiveDirectives:
-    """Directives by the line of a phase's text before which they stand: ends, and beginnings."""
+    """Directives by the line of a phase's text that they precede: ends, and beginnings."""
 
     ends: dict[int, list[str]]
     begins: dict[int, list[str]]
@@ -147,9 +146,9 @@ class LiveDirectives:
 def directives(
     kernel: Kernel, uses: BufferUses, name: str, early: Set[SpmBuffer], removed: Set[int]
 ) -> LiveDirectives:
-    """For all placed buffers of the phase ``name``; those that are ``early`` have begun in another one.
+    """Directives of all placed buffers of the phase ``name``; ``early`` ones have begun in another phase.
 
-    Lines that are ``removed`` are not in the text; neither is a buffer that is reserved during those alone.
+    ``removed`` lines are not in the text; neither are buffers that are reserved only during these.
     """
     found = LiveDirectives(defaultdict(list), defaultdict(list))
     lines = {issue.number: issue.lines for issue in issues(kernel.tree)}

@@ -1,9 +1,9 @@
 """The phases of a program one after another: heads begin in the phase before, buffers get their places.
 
 While worker 0 of a tile executes a phase, the host, another worker executes the head of the next one, its
-guest. The instructions of a guest are inserted at several places of the host, so that its loads take the time
-in which the host loads little. The buffers of a guest are placed beside those that the host still uses, and
-those of all phases that a tile may be executing at the beginning of the host.
+guest. The instructions of a guest are inserted at several places of the host, so that its loads fall into
+times when the host loads little. The buffers of a guest avoid those that the host still uses, and those of
+all phases that a tile may be executing at the beginning of the host.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _WORKERS = (2, 1)
 """The workers that execute heads."""
 
 _WORTHWHILE = 16384
-"""Bytes of the buffers of a head from which it begins early: the wait for another worker takes some time."""
+"""Least bytes of a head that begins early, since the wait for another worker takes some time."""
 _PART_BYTES = 16384
 """Larger loads are divided: a load that has begun delays those of the host."""
 _AT_ONCE = 6
 """Instructions that are inserted at one place: as many as a queue of an engine holds."""
 _BYTES_AT_ONCE = 4 * _PART_BYTES
-"""Bytes that are loaded from one place on, unless it is the last one."""
+"""Most bytes that are loaded at one place, unless it is the last one."""
 _FEW_PLACES = 3
 """Loads are divided if there are more places than this."""
 _MOST_INSTRUCTIONS = 64
@@ -47,7 +47,7 @@ class ScheduledPhase:
     """A phase of the program: its name in reports and its code.
 
     ``head`` begins in the phase before, executed by ``worker``. ``guests``: text of the next phase's head, by
-    the lines of this phase at which it is inserted. ``uses``: what its buffers are for. ``mirrored``: its
+    the lines of this phase at which it is inserted. ``uses``: the purposes of its buffers. ``mirrored``: its
     addresses count from the end of the scratchpad.
     """
 
@@ -77,7 +77,7 @@ class ScheduledPhase:
         return definitions + self.kernel.with_frame(found)
 
     def _removed(self, lines: LineRange) -> range:
-        """The lines of an early instruction that nothing else needs: its own, and what computes operands."""
+        """The lines of an early instruction that nothing else needs: its own, and those of its operands."""
         reused = any(map(self.kernel.registers.is_reused, range(lines.first, lines.end)))
         return range(lines.end - 1 if reused else lines.first, lines.end)
 
@@ -94,7 +94,7 @@ def schedule(
     before: Sequence[ScheduledPhase] = (),
     alone: bool = True,
 ) -> list[ScheduledPhase]:
-    """Place the buffers of all phases, and let the heads begin early for which there is room.
+    """Place the buffers of all phases, and let heads begin early if there is room.
 
     ``constants`` are the symbols of constant data in DDR. ``before``: phases that a tile may be executing
     when the first of these begins; not ``alone``: it may be executing others, whose buffers are unknown, so
@@ -120,14 +120,14 @@ def schedule(
 
 
 def still_running(phases: Sequence[ScheduledPhase]) -> Sequence[ScheduledPhase]:
-    """The last of some phases, which a tile may be executing while others are through with all of them."""
+    """The last phases, which a tile may still be executing when others have finished all."""
     met = [at for at, phase in enumerate(phases) if phase.kernel.met_at is not None]
     return phases[met[-1] :] if met else phases
 
 
 def _place(phase: ScheduledPhase, fixed: FixedBuffers) -> None:
     """Place the buffers of a phase. Odd phases count addresses from the end, so that the first loads of one
-    do not wait for the last buffers of another. Without room beside the buffers of the head there is none."""
+    do not wait for the last buffers of another. Without room beside the head's buffers, it is dropped."""
     kernel = phase.kernel
     capacity = kernel.target.spm_bytes
     try:
@@ -148,7 +148,7 @@ class _Place:
 
 
 class _Guest:
-    """The head of a phase on its way into the last of the phases that are ``running``."""
+    """The head of a phase while it is inserted into the last of the ``running`` phases."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _Guest:
         idle = [worker for worker in _WORKERS if worker not in own]
         idle += sorted(released, key=released.__getitem__)
         self.possible = bool(idle)
-        """Whether the host leaves a worker for heads, or does so from some line on."""
+        """True if the host leaves a worker for heads, or does so from some line on."""
         self.worker = next((worker for worker in (*idle, *_WORKERS) if worker not in busy), _WORKERS[0])
         self.addresses: dict[SpmBuffer, int] = {}
         self.at: list[tuple[Gap, int, EarlyInstruction]] = []
@@ -172,7 +172,7 @@ class _Guest:
         """Buffers whose live ranges have begun in the text so far."""
 
     def place(self) -> FixedBuffers:
-        """Insert the head into the host as far as there is room; the addresses of its buffers."""
+        """Insert the head into the host as far as there is room; returns the addresses of its buffers."""
         if not self.possible:
             return NONE_FIXED
         kernel = self.phase.kernel
@@ -215,15 +215,15 @@ class _Guest:
             count += 1
 
     def _remove_from(self, placed: int, whole: Sequence[EarlyInstruction]) -> None:
-        """Take back the parts of an instruction of which not all have been inserted."""
+        """Remove the parts of an instruction that was not inserted completely."""
         self.at = [entry for entry in self.at if entry[1] < placed]
         kept = {buffer for early in whole[:placed] for buffer in early.buffers}
         self.addresses = {buffer: place for buffer, place in self.addresses.items() if buffer in kept}
 
     def _room_for(self, early: EarlyInstruction, place: _Place) -> bool:
-        """Whether the buffers of an instruction have places, or get them from here on.
+        """True if the buffers of an instruction have places, or get them from here on.
 
-        They begin where the addresses of their phase begin: the rest of the scratchpad is in one piece.
+        Places are taken from where the addresses of their phase begin, so that the rest stays in one piece.
         """
         new = [buffer for buffer in early.buffers if buffer not in self.addresses]
         areas = [*self.others, *self.host.kernel.spm.areas(place.complete)]
@@ -247,8 +247,10 @@ class _Guest:
         return None if address is None else capacity - size - address
 
     def _text(self, parts: Sequence[EarlyInstruction], gap: Gap) -> list[str] | None:
-        """The code of some instructions, in registers that hold nothing at the place; None if there are too
-        few of them."""
+        """The code of some instructions, in registers that are free at the place.
+
+        None if these are too few.
+        """
         original = self.phase.kernel
         kernel = Kernel(
             f"{original.prefix}.head{gap.item}", original.target, original.budget, worker=self.worker
@@ -266,7 +268,7 @@ class _Guest:
 
 
 def _places(host: ScheduledPhase, worker: int) -> Iterator[_Place]:
-    """Where a guest can be inserted: where the core of the host waits for copies, and at its end.
+    """The places for a guest: where the core of the host waits for copies, and at its end.
 
     There the time that it takes to issue the guest's instructions costs little.
     """
@@ -315,7 +317,7 @@ def _moved(address: object, distance: int) -> Value:
 
 
 def _together(parts: Sequence[EarlyInstruction]) -> Iterator[list[EarlyInstruction]]:
-    """Instructions in their order, those together that are executed in the same case."""
+    """Instructions in order, grouped by the condition under which they are executed."""
 
     def case(part: EarlyInstruction) -> list[tuple[Key, Key]]:
         return [(key_of(index), key_of(below)) for index, below in part.conditions]

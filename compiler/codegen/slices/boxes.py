@@ -21,7 +21,7 @@ from tx8isa.numbers.limits import MOST_MOVES
 from .tensors import Space, View, dma_format, dma_loops, unravel
 
 _LONG = 256
-"""Bytes of a run of DDR from which on longer ones save little."""
+"""Bytes of a run of DDR; longer ones save little."""
 _MOST_AXES = 3
 """Loops of a move."""
 _COPIES = 4
@@ -30,7 +30,7 @@ _COPIES = 4
 
 @dataclass(frozen=True)
 class _Price:
-    """What boxes cost: the time of DDR for all tiles, and that of a tile."""
+    """The cost of boxes: the time of DDR for all tiles, and that of a tile."""
 
     target: Target
     space: Space
@@ -55,7 +55,7 @@ class _Price:
 
 
 def box_plans(target: Target, space: Space) -> Iterator[Shape]:
-    """Boxes of a space (source, target) that may be promising, the best first; none where runs are long."""
+    """Promising boxes of a space (source, target), the best first; none where runs are long."""
     orders = _orders(space)
     each = space.views[0].tensor.bytes_each
     if orders is None or _block(space.sizes, orders) * each >= _LONG:
@@ -92,7 +92,7 @@ def _axes(orders: tuple[list[int], list[int]]) -> set[tuple[int, ...]]:
 
 
 def _boxes(sizes: Shape, axes: tuple[int, ...], orders: tuple[list[int], list[int]]) -> Iterator[Shape]:
-    """Boxes with powers of two of these axes, or all of them; of an innermost one of both sides all."""
+    """Boxes with powers of two along these axes, or their whole extents; whole if innermost on both sides."""
     choices = []
     for axis in axes:
         powers = {1 << power for power in range(1, sizes[axis].bit_length()) if 1 << power <= _LONG}

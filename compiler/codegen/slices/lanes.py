@@ -68,9 +68,9 @@ class Lanes:
     folds: Folds
     bytes_each: int
     short: bool = True
-    """Whether elements of results that are stored as rows have fewer bytes than FP32."""
+    """True if elements of results that are stored as rows have fewer bytes than FP32."""
     joined: bool = False
-    """Whether planes of results may be joined before they are stored; ``bytes_each`` includes that."""
+    """True if planes of results may be joined before they are stored; ``bytes_each`` includes that."""
     width: int = field(init=False)
     segment: int = field(init=False)
     table: Value = field(init=False)
@@ -105,19 +105,19 @@ class Lanes:
 
     @property
     def rows(self) -> int:
-        """How many folds are neighbours, so that lanes can have them together."""
+        """Number of neighbouring folds that lanes can take together."""
         return self.folds.outer if self.folds.inner == 1 else self.folds.inner
 
     @property
     def resident(self) -> bool:
-        """Whether the whole axis is in the scratchpad."""
+        """True if the whole axis is in the scratchpad."""
         return self.segment == self.folds.axis
 
     @property
     def by_engine(self) -> bool:
-        """Whether the matrix engine transposes rows; for elements of four bytes the TDMA is faster.
+        """True if the matrix engine transposes rows; for elements of four bytes the TDMA is faster.
 
-        It takes rows of a known number of planes and lanes alone.
+        The engine takes only rows of a known number of planes and lanes.
         """
         if isinstance(self.folds.axis, Size) or self.source.bytes_each >= WORD or not self.short:
             return False
@@ -125,7 +125,7 @@ class Lanes:
 
     @property
     def _padded(self) -> bool:
-        """Whether neighbours in DDR do not fill the lanes, so that the TDMA must add padding between rows."""
+        """True if neighbours in DDR do not fill the lanes, so that the TDMA must add padding between rows."""
         return self.folds.inner > 1 and self.folds.inner % self.width != 0
 
     def _width(self) -> int:
@@ -323,7 +323,7 @@ def for_each_block(
 ) -> None:
     """Transpose rows [used, count] to lanes [count, R], or back, in blocks short enough for the TDMA.
 
-    ``used``: how many of the R lanes have rows.
+    ``used``: number of the R lanes that have rows.
     """
     width = lanes.width
     most = MOST_MOVES // width

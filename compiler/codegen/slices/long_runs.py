@@ -1,9 +1,8 @@
-"""When a slice of a compact tensor is moved in long runs of DDR and reordered in the scratchpad.
+"""Moves slices of compact tensors in long runs of DDR and reorders them in the scratchpad, if that pays.
 
-Every contiguous run takes the DDR that all tiles share a time of its own (docs/timing.md, Short runs). A
-slice in planes of 64 channels that is copied directly has a run for each plane of each position. Copied
-whole, its positions are runs of all channels, or one run together; the TDMA then moves the channels to their
-planes.
+Every contiguous run costs time of the DDR that all tiles share (docs/timing.md, Short runs). A slice in
+planes of 64 channels that is copied directly has a run for each plane of each position. Copied whole, its
+positions are runs of all channels, or one run together; the TDMA then moves the channels to their planes.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _WORTHWHILE = 2.0
 class CompactSlice:
     """At most ``rows`` rows of ``width`` positions, each of ``channels`` elements of ``each`` bytes.
 
-    ``together``: how many positions follow each other in DDR without a gap.
+    ``together``: number of positions that follow each other in DDR without a gap.
     """
 
     rows: int
@@ -46,7 +45,7 @@ class CompactSlice:
 
     @property
     def bytes(self) -> int:
-        """Size of the slice as it is in DDR."""
+        """Size of the slice in DDR."""
         return self.positions * self.channels * self.each
 
     @property
@@ -55,12 +54,12 @@ class CompactSlice:
 
     @property
     def long_runs(self) -> int:
-        """Runs of DDR with all channels of a position together."""
+        """Number of runs of DDR with all channels of a position together."""
         return ceil_div(self.positions, self.together)
 
     @property
     def short_runs(self) -> int:
-        """Runs of DDR plane by plane."""
+        """Number of runs of DDR plane by plane."""
         return self.positions * self.planes if self.planes > 1 else self.long_runs
 
     def commands(self, loading: bool, reordered: bool) -> int:
@@ -77,10 +76,10 @@ def stored_width(channels: int) -> int:
 
 
 def reorders(kernel: Kernel, piece: CompactSlice, loading: bool) -> bool:
-    """Whether a slice is copied in long runs and reordered, because that takes less time than short runs.
+    """True if a slice is copied in long runs and reordered, because that takes less time than short runs.
 
-    All tiles are taken to copy such slices at once, and no other work to hide the reordering; so it has to
-    save ``_WORTHWHILE`` times what it costs.
+    The comparison assumes that all tiles copy such slices at once, and that no other work hides the
+    reordering. So reordering must save ``_WORTHWHILE`` times its cost.
     """
     target, timing = kernel.target, kernel.target.machine.timing
     fits = max(piece.rows, piece.width) <= LARGEST_EXTENT and piece.channels <= LARGEST_CHANNELS
@@ -118,8 +117,8 @@ def into_planes(
 ) -> None:
     """Move the positions of an image, height and width, with all their channels together, to planes.
 
-    By the command that the inverse consists of, so that a program needs no other kind of command for it.
-    The lanes that fill the last plane are cleared, which is another command's work.
+    It uses the same command as the inverse, so that a program needs no further kind of command. Another
+    command clears the lanes that fill the last plane.
     """
     if channels % BLOCK and (fmt.bits > 8 or channels < BLOCK):
         shape: list[Value] = [1, *extents, channels]
@@ -160,7 +159,7 @@ class _Side(NamedTuple):
 def _copies(
     compact: Value, planes: Value, each: int, pitch: Value, channels: int
 ) -> Iterator[tuple[_Side, _Side, int]]:
-    """The whole planes, then the rest of the channels: both sides, and how many planes they are."""
+    """The whole planes, then the rest of the channels: both sides, and the number of planes."""
     whole, rest = divmod(channels, BLOCK)
     line, plane = BLOCK * each, pitch * (BLOCK * each)
     parts = [(0, whole, BLOCK, BLOCK)] if whole else []

@@ -4,8 +4,8 @@ The TDMA moves one element in two cycles. The matrix engine multiplies bytes in 
 bit pattern, NaN included, and takes its left operand transposed. For elements of e bytes in a slice [R, C]:
 
 1. A product with a matrix of ones and zeros spreads the bytes of a column to all e places they may belong
-   to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
-2. A convolution with a window and a stride of e keeps of each place the byte that belongs there:
+to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
+2. A convolution with a window and a stride of e keeps, at each place, the byte that belongs there:
    transposed[c, e*r + b'] = sum over b of spread[e*c + b, e*r + b'] * (b == b').
    It is a depthwise one; or one of all channels for lines of up to four elements, as images have, where it
    takes no longer: networks of images have that kind of command anyway, and the first of a kind is dear.

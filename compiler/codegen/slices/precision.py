@@ -29,7 +29,7 @@ def engine_format(compute: Format) -> Format:
 
 
 def part_count(compute: Format) -> int:
-    """How many operands of the engine represent one operand of a product."""
+    """Number of operands of the engine that represent one operand of a product."""
     return 2 if compute is Format.FP32 else 1
 
 
@@ -43,7 +43,7 @@ def stored(data: Array, fmt: Format) -> Array:
         return np.asarray(data).astype(storage_dtype(fmt))
     array = np.asarray(data)
     if fmt is not Format.TF32 and array.dtype == storage_dtype(fmt) and all_finite(array, fmt):
-        return array  # which spares large weights the way over binary64
+        return array  # large weights need no detour over binary64
     return rounded(within_range(array, fmt), fmt)
 
 

@@ -1,4 +1,4 @@
-"""The rates of a machine, for rough prices: which of several ways of a work are worth an exact one."""
+"""The rates of a machine, for rough prices that select the alternatives worth an exact price."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Copies wait for each other because each occupies all links on its way: 2.0 in te
 of 16 (simulated).
 """
 CONTENTION_OF_FEW = 2.6
-"""Contention where all tiles send to the same few, over the mean of what one tile sends and what one gets.
+"""Contention if all tiles send to the same few, over the mean time of one tile's sends and one's receives.
 
 Simulated: 16 tiles that send to the first 7 or 13.
 """
@@ -43,20 +43,20 @@ class Rates:
     product: float  # cycles of a product beside its steps
     weights: float  # bytes of weights that come to the matrix engine in a cycle
     steps: float  # steps a cycle of the matrix engine, each for all rows that it takes at once
-    wide_steps: float  # the same where it writes sums of 32 bits
+    wide_steps: float  # the same for sums of 32 bits
     vector: float  # FP32 elements a cycle of the vector engine
     move: float  # cycles of a transfer of the TDMA
     link: float  # bytes a cycle between two tiles
     barrier: float  # cycles of a barrier
     send: float  # core cycles to start a copy to other tiles
     copy: float  # cycles from there to the end of the copy, without those of its bytes
-    first_copy: float  # more of them for the first copy of a program
+    first_copy: float  # extra cycles of the first copy of a program
     array: tuple[int, int, int]  # rows of a step, and k and n of a block of weights
-    peaks: tuple[tuple[Format, float], ...]  # how many times as fast as in FP16 the matrix engine is
+    peaks: tuple[tuple[Format, float], ...]  # speed of the matrix engine, relative to FP16
 
     @property
     def meeting(self) -> float:
-        """Cycles of the two barriers between which tiles give each other what they have loaded."""
+        """Cycles of the two barriers around an exchange of loaded data between tiles."""
         return 2 * self.barrier
 
     @property

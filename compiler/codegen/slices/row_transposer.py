@@ -41,8 +41,8 @@ def loaded_matrix(kernel: Kernel, name: str, matrix: Array, fmt: Format) -> Valu
 class RowTransposer:
     """Transposes at most ``width`` rows of ``axis`` elements to lanes, and back.
 
-    The matrices that it multiplies by are in the scratchpad from its construction on. ``joined``: planes of
-    rows are joined before they are stored, if that takes less time.
+    Its constant matrices are in the scratchpad from its construction on. ``joined``: planes of rows are
+    joined before they are stored, if that takes less time.
     """
 
     def __init__(self, kernel: Kernel, axis: int, width: int, joined: bool = False) -> None:

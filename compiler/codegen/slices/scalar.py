@@ -1,8 +1,8 @@
 """Scalar code: the kernel core computes with elements of tensors in DDR.
 
 It is for integers wider than those of the engines, and for accesses whose addresses depend on data. They go
-through the cache of the core, of which nobody else knows: a piece of such code begins and ends by maintenance
-of it. Tiles have whole blocks of elements, so that no two of them write the same line.
+through the cache of the core, which is not coherent: such code begins and ends with cache maintenance. Tiles
+have whole blocks of elements, so that no two of them write the same line.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ScalarCode:
     def elements(self, count: int, block: int = _BLOCK, past_cache: bool = False) -> Iterator[Value]:
         """The numbers below ``count`` of the elements of this tile; stores are complete after the loop.
 
-        ``past_cache``: nothing is loaded, and all is stored past the cache.
+        ``past_cache``: nothing is loaded, and all stores bypass the cache.
         """
         kernel = self.kernel
         kernel.on_core = True
@@ -71,13 +71,13 @@ class ScalarCode:
         self.acquire()
 
     def acquire(self) -> None:
-        """Let the loads that follow see what was written before, by engines and by other tiles."""
+        """Make earlier writes of engines and other tiles visible to the following loads."""
         self.kernel.maintained += 1
         self.emit("th.dcache.ciall")
         self.emit("th.sync")
 
     def publish(self) -> None:
-        """Let engines and other tiles see what was stored; it is complete afterwards."""
+        """Make stores visible to engines and other tiles; they are complete afterwards."""
         self.kernel.maintained += 1
         self.emit("th.dcache.call")
         self.emit("th.sync")
@@ -89,7 +89,7 @@ class ScalarCode:
         self.kernel.out.instruction(mnemonic, *operands)
 
     def number(self, value: int) -> str:
-        """A register with a number that is known, or with a size of the run."""
+        """Load a known number, or a size of the run, into a register."""
         if isinstance(value, Size):
             return self.kernel.registers.compute(value)
         register = self.register()
@@ -97,7 +97,10 @@ class ScalarCode:
         return register
 
     def address(self, tensor: DdrTensor, element: Value, past_cache: bool = False) -> str:
-        """A register with the address of an element as the kernel core sees it; symbols have the engines'."""
+        """Load the kernel core's address of an element into a register.
+
+        Symbols have the engines' addresses.
+        """
         windows = self.kernel.target.machine.windows
         window = windows.ddr_uncached if past_cache else windows.ddr_cached
         base = Address(tensor.symbol) + (window - windows.ddr_engine)
@@ -112,12 +115,15 @@ class ScalarCode:
         return address
 
     def store(self, tensor: DdrTensor, element: Value, register: str, past_cache: bool = False) -> None:
-        """The low bits of a register to an element; past the cache where tiles store to the same line."""
+        """Store the low bits of a register to an element.
+
+        Bypass the cache if tiles store to the same line.
+        """
         at = self.address(tensor, element, past_cache)
         self.emit(_STORES[tensor.fmt.bits], register, f"0({at})")
 
     def store_in_scratchpad(self, place: Value, fmt: Format, register: str) -> None:
-        """The low bits of a register to an element of a buffer that no engine uses at this time."""
+        """Store the low bits of a register to an element of a buffer that no engine uses at this time."""
         at = self.kernel.registers.compute(place + self.kernel.target.machine.windows.spm_strong)
         self.kernel.keep_alive(place)
         self.emit(_STORES[fmt.bits], register, f"0({at})")
@@ -156,7 +162,7 @@ def offset_of(index: Sequence[Value], strides: Sequence[int]) -> Value:
 
 
 def fill(kernel: Kernel, shape: Shape, view: View, value: int) -> None:
-    """Write one integer to every element of a view; what is beside them in a line, engines may write."""
+    """Write one integer to every element of a view; engines may write the other elements of a line."""
     core = ScalarCode(kernel)
     space = collapse(shape, (view,))
     with core.elements(math.prod(space.sizes), past_cache=True) as number:

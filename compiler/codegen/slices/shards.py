@@ -62,7 +62,7 @@ class Shard:
 
     @property
     def uniform(self) -> bool:
-        """Whether all slices of all tiles have the length ``size``."""
+        """True if all slices of all tiles have the length ``size``."""
         return always(self.shortest == self.longest) and always(self.longest % self.size == 0)
 
 

@@ -28,8 +28,8 @@ class DdrTensor:
     """A tensor in DDR. ``shape`` is in the order of storage; ``value`` has the data of a constant.
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
-    ``base`` is its address if that is not the symbol: that of a part of a tensor, or of a buffer in the
-    scratchpad of the tile (``codegen/moves.py``). ``channels_last``: axis 1 of the specification is the last.
+    ``base`` is its address if that is not the symbol: a part of a tensor, or a buffer in the scratchpad of
+    the tile (``codegen/moves.py``). ``channels_last``: axis 1 of the specification is the last.
     """
 
     symbol: str
@@ -293,7 +293,7 @@ _SIGNED = {Format.UINT8: Format.INT8, Format.UINT16: Format.INT16, Format.UINT32
 
 
 def dma_format(fmt: Format) -> Format:
-    """The format as which the DMA moves elements of at most 32 bits: integers without their signs."""
+    """The format in which the DMA moves elements of at most 32 bits: integers as unsigned ones."""
     return _SIGNED.get(fmt, fmt)
 
 

@@ -1,4 +1,4 @@
-"""Sliding windows over blocks of output rows: which image rows a block needs, and how much is padding."""
+"""Sliding windows over blocks of output rows: the image rows that a block needs, and the padding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .shards import within
 
 
 def unsupported_window(window: Window) -> str | None:
-    """What the engines' packed operands cannot represent of a window; None if there is nothing."""
+    """The property of a window that the engines' packed operands cannot represent; None if there is none."""
     if max(window.kernel) > LARGEST_KERNEL:
         return f"kernels of at most {LARGEST_KERNEL}; found {list(window.kernel)}"
     if max(window.strides) > LARGEST_STRIDE or max(window.dilations) > LARGEST_DILATION:
@@ -84,7 +84,7 @@ class Geometry:
 
 
 def known_geometry(geometry: Geometry) -> Geometry:
-    """The geometry at the sizes for which decisions are made."""
+    """The geometry with known sizes: where a run decides sizes, the present ones of the range."""
     return replace(
         geometry,
         height=here(geometry.height),
@@ -116,7 +116,7 @@ def window_geometry(window: Window) -> Geometry:
 def row_as_column(geometry: Geometry) -> Geometry:
     """An image of one row as an image of one column, whose rows can be divided among tiles.
 
-    Other images, and windows that are higher than the row, are returned as they are.
+    Other images, and windows that are higher than the row, are returned unchanged.
     """
     one_row = geometry.height == geometry.rows == geometry.kernel[0] == geometry.row_step == 1
     if not one_row or geometry.begin[0] != 0:
@@ -185,7 +185,7 @@ class RowBlock:
     columns: ColumnRange | None = None
 
     def source(self, image: Value, lane: Value = 0) -> Place:
-        """Where the image rows begin."""
+        """The place in the image where the rows begin."""
         if self.columns is None:
             position = self.first * (self.row_step * self.input.width)
             return Place(image, position, lane, self.row_step)
@@ -194,7 +194,7 @@ class RowBlock:
         return Place(image, position, lane, self.row_step, width)
 
     def target(self, image: Value, lane: Value = 0) -> Place:
-        """Where the output rows begin."""
+        """The place in the result where the rows begin."""
         if self.columns is None:
             return Place(image, self.begin * self.output.width, lane)
         extent = self.columns.extent
@@ -229,7 +229,7 @@ def _image_range(
 ) -> tuple[Value, Value, Value, Value]:
     """The image rows or columns that windows begin .. begin + count - 1 along an axis need.
 
-    Returns the first, their number, and how much padding there is before and after them.
+    Returns the first, their number, and the padding before and after them.
     """
     size, whole = (geometry.height, geometry.whole) if axis == 0 else (geometry.width, False)
     room = geometry.input_rows(most) if axis == 0 else geometry.input_columns(most)
@@ -245,7 +245,7 @@ def _image_range(
 
 
 def most_rows(geometry: Geometry) -> int:
-    """The largest number of output rows of which instructions can address all rows and positions."""
+    """Largest block of output rows whose rows and positions instructions can address."""
     rows = geometry.rows
     while rows > 1 and (
         max(rows * geometry.columns, geometry.input_rows(rows) * geometry.width) > MOST_MOVES

@@ -1,4 +1,4 @@
-"""What the tiles of a team do together by copies and barriers: loading data, combining partial results.
+"""Team work of tiles by copies and barriers: loading data, combining partial results.
 
 ``team`` loads, ``collective`` sums.
 """

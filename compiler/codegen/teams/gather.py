@@ -75,7 +75,8 @@ def enter(kernel: Kernel, *targets: Value) -> None:
 def meet_all(kernel: Kernel, gathers: Sequence[TeamPart], engines: bool = True) -> None:
     """Wait until the copies of all tiles have arrived; until then the parts are alive.
 
-    Without ``engines``, those of a tile may still work on what no other tile writes before it waits for them.
+    Without ``engines``, engines of a tile may still be at work. Other tiles must not write their data before
+    the tile waits for them.
     """
     kernel.emit("dte.wait")
     for gather in gathers:

@@ -1,7 +1,7 @@
 """Teams: tiles that need the same data. Each reads a part of it from DDR, and the DTE sends it to the others.
 
-The tiles form a grid with one axis for each axis of the work that is divided; tiles that differ only along
-some axes of the grid are a *team*. The hardware orders copies of the DTE with nothing else. Therefore:
+The tiles form a grid with one axis for each divided axis of the work; tiles that differ only along some axes
+of the grid are a *team*. The hardware orders copies of the DTE with nothing else. Therefore:
 
 - before a part is sent, its sender waits for the engines that write it (``ncc.wait``);
 - before the target of a copy is used again, every tile of the team waits for its engines that read it, and
